@@ -37,7 +37,7 @@
 #define RESIDENT_MAX_KB 20000 /* design: agent with everything on */
 #define GROWTH_MAX_KB   512   /* over all reloads, after the first 50 */
 
-/* BENCH_SHORT=1: a look rather than a measurement. */
+/* BENCH_SHORT=1: a quick check rather than a measurement. */
 static unsigned starts = STARTS, calls = CALLS, reloads = RELOADS;
 static uint64_t idle_ns = 10 * NS_PER_SEC;
 static bool held = true; /* what is not a matter of time is held as a bar */

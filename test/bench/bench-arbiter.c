@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the arbiter costs those it serves: registration, alone and 300 at once; a request for memory,
- * alone and from 8 processes; memory out of the credit, which asks nobody; what the arbiter takes.
+ * What the arbiter costs its clients. Measured are:
+ *
+ *	a registration, alone and with 300 at once
+ *	a memory request, alone and from 8 processes
+ *	an allocation from the credit, which needs no request
+ *	the arbiter's own processor time and memory
  *
  *	bench-arbiter ARBITER
  */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the kubelet notices of strangers at the agent's port: how long an Allocate takes of the real gpusliced, on a
- * simulated node of 8 GPUs in 56 slices each, all of them held, while others scrape it 50 times a second, ask very
- * slowly, send rubbish and hold 10,000 connections; against the same with nobody there.
+ * What the kubelet notices of remote clients at the agent's port: the time of an Allocate call of the real
+ * gpusliced. The simulated node has 8 GPUs in 56 slices each, and all slices are allocated. Remote clients scrape
+ * the agent 50 times a second, send requests very slowly, send malformed bytes and hold 10,000 connections. The
+ * baseline is the same without remote clients.
  *
  *	bench-load AGENT NVML
  *	bench-load --strangers PORT      (the load, until its standard input ends)
  *
- * A round is alone, beside strangers, alone again. The medians over the rounds count, as the machine may have other
- * things to do; the two times alone, against each other, are the noise of it.
+ * A round measures alone, beside remote clients, and alone again. The medians over the rounds count, as the
+ * machine may have other work. The two times alone, against each other, give the noise.
  *
- * All threads of the agent share one processor, which is the worst for its loop; kubelet and strangers share another.
- * The agent has as few descriptors as a system gives by default. BENCH_SHORT=1: a look rather than a measurement.
+ * All threads of the agent share one processor, the worst case for its loop. The kubelet and the remote clients
+ * share another. The agent has as few descriptors as a system gives by default. BENCH_SHORT=1: a quick check
+ * rather than a measurement.
  */
 #include "bench/mini-kubelet.h"
 #include "bench/web-load.h"
@@ -44,10 +46,10 @@
 #define PAUSE_NS    (2 * NS_PER_MS) /* a pod is not admitted back to back */
 
 /*
- * What is trouble: beside strangers more than so many times what it is alone, times what alone differs from alone by;
- * and of p99 by more than a slice of the scheduler besides, which the kernel's own threads may have for the network's
- * backlog. A loop that waits for the web thread has a p99 of ten milliseconds.
- * A short run has too few calls for so much.
+ * A run fails where the time beside remote clients is more than this many times the time alone, times the ratio of
+ * the two times alone. For p99 the time must also be more than a slice of the kernel's scheduler longer: the
+ * kernel's own threads may take that slice for the network's backlog. A loop that waits for the web thread has a
+ * p99 of ten milliseconds. A short run has too few calls for the strict limit.
  */
 #define TIMES_MAX       2.0
 #define TIMES_MAX_SHORT 10.0
@@ -78,7 +80,7 @@ static void die(const char *what, const struct error *err)
 	exit(1);
 }
 
-/* --- the strangers, in a process of their own --- */
+/* --- the remote clients, in a process of their own --- */
 
 static void raise_fd_limit(void)
 {

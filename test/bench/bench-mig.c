@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Time of one plan for one GPU: from each way to fill it to each other (maximal multisets, with one
- * compute instance each), and a layout made to have more ways than anybody can look at. Fails if a
- * real GPU's plan takes more than 10 ms, or the other one more than a second.
+ * Time of one plan for one GPU: from each way to fill the GPU to each other way (maximal multisets, with one
+ * compute instance each). One more layout is made with more ways than a search can visit. Fails if a real GPU's
+ * plan takes more than 10 ms, or the plan of the made layout more than a second.
  */
 #include <inttypes.h>
 #include <stdio.h>

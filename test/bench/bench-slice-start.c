@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the preload libraries add to the start of a process that never calls the driver: /bin/true
- * from the spawn to the end, bare and with both libraries, in turns, one at a time and 300 at once.
- * By LD_PRELOAD, which does what /etc/ld.so.preload does less the reading of one file.
+ * What the preload libraries add to the start of a process that never calls the driver: /bin/true from the spawn
+ * to the end, bare and with both libraries, alternating, one process at a time and 300 at once. By LD_PRELOAD,
+ * which does what /etc/ld.so.preload does without the reading of one file.
  *
  * usage: bench-slice-start CUDA.so NVML.so
  */
@@ -46,7 +46,7 @@ static uint64_t start(unsigned int n, char *const *environment)
 	return good ? time_mono_ns() - begin : 0;
 }
 
-/* Median and the best tenth of @rounds, in turns; us for each start. */
+/* Median and the best tenth of @rounds, alternating; us for each start. */
 static int measure(unsigned int n, unsigned int rounds, char *const *preload)
 {
 	static uint64_t took[2][ROUNDS_MAX];

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How long the arbiter takes from what a process says to what another one's gate does: alone, and with 300
- * processes of 60 slices, whose memory is asked for, read and shown all the time. The gates are watched
- * without sleeping, so it is the arbiter's time and the kernel's for one wake-up.
+ * How long the arbiter takes from one process's report to the change of another process's gate: alone, and with
+ * 300 processes of 60 slices. Their memory is requested, read and shown all the time. The benchmark polls the
+ * gates without sleeping, so the time is that of the arbiter and of the kernel for one wake-up.
  *
- *	revoked    a process of class latency says that it begins: the gate of the one that has the turn closes
- *	resumed    it says that it is idle: that gate opens again (after the little while that it is waited for)
- *	killed     the process that has the turn is killed: the next one's gate opens
+ *	revoked    a process of class latency reports that it begins: the gate of the process with the quantum
+ *	           closes
+ *	resumed    that process reports that it is idle: the other gate opens again (after the short time that
+ *	           the arbiter waits for it)
+ *	killed     the process with the quantum is killed: the gate of the next process opens
  *
- * With a flood, a process of another slice sends states on all the connections that it may have, as fast as it can.
+ * With a flood, a process of another slice sends states on all its permitted connections, as fast as it can.
  *
- *	bench-turns ARBITER [OTHER]	OTHER, of another build, is measured in the same way, in turns with ARBITER
+ *	bench-turns ARBITER [OTHER]	OTHER, of another build, is measured in the same way, alternating with ARBITER
  */
 #include "unit/node/arbiter/client.h"
 
@@ -123,7 +125,7 @@ static pid_t start_arbiter(const char *program)
 
 /* ---- load ------------------------------------------------------------------------------------- */
 
-/* Has memory and a seat; every tenth asks for more all the time. */
+/* Has memory and a client of the scheduler; every tenth process requests memory all the time. */
 static _Noreturn void process(unsigned int number)
 {
 	struct slice_client memory, turns;
@@ -283,7 +285,7 @@ static void deaths(void)
 		if (pid == 0) {
 			join(&c, DYING, SLICE_HELLO_TURNS);
 			want(&c);
-			/* It is to have the turn when it is killed, so it says no more. */
+			/* The process must have the quantum when it is killed, so it reports nothing more. */
 			atomic_fetch_add(ready, 1);
 			for (;;)
 				(void)pause();
@@ -291,7 +293,7 @@ static void deaths(void)
 		while (atomic_load(ready) == before)
 			wait_ms(1);
 		(void)client_report_state(&b, 0, false, true);
-		/* Its turn may just be over. */
+		/* Its quantum may just be over. */
 		wait_ms(1);
 		began = time_mono_ns();
 		(void)kill(pid, SIGKILL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the threads of a process notice of remote clients at its web server: how long a small request over
- * a unix socket takes to a loop of the same process, while others scrape, dawdle, send rubbish and
- * open thousands of connections. Side by side with the same without them.
+ * What the threads of a process notice of remote clients at its web server: the time of a small request over a
+ * unix socket to a loop of the same process. Meanwhile remote clients scrape, send slowly, send malformed bytes
+ * and open thousands of connections. The baseline, measured side by side, is the same without remote clients.
  *
  *	bench-web
  *
- * Loop, web thread and web process share one processor, which is the worst for the loop; who measures and who
- * makes the load share another. BENCH_SHORT=1: a look rather than a measurement.
+ * Loop, web thread and web process share one processor, the worst case for the loop. The measuring thread and the
+ * load share another. BENCH_SHORT=1: a quick check rather than a measurement.
  */
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the hooks add to a call: nanoseconds of the real library's entry and of ours, side by side in
- * turns, in no slice, in one, and in one that takes turns and whose gate is open. Works with whatever
- * driver there is; on the simulated one only the difference means something. Launches also from several
- * threads at once: the time of a launch, of all together.
+ * What the hooks add to a call: nanoseconds of the real library's entry and of ours, side by side and alternating.
+ * The process is in no slice, in a slice, and in a slice with quanta whose gate is open. Works with every driver;
+ * on the simulated driver only the difference means something. Several threads also launch at once: the time is
+ * that of a launch, over all threads together.
  *
- * usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
+ *	usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
  */
 #include "unit/container/client/slice-arbiter.h"
 #include "unit/container/gate/gate-arbiter.h"

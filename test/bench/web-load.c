@@ -258,7 +258,7 @@ void web_load_end(struct web_load *l)
 
 void web_load_pin(unsigned nth)
 {
-	static cpu_set_t may; /* at first, also for the child of who was pinned */
+	static cpu_set_t may; /* at first, also for the child of a pinned process */
 	static bool known;
 	cpu_set_t one;
 	unsigned at = 0;

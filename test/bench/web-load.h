@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What strangers do to a web server on 127.0.0.1, each kind on a thread of its own and from
- * addresses of its own. */
+/* What remote clients do to a web server on 127.0.0.1. Each kind has a thread and addresses of its own. */
 #include <stdint.h>
 #include <sys/types.h>
 

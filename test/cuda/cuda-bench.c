@@ -254,7 +254,7 @@ static void calls(const struct bench *b)
 		for (unsigned int v = 0; v < 2; v++) {
 			double line[ROWS];
 
-			/* Who is first takes turns too. */
+			/* The variants alternate in being first, too. */
 			run_child(b, (v + r) % 2, line);
 			for (unsigned int i = 0; i < ROWS; i++)
 				got[(v + r) % 2][i][r] = line[i];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Kills a program of the slice at each of its driver calls, before it and after it, and looks whether
- * the arbiter's book is right again once the kernel has let go of the process: nothing used by nobody,
- * as NVML says too. With "fail" the call fails instead of the process, and the program may go on.
+ * Kills a program of the slice at each of its driver calls, before the call and after it. Then checks that the
+ * arbiter's grants are right again once the kernel has released the process: nothing is used without a process,
+ * and NVML agrees. With "fail" the call fails instead of the process, and the program may continue.
  *
  *	cuda-cut --preload LIBRARIES --slice DIR --driver LIBRARY --shim DIR [--when before,after,fail]
  *	         [--from N] [--to N] [--every N] [--seconds S] [--device N] -- PROGRAM [ARGUMENT...]
  *
- * DIR of --shim holds cut-driver's libcuda.so.1, LIBRARY of --driver is the one behind it. To be
- * started in no slice, and alone in the one that it is given.
+ * DIR of --shim holds cut-driver's libcuda.so.1, LIBRARY of --driver is the driver behind it. The operator starts
+ * cuda-cut in no slice, and no other program runs in the slice of --slice.
  */
 #include "lib/base/time.h"
 #include "cuda/driver.h"
@@ -62,7 +62,7 @@ static pid_t start(const struct cut *c, unsigned int at, const char *when)
 	_exit(127);
 }
 
-/* How it ended; a program that hangs is killed, and that is told. */
+/* The exit status. A program that hangs is killed, and @hung reports that. */
 static int wait_for(pid_t pid, bool *hung)
 {
 	uint64_t at = time_mono_ns();

@@ -35,7 +35,7 @@ extern struct nvml_api {
 void must(CUresult r, const char *what);
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Loads libcuda and initialises it; 77 without one. Not done by what only looks at NVML. */
+/* Loads libcuda and initializes it; exits with 77 without one. Programs that only read NVML do not call it. */
 void cuda_open(void);
 /* The primary context of device @ordinal becomes the thread's own. */
 CUdevice cuda_start(int ordinal, CUcontext *context);
@@ -57,7 +57,7 @@ struct physical {
 unsigned int nvml_physical(nvmlDevice_t device, struct physical *ret);
 unsigned long long physical_of(const struct physical *p, unsigned int n, pid_t pid);
 
-/* The slice of a directory, as one who only looks. -1: not answered. */
+/* The slice of a directory, as a process that only reads. -1: no answer. */
 int look_open(const char *slice_dir);
 int look(int fd, unsigned int first, struct slice_viewed *ret);
 

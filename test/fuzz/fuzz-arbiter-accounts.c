@@ -48,8 +48,8 @@ static void use(struct usage_accounts *t)
 		__builtin_trap();
 }
 
-/* A file of one account with seats, made once and put back before each run. In memory, not on a disk: there are some
- * thousand runs a second. */
+/* A file of one account with clients, made once and restored before each run. In memory, not on a disk: some
+ * thousand runs happen in a second. */
 static struct {
 	char path[32];
 	int fd;
@@ -106,8 +106,8 @@ static void remove_file(void)
 }
 
 /*
- * A file that something else has written to. The input is a row of records: three bytes that say where (of the
- * head, the accounts, the seats), one of length, the body.
+ * A usage accounts file that another program has written to. The input is a row of records: three bytes for the
+ * place (in the head, the accounts, the clients), one byte for the length, the body.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

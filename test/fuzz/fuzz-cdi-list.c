@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A CDI specification of anybody's. What is taken has a kind and good names, else there is a reason. */
+/* A CDI specification of unknown origin. An accepted one has a kind and valid names; a refused one has a
+ * reason. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct error err = ERROR_INIT;

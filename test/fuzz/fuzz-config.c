@@ -72,7 +72,7 @@ static void check_slices(const struct offer *o, const struct inventory *inv)
 			abort();
 }
 
-/* A container is told no more than its daemon gives, and a device without MPS of no daemon. */
+/* A container's limits are no more than its daemon's. A device without MPS has no daemon. */
 static void check_mps(const struct offer *o, const struct inventory *inv,
 	const struct config *c)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A header of anybody. OpenMetrics is for who names it. */
+/* The Accept header of a remote client. Only a client that names OpenMetrics gets OpenMetrics. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(freep) char *accept = strndup((const char *)data, size);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A counters file of anybody. What is taken has a name that is known, and stands in order. */
+/* A counters file of unknown origin. Accepted fields have known names, and are in order. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;

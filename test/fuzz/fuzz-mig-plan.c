@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A layout and a state as a driver may report them, and a wish. Each number is one byte; from 250
- * on it stands for something that no GPU has.
+ * A layout and a state as a driver may report them, and a desired state. Each number is one byte. From 250 on, a
+ * byte is a value that no GPU has.
  */
 struct input {
 	const uint8_t *data;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * What others say of who holds what: the kubelet's checkpoint, /proc of a tenant's process, ids of devices. The
- * first byte says which.
+ * What other programs report about allocations: the kubelet's checkpoint, /proc of a tenant's process, device IDs.
+ * The first byte of the input selects the parser.
  */
 
 static void fuzz_checkpoint(const char *text, size_t len)

@@ -10,7 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* A label of others, or one that is never ours, is not taken away, whatever our record says. */
+/* The agent never removes a label of other clients, or a label that it would never write, whatever the
+ * record says. */
 static void check_patch(const json_t *patch)
 {
 	const json_t *labels = json_object_get(json_object_get(patch, "metadata"), "labels");

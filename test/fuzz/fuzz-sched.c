@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 /*
- * Any row of events: slices and seats come and go, say what they like, get other shares, and time
- * passes, called for or not. Two bytes each: what happens (3 bits) to whom (5 bits), and a number. At the
- * end whoever wants has its turn at last, if all others become idle and time passes as the scheduler asks.
+ * Any row of events: slices and clients come and go, report any state, and get other shares. Time passes, with or
+ * without a deadline of the scheduler. Each event has two bytes: the kind (3 bits), the target (5 bits), and a
+ * number. At the end each client that wants gets a quantum, if all others become idle and time passes as the
+ * scheduler asks.
  */
 #define SLICES        6
 #define WORLD_CLIENTS 20
@@ -30,7 +31,7 @@ static void check(bool ok)
 		__builtin_trap();
 }
 
-/* No call back, and nobody before an open gate. */
+/* The scheduler is not called from here. No client wants before an open gate. */
 static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;

@@ -81,7 +81,7 @@ static void check_headers(const char *bytes, size_t len)
 		abort();
 }
 
-/* One header of a stranger, or the path that is asked for. */
+/* One header of a remote client, or the path of its request. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);

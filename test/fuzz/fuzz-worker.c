@@ -9,15 +9,14 @@
 #include <string.h>
 
 /*
- * What the NVML worker may send after a broken library has written over its memory. The input is a
- * row of records: a byte with the type of the message (0: a whole packet with its head; bit 7: the
- * answer to the present look), two bytes of length, the body. A look is started anew by type 1, a sample by
- * WORKER_SAMPLE.
+ * What the NVML worker may send after a broken library has overwritten its memory. The input is a row of records:
+ * a byte with the type of the message, two bytes of length, the body. Type 0 is a whole packet with its head. Bit
+ * 7 marks the answer to the present probe. Type 1 starts another probe, WORKER_SAMPLE another sample.
  */
 
 #define NOW_NS UINT64_C(3600000000000)
 
-/* What got through is in order, and can be. */
+/* An accepted message is in order and plausible. */
 static void on_sample(void *arg, struct sample *s, const struct error *err)
 {
 	(void)arg;

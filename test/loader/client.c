@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reaches the driver in one of the ways that programs have, and prints what it got:
+ * Reaches the driver by one of the ways that programs use, and prints the result:
  *
  *	OF-WHOM VERSION NEW
  *
- * whose function it was ("ours", "real", "none"), what the driver answered as its version (the
- * ORIGIN of fake-driver.c; -N: error N), and what its function that no list knows did ("-": not found).
- * Built for each generation of the C library, so it uses nothing new.
+ * OF-WHOM: the owner of the function ("ours", "real", "none"). VERSION: the driver's version (the ORIGIN of
+ * fake-driver.c; -N: error N). NEW: the result of a driver function that no list has ("-": not found). Built for
+ * each generation of the C library, so the program uses nothing new.
  */
 #include <dlfcn.h>
 #include <errno.h>

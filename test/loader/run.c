@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run [NAME=VALUE...] COMMAND...: env -i for roots that have no programs. UID=nobody: as that user. */
+/* run [NAME=VALUE...] COMMAND...: env -i for roots that have no programs. UID=nobody changes to that user. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A few functions of NVML that do what a file says, read anew at each call: the file named by
- * FAKE_NVML, one word and its arguments a line.
+ * A few functions of NVML that do what a file says. The library reads the file again at each call. FAKE_NVML names
+ * the file; a line has one word and its arguments.
  *
  *	gpus N                     how many (default 2)
  *	fixed                      the number at init stays, as with the real library
@@ -12,24 +12,24 @@
  *	slow CALL GPU MS           CALL * is any
  *	xid SEQ GPU XID GI CI      delivered once for each new SEQ
  *	memory MIB                 of each GPU (default 1000 bytes)
- *	migmode GPU PENDING        it is in MIG mode, and PENDING (0 or 1) after its next reset
+ *	migmode GPU PENDING        the GPU is in MIG mode, and PENDING (0 or 1) after its next reset
  *	mig GPU INDEX GI CI ID SLICES   a MIG device: its place in the list, instances, the id of the
- *	                           GI's profile and the CI's slices; it is "GPU" 100 * GPU + 100 +
- *	                           INDEX of the lines above
- *	process LIST GPU PID MIB GI CI   one that uses the GPU, by the list "compute", "graphics" or "mps";
+ *	                           GI's profile and the CI's slices; the device is "GPU" 100 * GPU +
+ *	                           100 + INDEX of the lines above
+ *	process LIST GPU PID MIB GI CI   a process on the GPU, in the list "compute", "graphics" or "mps";
  *	                           MIB or GI -1: NVML does not know it, or there is no MIG
- *	figure CALL GPU ARG VALUE  what a call that gives numbers says, for its argument (or the place of the
- *	                           number, or the field, or the metric) ARG; NOT_SUPPORTED without a
+ *	figure CALL GPU ARG VALUE  what a call that gives numbers returns, for its argument (or the index of
+ *	                           the number, or the field, or the metric) ARG; NOT_SUPPORTED without a
  *	                           line. VALUEs of GPM metrics are thousandths, GPU of a MIG sample
  *	                           is 100 * GPU + 100 + GI
  *	figure fieldError GPU FIELD CODE   that field of nvmlDeviceGetFieldValues() has this error
  *	nogpm                      no GPU has GPM
  *	utilization GPU PID AGO_MS PERCENT   a sample of process utilization, so long before the call
  *	log                        each call is written to the file of that name with ".calls"
- *	switch N                   after N more calls of a thread the file changes places with the one with ".next"
+ *	switch N                   after N more calls of a thread the file and the file with ".next" change places
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
- * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
+ * With FAKE_NVML_OLD the library is from before the _v2 names, with the needed calls alone.
  */
 #include "lib/base/error.h"
 #include "lib/base/parse.h"

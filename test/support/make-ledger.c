@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * make-ledger FILE: puts what standard input says into an agent's ledger. A line is a period, or a row
- * of the period before it, with its fields behind bars:
+ * make-ledger FILE: writes the records of standard input to an agent's usage-db. A line is a period, or a row of
+ * the period before it. Bars separate its fields:
  *
  *	period|START|NODE|TYPE|REGION|CURRENCY|SOURCE|PRICE_NANO|GPUS|COVERED_NS
  *	held|NAMESPACE|POD|UID|CONTAINER|GPU|DEVICE|RESOURCE|MODE|HELD_NS|GPU_NS|BUSY_NS or -|COST_NANO

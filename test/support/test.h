@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The only file that includes cmocka, whose headers have an order. Tests are named
- * `module_function__says_the_behaviour`; tables of rows rather than copies of code.
+ * The only file that includes cmocka: its headers have an order. Tests are named
+ * `module_function__says_the_behaviour`. Tables of rows replace copies of code.
  */
 #include <setjmp.h>
 #include <stdarg.h>

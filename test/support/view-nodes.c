@@ -153,7 +153,7 @@ static void gpu_slices(struct sample_maker *m)
 	sample_unit_end(m, 951000);
 }
 
-/* Holes: compute slices 3 and 5 and memory slices 5 and 7 are of nobody. */
+/* Holes: no instance has compute slices 3 and 5 and memory slices 5 and 7. */
 static void gpu_mig_h100(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Between what builds views (view-sample.c) and the nodes that are built (view-nodes.c): a GPU is begun, then its units,
- * each with its seats, its uses in the view's order, and its end, which makes the sums hold.
- * Thread: any.
+ * The interface between view-sample.c, which builds views, and view-nodes.c, which has the nodes. A node begins a
+ * GPU, then its devices, each with its replicas, its usage in the view's order, and its end, which makes the sums
+ * consistent. Thread: any.
  */
 #include "support/view-sample.h"
 
@@ -20,14 +20,14 @@ struct sample_place {
 };
 
 struct sample_seat {
-	const char *resource;  /* NULL: the unit's */
-	uint32_t share;        /* millionths of the unit */
+	const char *resource;  /* NULL: the device's */
+	uint32_t share;        /* millionths of the device */
 	uint64_t memory_limit; /* 0: none */
 };
 
 struct sample_use_row {
 	const char *namespace_, *pod, *container;
-	const char *resource; /* NULL: the unit's */
+	const char *resource; /* NULL: the device's */
 	uint32_t n_seats;     /* 0: one */
 	uint32_t memory_mib;
 	uint32_t received; /* millionths of the GPU */

@@ -40,7 +40,7 @@ static const char *uuid_of(struct view *v, const char *kind, uint32_t gpu, uint3
 
 /* --- the hour --- */
 
-/* A wave of @level millionths that looks alive and is always the same: a slow triangle and a little noise. */
+/* A wave of @level millionths that looks real and is always the same: a slow triangle and a little noise. */
 static uint32_t wave(uint32_t level, uint32_t seed, uint32_t i)
 {
 	uint32_t at = (i * 2 + seed * 17) % 80;
@@ -59,7 +59,7 @@ static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uin
 	for (uint32_t i = 0; p && i < n; i++) {
 		p[i].wall_s = (uint32_t)(VIEW_SAMPLE_WALL_NS / 1000000000U) -
 			      (n - 1 - i) * VIEW_POINT_S;
-		/* The agent was away for two minutes. */
+		/* The agent was down for two minutes. */
 		p[i].busy = seed == 1 && i >= 30 && i < 34 ? VIEW_NONE : wave(level, seed, i);
 		p[i].allocated = i < n / 4 ? held / 2 : held;
 		p[i].memory_used = seed == 1 && i >= 30 && i < 34 ? UINT64_MAX
@@ -200,7 +200,7 @@ void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *
 	}
 }
 
-/* Which seats it takes: the first free ones of its resource; those that have ended may have had any. */
+/* The replicas of a usage: the first free ones of its resource. An ended usage may have had any replicas. */
 static void sit(struct view *v, struct view_device *u, uint32_t use)
 {
 	struct view_use *c = &v->uses[use];
@@ -304,7 +304,7 @@ static void point_add(struct view_point *g, const struct view_point *u, uint32_t
 	g->memory_used = known ? g->memory_used + u->memory_used : UINT64_MAX;
 }
 
-/* What the parts leave is the unit's own, so that all sums hold. */
+/* The rest belongs to the device itself, so that all sums are consistent. */
 void sample_unit_end(struct sample_maker *m, uint32_t busy)
 {
 	struct view *v = m->v;

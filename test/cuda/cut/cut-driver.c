@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A libcuda.so.1 that stands between the slice library and the driver, and ends or fails at the nth
- * call of those that change anything: so a process dies at each place where a hook is half done.
+ * A libcuda.so.1 between the slice library and the driver. It ends the process, or fails, at the nth call that
+ * changes anything. So a process dies at each place where a hook is half done.
  *
  *	GPUSLICE_CUT_DRIVER  the real library
  *	GPUSLICE_CUT_AT      at which call, from 1; absent or 0: never
  *	GPUSLICE_CUT_WHEN    before, after: SIGKILL there; fail: error 2 in place of the call
  *	GPUSLICE_CUT_COUNT   a file that takes the number of calls when the process ends
  *
- * Every function has one shape: the sixteen words in which the ABI passes arguments, looked at by
- * nobody but the real one. None of those here has a floating point number.
+ * Every function has one shape: the sixteen words in which the ABI passes arguments. Only the real function reads
+ * them. No function here has a floating point argument.
  */
 #include "abi/cuda-functions.h"
 #include "lib/base/parse.h"
@@ -44,7 +44,7 @@ static struct {
 	void *driver;
 } cut = { .count_file = -1 };
 
-/* No constructor: what the slice library may not do we do not either. */
+/* No constructor: this library does nothing that the slice library may not do. */
 static void prepare(void)
 {
 	int none = 0;
@@ -76,7 +76,7 @@ static void prepare(void)
 	atomic_store(&cut.state, 2);
 }
 
-/* The number of this call; its file is always up to date, as nobody knows when the end comes. */
+/* The number of this call. Its file is always up to date, as the process may end at any call. */
 static unsigned int count(void)
 {
 	unsigned int n = atomic_fetch_add(&cut.calls, 1) + 1;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Keeps a GPU as busy as it can, and says how far it gets.
+ * Keeps a GPU as busy as it can, and prints its progress.
  *
  *	cuda-burn [--device N] [--kernel-us US | --work ROUNDS] [--calibrate-only] [--blocks N]
  *	          [--depth N] [--threads N] [--streams N] [--graph N] [--short N] [--sync-every N]
  *	          [--think-us US] [--pace-us US] [--copy BYTES] [--start-at NS] [--seconds S]
  *	          [--window-ms MS]
  *
- * --kernel-us   calibrates kernels to this time (500), which wants nobody else on the GPU;
- *               --calibrate-only prints the rounds for --work and ends. --work 0: empty kernels
- * --blocks      0, the default: all multiprocessors are full
- * --depth       iterations in flight, of each thread (16)
- * --streams     of each thread, in turn (1)
- * --graph       an iteration is a graph of so many kernels
- * --short       behind each kernel so many that are short, a fortieth of its work
- * --copy        an iteration copies so many bytes to the GPU and back, besides
- * --sync-every  waits for all after so many iterations, then does nothing for --think-us
- * --pace-us     its processor takes so long from one iteration to the next: it hardly keeps the GPU busy
- * --start-at    begins at this time of the monotonic clock, so that several begin together
- * --seconds     10; 0: until SIGTERM
+ *	--kernel-us   calibrates kernels to this time (500), which needs a GPU without other work;
+ *	              --calibrate-only prints the rounds for --work and ends. --work 0: empty kernels
+ *	--blocks      0, the default: all multiprocessors are full
+ *	--depth       iterations in flight, of each thread (16)
+ *	--streams     of each thread, in rotation (1)
+ *	--graph       an iteration is a graph of so many kernels
+ *	--short       behind each kernel so many short kernels, a fortieth of its work each
+ *	--copy        an iteration also copies so many bytes to the GPU and back
+ *	--sync-every  waits for all work after so many iterations, then sleeps for --think-us
+ *	--pace-us     processor time between two iterations: the GPU is hardly busy
+ *	--start-at    begins at this time of the monotonic clock, so that several programs begin together
+ *	--seconds     10; 0: until SIGTERM
  *
- * Prints "ready", a line for each window with the time, the iterations that have ended so far and in the
- * window, and at the end one object as JSON. Gaps are the times between iterations that ended.
+ * Prints "ready", a line for each window (time, iterations ended so far and in the window), and at the end one
+ * JSON object. Gaps are the times between iterations that ended.
  */
 #include "lib/base/time.h"
 #include "cuda/load/load.h"

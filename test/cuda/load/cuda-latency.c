@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Short bursts on a GPU at fixed times, and how long each takes: what a user of a service waits for.
+ * Short bursts on a GPU at fixed times, and the time of each: what a user of a service waits for.
  *
  *	cuda-latency [--device N] [--period-ms MS] [--burst N] [--kernel-us US | --work ROUNDS]
  *	             [--blocks N] [--graph] [--start-at NS] [--seconds S] [--file PATH]
  *
- * Every --period-ms (10) a burst of --burst (20) kernels and a sync. --kernel-us (8) calibrates the kernels,
- * which wants nobody else on the GPU; --work 0: empty ones. --blocks: 16, so that it fits beside others;
- * 0 fills the GPU. --graph: each burst is one launch. --start-at and --seconds as in cuda-burn.
+ * Every --period-ms (10) a burst of --burst (20) kernels and a sync. --kernel-us (8) calibrates the kernels, which
+ * needs a GPU without other work; --work 0: empty kernels. --blocks: 16, which fits beside other work; 0 fills the
+ * GPU. --graph: each burst is one launch. --start-at and --seconds as in cuda-burn.
  *
- * The time of a burst is from before its first launch to after its sync; a burst whose time has come
- * before the last one has ended begins at once, and how late it was is told besides. Prints "ready", and
- * at the end one object as JSON; --file: a line for each burst, with when it began (monotonic clock),
- * its time, and how late it began, in ns.
+ * The time of a burst is from before its first launch to after its sync. A burst that is due before the last burst
+ * has ended begins at once, and its lateness is reported separately. Prints "ready", and at the end one JSON
+ * object. --file: a line for each burst, with its begin (monotonic clock), its time, and its lateness, in ns.
  */
 #include "lib/base/time.h"
 #include "cuda/load/load.h"

@@ -87,7 +87,7 @@ CUstream load_stream(void)
 	return s;
 }
 
-/* Several at once, as one that waits for its launch looks longer than it is. */
+/* Several at once: a single kernel that waits for its launch seems longer than it is. */
 static uint64_t measure(const struct load *l, CUstream s, const CUevent *e)
 {
 	enum { AT_ONCE = 4 };

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * What the programs that load a GPU share: options, the kernel of fixed work and how much of it takes
- * how long, the time to begin, samples and their percentiles.
+ * What the programs that load a GPU share: options, the kernel of fixed work and its calibration, the start time,
+ * samples and their percentiles.
  *
- * A kernel that spins for a time does not see who else is on the GPU, as its clock runs on while it is off
- * the multiprocessors. So the programs run fixed amounts of work (rounds of "burn"), which are calibrated
- * where nobody else is and given to all (--work).
+ * A kernel that spins for a time does not notice other work on the GPU, as its clock runs on while the kernel is
+ * off the multiprocessors. So the programs run fixed amounts of work (rounds of "burn"). The amounts are
+ * calibrated on a GPU without other work and passed to all programs (--work).
  */
 #include "cuda/driver.h"
 
 #include <stdatomic.h>
 
-/* One option: a number goes to .number, other text to .text, none of both: .flag. */
+/* One option: a number goes to .number, other text to .text; without either: .flag. */
 struct load_option {
 	const char *name;
 	uint64_t *number;

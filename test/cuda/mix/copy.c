@@ -118,7 +118,8 @@ static void make_host(struct mix *m, uint32_t *host, unsigned int count)
 		host[i] = v + i * 2654435761U;
 }
 
-/* The host's words may be read until the copy is done: who returns before is waited for. */
+/* The driver may read the host's words until the copy is done: where a function returns earlier, the step
+ * waits. */
 #define TO_DEVICE(step, function, host_of, settle, ...)          \
 	static bool step(struct mix *m)                          \
 	{                                                        \

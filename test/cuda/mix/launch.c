@@ -199,8 +199,8 @@ static bool programmatic(struct mix *m)
 	return true;
 }
 
-/* What to launch with is set beforehand, in the function itself: one that nobody else launches, as a launch
- * of another kind would undo it, and be spoilt by it (H100). */
+/* Sets the launch parameters before the launch, in the function itself. No other step launches this
+ * function: a launch of another kind resets the parameters, and fails because of them (H100). */
 static bool set_beforehand(struct mix *m)
 {
 	struct mix_span s = mix_span(m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is neither a launch nor a copy: events, host functions, values in memory, memory in order. */
+/* Work that is neither a launch nor a copy: events, host functions, values in memory, memory in order. */
 #include "cuda/mix/mix.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Processes with threads that race allocations of all kinds against one limit, and one who watches
- * from outside the slice how much memory NVML has of them, as fast as it can. That must not be more
- * than the limit at any look, and at the end it must be what the arbiter says, process by process.
+ * Processes with threads that race allocations of all kinds against one limit. One more process is outside of the
+ * slice and polls NVML for their memory, as fast as it can. No poll may show more than the limit. At the end NVML
+ * and the arbiter must agree, process by process.
  *
  *	cuda-storm [--preload LIBRARIES] [--slice DIR] [--limit BYTES] [--processes N] [--threads N]
  *	           [--seconds S] [--device N] [--no-managed] [--neighbour DIR] [--seed N]
@@ -113,7 +113,7 @@ static bool running(const struct child *c)
 	return kill(c->pid, 0) == 0;
 }
 
-/* The slice as it is now; the arbiter may have been started anew in between. */
+/* The slice as it is now; the arbiter may have restarted in between. */
 static bool see(struct storm *s, struct slice_viewed *v)
 {
 	if (s->arbiter >= 0 && look(s->arbiter, 0, v) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Every way to device memory once: take it, look, give it back. */
+/* Every way to device memory once: allocate, check, free. */
 #include "lib/base/cleanup.h"
 #include "cuda/walk/walk.h"
 
@@ -436,7 +436,7 @@ static void streams(struct walk *w)
 			CUDA_SUCCESS);
 }
 
-/* The driver works no more in a child of fork(); what we do there must not harm the parent. */
+/* The driver does not work in a child of fork(). The child's calls must not harm the parent. */
 static void fork_child(struct walk *w)
 {
 	CUdeviceptr p;
@@ -518,7 +518,7 @@ static void reset(struct walk *w)
 	(void)expect(w, "cuStreamDestroy_v2", cu.cuStreamDestroy_v2(w->stream), CUDA_SUCCESS);
 	(void)expect(w, "cuDevicePrimaryCtxReset_v2", cu.cuDevicePrimaryCtxReset_v2(w->device),
 		CUDA_SUCCESS);
-	/* Whoever goes on asks for it again. */
+	/* The step that follows retains it again. */
 	(void)expect(w, "cuDevicePrimaryCtxRetain",
 		cu.cuDevicePrimaryCtxRetain(&w->context, w->device), CUDA_SUCCESS);
 	(void)expect(w, "cuCtxSetCurrent", cu.cuCtxSetCurrent(w->context), CUDA_SUCCESS);

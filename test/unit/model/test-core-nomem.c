@@ -27,7 +27,7 @@ static long live;           /* blocks that were allocated and not freed */
 #if !defined(SANITIZED) && defined(__GLIBC__)
 #	define CAN_FAIL 1
 
-/* glibc's own names for what we replace. */
+/* glibc's own names for the functions that this test replaces. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
@@ -344,7 +344,7 @@ static void make_sizes(struct all *a)
 	a->models->gpus[1].memory_usable_bytes = UINT64_C(1) << 20;
 }
 
-/* The plan, with a set of GPUs, and what a container of it is told. */
+/* The plan, with a set of GPUs, and the settings of a container of it. */
 static int call_mps(struct all *a)
 {
 	static const char *const ids[] = { "GPU-0::0", "GPU-1::1" };

@@ -37,7 +37,7 @@ static uint64_t used(void)
 	return page()->granted - page()->credit;
 }
 
-/* The link's state is a process's, and begins anew in a child. */
+/* The link's state belongs to a process; a child starts with an empty state. */
 static void in_child(void (*fn)(void))
 {
 	int status = -1;
@@ -67,11 +67,11 @@ static void charge_and_release(void)
 	CHECK(page()->done == 1);
 	CHECK(used() == 60 * MIB && page()->seen == 60 * MIB && page()->peak == 60 * MIB);
 	CHECK(arbiter->wants == 1);
-	/* From the credit: nobody is asked. */
+	/* From the credit: without a request to the arbiter. */
 	CHECK(!charge_begin(&c, GPU, 40 * MIB, CHARGE_UNSEEN));
 	charge_end(&c, 40 * MIB);
 	CHECK(arbiter->wants == 1 && page()->unseen == 40 * MIB && used() == 100 * MIB);
-	/* The driver refused: all comes back. */
+	/* The driver refused: the whole charge returns to the credit. */
 	CHECK(!charge_begin(&c, GPU, 40 * MIB, CHARGE_SEEN));
 	charge_end(&c, 0);
 	CHECK(used() == 100 * MIB && page()->seen == 60 * MIB);
@@ -81,7 +81,7 @@ static void charge_and_release(void)
 	charge_release(GPU, 40 * MIB, CHARGE_UNSEEN);
 	CHECK(used() == 0 && page()->seen == 0 && page()->unseen == 0);
 	CHECK(page()->begun == page()->done && page()->peak == 100 * MIB);
-	/* More than was ever counted is nobody's. */
+	/* A release of more than was charged has no effect. */
 	charge_release(GPU, 40 * MIB, CHARGE_UNSEEN);
 	CHECK(used() == 0 && page()->unseen == 0);
 }
@@ -175,7 +175,7 @@ static void bounds_in_the_way(void)
 	}
 	charge_end(&c, 200 * MIB);
 	CHECK(used() == 210 * MIB);
-	/* Not even all of it would do: nobody waits. */
+	/* Even the whole limit is too little: the request does not wait. */
 	CHECK(!charge_begin(&other, GPU, 100 * MIB, CHARGE_SEEN));
 	wants = arbiter->wants;
 	CHECK(charge_begin(&c, GPU, LIMIT - 200 * MIB, CHARGE_SEEN) ==
@@ -296,7 +296,7 @@ static void refused(void)
 	charge_end(&c, 0);
 }
 
-/* That nobody answers is not the limit's doing. */
+/* An arbiter that does not answer is no refusal by the limit. */
 static void not_answered(void)
 {
 	struct charge c;

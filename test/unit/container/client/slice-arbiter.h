@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * An arbiter on a thread of the test, for one slice of one GPU: simple where the real one is careful,
- * and unkind where that one is polite. It keeps the contract of abi/slice-page.h and no more: it takes
- * unused credit away and gives it at any moment, answers late, never or to nobody.
+ * An arbiter on a thread of the test, for one slice of one GPU. It is simpler and less friendly than the real
+ * arbiter. It keeps the contract of abi/slice-page.h and no more: it takes unused credit away and gives it at any
+ * moment, and it answers late, never, or on a connection that has ended.
  */
 #include "abi/slice-wire.h"
 
@@ -31,16 +31,17 @@ struct test_arbiter {
 	char dir[64];
 	uint64_t limit;
 	/* Set by the test. */
-	_Atomic bool unkind;    /* takes and gives credit all the time */
-	_Atomic bool mute;      /* reads nothing; ta_mute() waits until it is so */
-	_Atomic bool generous;  /* all that is left comes as credit with the first grant */
-	_Atomic int hang_up_at; /* this WANT from now is granted, and nobody told: 1 the next */
-	_Atomic bool alone;     /* new pages say so */
-	_Atomic bool take_all;  /* credit of everybody, once; false again when it is done */
-	_Atomic int restart_ms; /* hangs up, is away so long, comes back; 0 again when it did */
+	_Atomic bool unkind;   /* takes and gives credit all the time */
+	_Atomic bool mute;     /* reads nothing; ta_mute() waits until it is so */
+	_Atomic bool generous; /* all that is left comes as credit with the first grant */
+	_Atomic int
+		hang_up_at; /* grants the nth WANT from now, hangs up unanswered; 1: the next */
+	_Atomic bool alone; /* new pages say so */
+	_Atomic bool take_all;  /* takes all processes' credit, once; then false again */
+	_Atomic int restart_ms; /* hangs up, is down for so long, comes back; then 0 again */
 	_Atomic unsigned int status; /* of the next welcomes */
 	_Atomic enum ta_page page;
-	/* For the test to look at. */
+	/* For the test to read. */
 	_Atomic int hellos, again, wants, views, compares, rounds;
 
 	pthread_mutex_t lock; /* guards what follows */
@@ -52,7 +53,7 @@ struct test_arbiter {
 	uint64_t serial;
 };
 
-/* In memory that children of fork share, so that they can set what is to be set. */
+/* In memory that children of fork share, so that they can set its members. */
 struct test_arbiter *ta_new(void);
 
 /* Serves @limit bytes at @dir, and sets GPUSLICE_SLICE_DIR. */

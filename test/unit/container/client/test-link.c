@@ -124,7 +124,7 @@ static void link__takes_no_for_an_answer(void **state)
 }
 
 #define TRIED_MS \
-	250 /* what lasts so long has waited for an answer, and did not only look whether it may */
+	250 /* so long a call has waited for an answer, and did not only check whether it may */
 
 /* Whether one of the next tries is given up before the first was. A busy machine makes some longer. */
 static bool tries_less(void)
@@ -205,11 +205,12 @@ static void restart(void)
 		(void)usleep(1000);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	CHECK(link_page() == page && used() == 20 * MIB && arbiter->again == 1);
-	/* While it is away. */
+	/* While the arbiter is down. */
 	atomic_store(&arbiter->restart_ms, 200);
 	(void)usleep(50 * 1000);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK && used() == 30 * MIB);
-	/* Granted, and then nobody is told: it is asked for again, and had once. */
+	/* The arbiter grants, and hangs up before its answer. The link requests again, and the grant counts
+	 * once. */
 	atomic_store(&arbiter->hang_up_at, 1);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	CHECK(used() == 40 * MIB && arbiter->again == 3);

@@ -72,7 +72,7 @@ static void grown(void)
 		fake.over++;
 }
 
-/* A call that may wait: forbidden while anybody captures, but in the relaxed mode. */
+/* A call that may wait: forbidden while a stream captures, except in the relaxed mode. */
 static CUresult unsafe(void)
 {
 	fake.calls++;
@@ -371,7 +371,7 @@ static CUresult real_pool_destroy(CUmemoryPool pool)
 		return CUDA_ERROR_INVALID_VALUE;
 	fake.destroyed++;
 	if (pools[n].reserved && pools[n].at == CU_MEM_LOCATION_TYPE_DEVICE)
-		fake.over++; /* from here on nobody could tell its size */
+		fake.over++; /* from here on the library cannot know its size */
 	pools[n].there = false;
 	if (current_pool == n)
 		current_pool = 1;

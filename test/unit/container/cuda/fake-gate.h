@@ -18,13 +18,15 @@ struct fake_gate {
 	bool place_fence;       /* it asks for an event behind the submission */
 	unsigned int own_fence; /* such events */
 	bool refuse;            /* it counts nothing, as of what goes into a capture */
-	/* What may park a stream: asked before the driver is called, and noted after it; of the last one. */
+	/* Calls that may block a stream: .blocks before the driver call, .blocked after it; of the last such
+	 * call. */
 	unsigned int blocks, blocked;
 	CUstream block_stream;
 	unsigned int block_flags;
 	/* Captures: that began and failed or ended; never below 0. */
 	unsigned int begins, failed, ended;
-	/* Contexts that the keeper knows; it is told of one twice at times, and forgets it once. */
+	/* Contexts that the gate thread knows. The library may add one twice, and the gate thread forgets it
+	 * once. */
 	CUcontext contexts[FAKE_CONTEXTS];
 	unsigned int gpus[FAKE_CONTEXTS];
 	unsigned int leaves, gone, stays; /* calls */

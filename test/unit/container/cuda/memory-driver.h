@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A small driver for the tests of memory and contexts: pointers, small ones of which share a granule, physical
- * memory and its mappings, contexts, and what it holds for all that. It gives freed addresses and handles
- * again at once, which is the hardest case. What is held must be within the limit, and within
- * what the ledger has charged. Thread: any.
+ * A small driver for the tests of memory and contexts. It has pointers, of which small ones share a granule,
+ * physical memory and its mappings, contexts, and what the driver allocates for all these. It reuses freed
+ * addresses and handles at once, which is the hardest case. Allocated memory must be within the limit, and within
+ * the charges. Thread: any.
  */
 #include "container/cuda/driver.h"
 #include "container/charges/charges.h"

@@ -9,11 +9,12 @@
 extern char *mt_dir;
 extern struct test_arbiter *arbiter;
 
-/* How the next child starts: in no slice; what it is told when it registers, 0: it is let in. */
+/* How the next child starts: in no slice; the status that its registration gets, 0: admitted. */
 extern bool mt_no_slice;
 extern unsigned int mt_status_of_hello;
 
-/* A process of its own, in which @fn uses CHECK(). It registers anew, and at the end all is in order. */
+/* Runs @fn, which uses CHECK(), in a process of its own. The process registers again, and at the end all is
+ * in order. */
 void mt_in_child(void (*fn)(void));
 
 /* A pool of the device holds so much. */

@@ -56,7 +56,7 @@ static void outside(void)
 	compute(SLICE_TURNS_MPS);
 	CHECK(!cuDevicePrimaryCtxRetain(&context, 3));
 	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
-	/* When the arbiter was asked to look at the context it was said. */
+	/* The process reported MPS before it asked the arbiter to compare. */
 	CHECK(arbiter->compares == 1);
 	assert_warned("gpuslice: this slice is to run under MPS");
 	/* The context was made already; and it goes on. */
@@ -131,7 +131,8 @@ static void old_driver(void)
 	compute(SLICE_TURNS_MPS);
 	md.mps = -1;
 	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_NOT_SAID);
-	/* A context that fails says nothing, nor does one of a GPU that is not of the slice. */
+	/* A context that fails reports nothing. A context on a GPU outside of the slice reports nothing
+	 * either. */
 	md.mps = 0;
 	md.attributes = 0;
 	mps_probe_mode(3, CHARGES_NO_GPU, true);

@@ -162,7 +162,7 @@ static void green(void)
 	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
 	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(used() == 400 * MIB && held() == 400 * MIB);
-	/* The driver does not: the next one is charged for the primary context anew. */
+	/* The driver fails: the next context is charged for the primary context again. */
 	CHECK(!cuMemFree_v2(p) && used() == 0);
 	md.fail = CUDA_ERROR_NOT_SUPPORTED;
 	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_NOT_SUPPORTED && used() == 0);

@@ -15,7 +15,7 @@ static CUgraphExec instantiate(CUgraph graph)
 	return exec;
 }
 
-/* All is told, but for the code of graphs, which the fake driver has none of. */
+/* All memory is charged, except the code of graphs, which the fake driver does not have. */
 static void assert_exact(void)
 {
 	link_compare(0);
@@ -157,11 +157,11 @@ static void launch__again_needs_no_room(void **state)
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
 	assert_int_equal(fake.trims, 0);
-	/* In another stream it may need its own: it is trimmed, and taken anew. */
+	/* In another stream the graph may need memory of its own: the library trims, and allocates again. */
 	assert_int_equal(cuGraphLaunch(e, fake_stream(2)), 0);
 	assert_true(fake.trims > 0);
 	assert_exact();
-	/* After a trim nothing is there. */
+	/* After a trim no memory is left. */
 	assert_int_equal(cuDeviceGraphMemTrim(0), 0);
 	assert_int_equal(fake_used(), 0);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(2)), 0);

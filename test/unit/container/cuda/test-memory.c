@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is charged for pointers, and what a program is told of its memory. */
+/* What the library charges for pointers, and what a program sees of its memory. */
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
 
@@ -25,8 +25,8 @@ static void sizes(void)
 	CHECK(!cuMemAllocManaged(&p, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
 	CHECK(used() == 10 * MIB && page()->seen == 0 && page()->unseen == 10 * MIB);
 	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->unseen == 0);
-	/* What the driver refuses, or nobody knows. */
-	CHECK(cuMemFree_v2(0x1234567) == CUDA_SUCCESS); /* d_fail() says so: passed on */
+	/* What the driver refuses, or does not know. */
+	CHECK(cuMemFree_v2(0x1234567) == CUDA_SUCCESS); /* the answer of d_fail(), passed on */
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuMemAlloc_v2(&p, 5 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS && used() == 0);
 	CHECK(!cuMemAlloc_v2(&p, 5 * MIB) && !cuMemAlloc_v2(&q, 5));

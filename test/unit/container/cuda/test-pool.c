@@ -37,7 +37,7 @@ static void release(CUdeviceptr p)
 	assert_int_equal(cuMemFreeAsync(p, fake_stream(1)), 0);
 }
 
-/* All is told, and nothing was ever too much. */
+/* All memory is charged, and the charges were never too small. */
 static void assert_exact(void)
 {
 	assert_int_equal(fake.over, 0);
@@ -336,7 +336,7 @@ static void shrunk_unseen__is_left_to_the_comparison(void **state)
 	(void)state;
 	fake_hidden(100 * MIB);
 	release(a);
-	fake_unseen_sync(); /* the pool holds nothing, and we do not know */
+	fake_unseen_sync(); /* the pool has no memory, and the library does not know that */
 	link_compare(0);    /* the arbiter sees that, and believes that the context shrank */
 	assert_int_equal(fake_used(), 100 * MIB);
 	b = alloc(MIB);

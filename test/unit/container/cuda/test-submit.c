@@ -421,7 +421,7 @@ static void launch_ex__says_what_kind_it_is(void **state)
 	assert_int_not_equal(submit_bytes(1, 0), submit_bytes(1, 1));
 }
 
-/* A number that nobody has so many attributes for: what is read is bounded. */
+/* A number of attributes beyond any real one: the library reads a bounded number of them. */
 static void launch_ex__reads_no_more_than_a_few(void **state)
 {
 	static CUlaunchAttribute many[65];

@@ -58,9 +58,9 @@ static void imported(void)
 	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
 	CHECK(!cuMemImportFromShareableHandle(&again, &h, 1) && again == h);
 	CHECK(used() == 4 * MIB && !cuMemRelease(h) && page()->seen == 4 * MIB);
-	/* Now only NVML knows whether somebody else has it. */
+	/* Now only NVML knows whether another process has the memory open. */
 	CHECK(!cuMemRelease(again) && page()->seen == 0 && used() == 4 * MIB && !held());
-	/* The same by a dma-buf of where it is mapped. */
+	/* The same by a dma-buf of the mapped range. */
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0) && !cuMemMap(at, 2 * MIB, 0, h, 0));
 	CHECK(!cuMemGetHandleForAddressRange(&fd, at, 2 * MIB, 1, 0));
 	CHECK(!cuMemUnmap(at, 2 * MIB) && page()->seen == 2 * MIB);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of marks share besides gate-test.h; all of GPU 0. */
+/* What the tests of fences share besides gate-test.h; all of GPU 0. */
 #include "gate-test.h"
 
 /* Nothing is in flight, and the arbiter knows. */
@@ -9,7 +9,7 @@ bool idle(void);
 
 bool is_stuck(void);
 
-/* The keeper has looked again and again since. */
+/* Returns after several further polls of the gate thread. */
 void wait_fence_polls(void);
 
 /* One submission to @stream. Whether it was counted. */

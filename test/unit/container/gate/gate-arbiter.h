@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An arbiter on a thread of the test, for the turns of one process: pages as abi/turn-page.h says, gates
- * that the test opens and closes, and what it knows of the process by abi/slice-wire.h and no more.
+ * An arbiter on a thread of the test, for the quanta of one process. It has pages as in abi/turn-page.h, and gates
+ * that the test opens and closes. It knows of the process what abi/slice-wire.h transfers, and no more.
  */
 #include "abi/slice-wire.h"
 #include "abi/turn-page.h"
@@ -15,7 +15,7 @@
 
 struct gate_client_state {
 	bool busy, wants;
-	uint64_t idle_ns; /* as it was last told */
+	uint64_t idle_ns; /* as last reported */
 	uint64_t reports, ignored;
 	uint64_t idles; /* of .reports: neither busy nor wanting */
 };
@@ -23,12 +23,12 @@ struct gate_client_state {
 struct gate_arbiter {
 	char dir[64];
 	uint32_t gpu_count;
-	_Atomic bool mute;               /* reads nothing; ga_mute() waits until it is so */
+	_Atomic bool mute;               /* reads nothing; ga_mute() waits for that */
 	_Atomic unsigned int rounds;     /* of its thread */
 	_Atomic uint32_t start_state;    /* of the gates of a process that registers */
-	_Atomic uint32_t refuse;         /* enum slice_status of welcomes for turns; 0: none */
+	_Atomic uint32_t refuse;         /* enum slice_status of welcomes for quanta; 0: none */
 	_Atomic int bad_page;            /* 1: too short, 2: no such thing, 3: none comes */
-	_Atomic int hellos, again, lost; /* of turns; connections that ended */
+	_Atomic int hellos, again, lost; /* for quanta; connections that ended */
 
 	pthread_mutex_t lock;      /* guards what follows */
 	struct slice_page *memory; /* of the last process that registered */
@@ -46,18 +46,18 @@ struct gate_arbiter {
 	uint64_t serial;
 };
 
-/* Zeroed. Serves at @dir, and sets GPUSLICE_SLICE_DIR. Slices take turns. */
+/* Zeroed. Serves at @dir, and sets GPUSLICE_SLICE_DIR. Slices have quanta. */
 void ga_start(struct gate_arbiter *a, const char *dir, uint32_t gpus);
 /* As a kill: connections end, the page stays with the process. */
 void ga_kill(struct gate_arbiter *a);
 
-/* Returns when nothing more is read. */
+/* Returns when the arbiter reads nothing more. */
 void ga_mute(struct gate_arbiter *a);
 void ga_again(struct gate_arbiter *a);
 
-/* Sets the gate, with a new generation if the state changes, and wakes who waits. */
+/* Sets the gate, with a new generation if the state changes, and wakes the waiting threads. */
 void ga_set_gate(struct gate_arbiter *a, uint32_t gpu, uint32_t state);
-/* The same, but it is killed before it wakes them. */
+/* The same, but the arbiter is killed before it wakes the threads. */
 void ga_set_gate_only(struct gate_arbiter *a, uint32_t gpu, uint32_t state);
 void ga_set_throttle(struct gate_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
 	uint64_t turn_ns);

@@ -257,7 +257,7 @@ static CUresult real_exchange(unsigned int *m)
 	return CUDA_SUCCESS;
 }
 
-/* What runtime/cuda/ has. A stream that captures has 0x1000 in it. */
+/* What src/container/cuda/ has. A stream that captures has 0x1000 in it. */
 
 CUcontext green_primary(CUcontext context)
 {

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A driver for the tests of gate and keeper: contexts in which work is done in the order of its
- * submission, and when the test says; events that pass with it; captures that are spoiled by what spoils
- * them. Thread: any.
+ * A driver for the tests of gate and gate thread. Work in a context ends in the order of its submission, when the
+ * test says. Events pass with the work before them. Calls that invalidate captures on a real driver do so here.
+ * Thread: any.
  */
 #include "container/cuda/driver.h"
 
@@ -15,7 +15,7 @@
 #define TD_CONTEXTS 40
 #define TD_STREAM   ((CUstream)0x100) /* the place of its context is added */
 #define TD_ASIDE \
-	((CUstream)0x2100) /* of context 0: beside what td_submit() and td_finish() are about */
+	((CUstream)0x2100) /* of context 0: beside the work of td_submit() and td_finish() */
 
 struct gate_driver {
 	_Atomic bool at_once; /* all that is submitted is done */
@@ -29,8 +29,8 @@ struct gate_driver {
 	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
 	_Atomic int mps_probes;    /* whether it is under MPS */
-	_Atomic int strangers;     /* calls with a context or an event that is gone */
-	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
+	_Atomic int strangers;     /* calls with a context or an event that was destroyed */
+	_Atomic int blocked_calls; /* in a mode that is not relaxed while a stream captures */
 };
 
 extern struct gate_driver td;
@@ -42,10 +42,10 @@ CUcontext td_context(int n);
 void td_current(int n); /* for the calling thread; -1: none */
 void td_green(int n);   /* the same: a green context that lives in context n */
 void td_destroy(int n); /* as the driver does in cuCtxDestroy */
-void td_create(int n);  /* another one with its handle */
+void td_create(int n);  /* another context with its handle */
 
 /* What a launch does. */
 void td_submit(int n);
 void td_submit_to(CUstream stream);
-/* All that was submitted is done. */
+/* All submitted work is done. */
 void td_finish(int n);

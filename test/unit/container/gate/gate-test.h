@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of gate and keeper share: each in a process of its own, with an arbiter on a thread. */
+/* What the tests of gate and gate thread share: each test in a process of its own, with an arbiter on a
+ * thread. */
 #include "support/test.h"
 #include "gate-arbiter.h"
 #include "gate-driver.h"
@@ -22,7 +23,7 @@
 		}                                                                          \
 	} while (0)
 
-/* However slow the machine is: what ends it is the alarm. */
+/* Without a limit of its own, for slow machines: the alarm ends a wait that hangs. */
 #define WAIT_FOR(condition)                                 \
 	do {                                                \
 		gate_test_waits = __FILE__ ": " #condition; \
@@ -38,7 +39,7 @@ extern struct gate_arbiter gate_arbiter;
 /* Runs @fn in a child, with an arbiter of @gpus GPUs. */
 void gate_test(void (*fn)(void), uint32_t gpus);
 
-/* The gate's bell: the next submission is to say so. */
+/* The gate's doorbell: set, the next submission has to report. */
 uint32_t doorbell(uint32_t gpu);
 uint64_t in_flight(uint32_t gpu);
 

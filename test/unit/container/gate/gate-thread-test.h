@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of the keeper share besides gate-test.h: when it rests, and streams that wait for others. */
+/* What the tests of the gate thread share besides gate-test.h: whether it rests, and streams that wait for
+ * other streams. */
 #include "gate-test.h"
 
-/* Nothing is left, the arbiter knows, and the next submission is to say so. */
+/* No work is left, the arbiter knows that, and the doorbell is set: the next submission has to report. */
 bool rests(uint32_t gpu);
 
-/* In the stream TD_ASIDE: a submission; a wait for what another thread does; the same with work behind it. */
+/* In the stream TD_ASIDE: a submission; a wait for another thread's work; the same with work behind it. */
 void submit_beside_stream(void);
 void block_no_work(void);
 void block_stream(void);
-/* All that is in it is done. */
+/* All work in it is done. */
 void aside_ends(void);
 
-/* It is known that the stream waits. */
+/* The library knows that the stream waits. */
 bool is_stream_blocked(void);

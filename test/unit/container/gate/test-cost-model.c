@@ -10,7 +10,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 
-/* One submission of that kind, with a marker behind it that passes: it took so long. */
+/* One submission of that kind, with a fence behind it that passes: the time it took. */
 static void one(struct cost_model *k, unsigned int kind, uint64_t ns)
 {
 	struct cost_model_snapshot note;
@@ -37,7 +37,7 @@ static void cost_model_learn__knows_one_that_was_alone(void **state)
 	one(&k, 8, 5 * US);
 	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
 	assert_false(cost_model_needs_fences(&k, 8));
-	one(&k, 8, 0); /* nobody knows */
+	one(&k, 8, 0); /* of unknown time */
 	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
 	one(&k, 8, 1);
 	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MIN_NS);
@@ -85,11 +85,11 @@ static void cost_model_learn__learns_nothing_from_what_it_has_not_seen(void **st
 	assert_int_equal(cost_model_cost_ns(&k, 1), 10 * US);
 }
 
-/* ---- a thread that METERED holds, a GPU, and a keeper --------------------------------------------- */
+/* ---- a throttled thread, a GPU, and a gate thread ------------------------------------------------- */
 
 /*
- * A program submits rows of kernels, each submission takes the processor some time. A keeper looks when
- * pace.h says, and some time later; who is held goes on some time after it let him.
+ * A program submits rows of kernels; each submission takes processor time. The gate thread polls when pace.h says,
+ * and some time later. A thread that the gate thread lets in continues after some time.
  */
 #define PENDING 64    /* markers */
 #define LOST    (300) /* ns that a marker takes the processor */
@@ -196,7 +196,7 @@ static void wake(struct rig *r)
 	r->submit_at = sooner(r->submit_at, r->now + 8 * US + some(r, 30 * US));
 }
 
-/* The one that is held is let in by the clock. */
+/* The clock lets the held thread in. */
 static void throttle_tightly(struct rig *r, struct pace_state *sight)
 {
 	struct pace_flight f = { r->submitted - r->done,
@@ -254,7 +254,7 @@ static void look(struct rig *r)
 	r->look_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) + some(r, 20 * US);
 }
 
-/* So much of the time the GPU was without work; percent. */
+/* The part of the time in which the GPU was without work; percent. */
 static double run(const struct row *rows, unsigned int n_rows, uint64_t window_ns,
 	uint64_t submit_ns, double *over)
 {
@@ -276,7 +276,7 @@ static double run(const struct row *rows, unsigned int n_rows, uint64_t window_n
 	began = 0;
 	while (r->submitted < r->total) {
 		r->now = r->submit_at < r->look_at ? r->submit_at : r->look_at;
-		/* It has seen all of them. */
+		/* The cost model has seen all kinds. */
 		if (!began && r->submitted >= 200 && r->submitted >= 2 * n_rows) {
 			began = r->now;
 			r->dry_ns = r->over_ns = 0;
@@ -292,7 +292,7 @@ static double run(const struct row *rows, unsigned int n_rows, uint64_t window_n
 	return dry;
 }
 
-/* Like a step of a training: a few kernels that are long, and many that are not. */
+/* Like a step of a training: a few long kernels, and many short ones. */
 static unsigned int step(struct row *rows, unsigned int n_long, uint64_t long_ns,
 	unsigned int n_short, uint64_t short_ns, bool mixed)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Marks, where a stream stands still: others get on beside it. */
+/* Fences, where a stream is blocked: other streams continue beside it. */
 #include "fences-test.h"
 
 #include "container/sys.h"
@@ -8,7 +8,7 @@
 
 static _Atomic bool over;
 
-/* As the gate does it where a marker is stuck. */
+/* As the gate does where a fence is stuck. */
 static void submit_beside(void)
 {
 	struct turn_gpu_page *g = gate_begin(TD_STREAM, GATE_PASS);
@@ -37,7 +37,7 @@ static void blocked_beside_others(void)
 	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
 	td_finish(0);
 	wait_fence_polls();
-	CHECK(in_flight(0) == 4); /* nobody can know */
+	CHECK(in_flight(0) == 4); /* the library cannot know of any end */
 	done = atomic_load(&p->done);
 	for (int i = 0; i < 200; i++) {
 		submit_beside();
@@ -51,13 +51,13 @@ static void blocked_beside_others(void)
 	}
 	CHECK(fences_others_progress(&process()->fences, 0));
 	WAIT_FOR(fences_count_unseen(&process()->fences, 0) == 4);
-	/* It ends, with some behind that do not. */
+	/* The stuck work ends. Some work behind it does not. */
 	submit_beside();
 	atomic_store(&td.aside_done, 1);
 	WAIT_FOR(!is_stuck());
 	wait_fence_polls();
 	CHECK(in_flight(0) >=
-		1); /* and of those that had no event of their own a marker is to tell */
+		1); /* submissions without an event of their own need a fence that passes */
 	td_finish(0);
 	WAIT_FOR(idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
@@ -84,7 +84,7 @@ static void *works(void *arg)
 
 static uint64_t throttled_window;
 
-/* Who is metered gets on beside it, by the gate alone. */
+/* A throttled thread continues beside a stuck stream, by the gate alone. */
 static void throttled_beside(void)
 {
 	pthread_t gpu;
@@ -105,8 +105,9 @@ static void throttled_beside(void)
 	gate_test_waits = "those who are metered";
 	for (; n < 2000; n++)
 		CHECK(submit_to(TD_STREAM, 0));
-	/* Held until something ends, each second round. Else each would be until nothing has ended for a while, a
-	 * kernel of seconds as long as that: for 30 rounds. */
+	/* The gate holds each second submission until some work ends. Otherwise it would hold each one until
+	 * the gate thread sees no end for a while. With a kernel of seconds that while is as long as the
+	 * kernel: 30 rounds. */
 	CHECK(atomic_load(&rounds) < 4 * n);
 	CHECK(in_flight(0) > 0 && ga_client_state(A, 0).busy);
 	atomic_store(&td.aside_done, 1);
@@ -121,7 +122,7 @@ static void fences__let_the_throttled_pass_by_a_stream_that_stands_still(void **
 	(void)state;
 	throttled_window = 2000000;
 	gate_test(throttled_beside, 1);
-	/* It is full at once. */
+	/* The window is full at once. */
 	throttled_window = 1;
 	gate_test(throttled_beside, 1);
 }
@@ -162,7 +163,7 @@ static void *storms(void *arg)
 		struct turn_gpu_page *g = gate_begin(s, GATE_PASS);
 
 		CHECK(g);
-		/* Before the driver has it: so what is done is never more than the truth. */
+		/* Before the driver call: so the done work is never more than the counted work. */
 		(void)atomic_fetch_add(&counted, 1);
 		td_submit_to(s);
 		if (is_stuck() && !((uintptr_t)g & GATE_OWN_FENCE))
@@ -174,7 +175,7 @@ static void *storms(void *arg)
 	return NULL;
 }
 
-/* Captures that come and go, and a stream that stands still now and then. */
+/* Captures begin and end, and a stream is blocked now and then. */
 static void storm(void)
 {
 	pthread_t threads[THREADS];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Marks of streams that wait for others. */
+/* Fences of streams that wait for other streams. */
 #include "fences-test.h"
 
 #include "container/sys.h"
 #include "container/gate/fences/internal.h"
 #include "container/gate/process.h"
 
-/* Without a keeper: markers of one GPU, whose time is what the test says. */
+/* Without a gate thread: fences of one GPU, with the test's clock. */
 static struct {
 	struct fences marks;
 	struct turn_gpu_page page;
@@ -35,7 +35,7 @@ static void lone_ends(uint64_t n)
 	(void)atomic_fetch_add(&td.aside_done, n);
 }
 
-/* A wait; it is one of what lone_ends() ends. False: it was not noted. */
+/* A wait in the stream; lone_ends() counts it. False: there was no slot for it. */
 static bool lone_waits(unsigned int gpu, bool given)
 {
 	unsigned int place = fences_wait_begin(&lone.marks, gpu, TD_ASIDE, false);
@@ -85,7 +85,7 @@ static void waits_for_others(void)
 	lone_places();
 	lone_is_stuck(true);
 	lone_goes_on();
-	/* A kernel that takes long, in front of one; then that one. */
+	/* A long kernel in front of a wait; then the wait. */
 	lone_submits();
 	CHECK(lone_waits(0, true));
 	lone_submits();
@@ -94,14 +94,14 @@ static void waits_for_others(void)
 	lone_ends(1);
 	lone_is_stuck(true);
 	lone_goes_on();
-	/* Behind one that is over: with no marker in between, and before it is looked at. */
+	/* Behind a wait that is over: with no fence in between, and before the next poll. */
 	CHECK(lone_waits(0, true));
 	lone_submits();
 	lone_ends(1);
 	lone_places();
 	lone_is_stuck(false);
 	lone_goes_on();
-	/* And after it stood. */
+	/* The same after the stream was blocked. */
 	CHECK(lone_waits(0, true));
 	lone_submits();
 	lone_places();
@@ -109,13 +109,13 @@ static void waits_for_others(void)
 	lone_ends(1);
 	lone_is_stuck(false);
 	lone_goes_on();
-	/* The driver did not take it. */
+	/* The driver refused the wait. */
 	CHECK(lone_waits(0, false));
 	lone_submits();
 	lone_places();
 	lone_is_stuck(false);
 	lone_goes_on();
-	/* One of another GPU. */
+	/* A wait on another GPU. */
 	CHECK(lone_waits(1, true));
 	lone_submits();
 	lone_places();
@@ -134,7 +134,7 @@ static void waits_places(void)
 	int creates;
 
 	lone_begins();
-	/* Places are used again when they are over, though nobody looks. */
+	/* Slots of waits that are over are reused, even without a poll. */
 	for (int i = 0; i < 3 * FENCE_WAITS; i++) {
 		CHECK(lone_waits(0, true));
 		lone_ends(1);
@@ -145,7 +145,7 @@ static void waits_places(void)
 		lone_ends(1);
 	}
 	CHECK(atomic_load(&td.creates) == creates);
-	/* More that stand than there are places for: those that are first in the stream are noted. */
+	/* More pending waits than slots: the first waits of the stream have the slots. */
 	for (int i = 0; i < FENCE_WAITS; i++)
 		CHECK(lone_waits(0, true));
 	CHECK(!lone_waits(0, true));
@@ -156,7 +156,7 @@ static void waits_places(void)
 	lone_is_stuck(true);
 	CHECK(lone_waits(0, true));
 	lone_goes_on();
-	/* No event is to be had. */
+	/* The driver creates no event. */
 	lone_begins();
 	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(!lone_waits(0, true));
@@ -175,7 +175,7 @@ static void fences__note_waits_as_far_as_there_are_places(void **state)
 	gate_test(waits_places, 1);
 }
 
-/* Its events go with the context. */
+/* The events of a wait are destroyed with the context. */
 static void waits_context(void)
 {
 	lone_begins();
@@ -204,7 +204,7 @@ static void fences__forget_waits_of_a_context_that_has_gone(void **state)
 	gate_test(waits_context, 1);
 }
 
-/* Waits that are over, of one GPU, take no place from those of another. */
+/* Waits that are over on one GPU take no slot from waits of another GPU. */
 static void waits_elsewhere(void)
 {
 	lone_begins();
@@ -217,9 +217,10 @@ static void waits_elsewhere(void)
 		CHECK(lone_waits(1, true));
 		lone_ends(1);
 	}
-	/* One place is enough for it, and its events are not made each time. */
+	/* One slot is enough for these waits, and the events are not created each time. */
 	CHECK(atomic_load(&td.destroys) == 2);
-	/* Nothing in a context that is being destroyed is touched, nor while somebody else may. */
+	/* Two reasons to leave the slots of a context alone: the program is destroying the context, or another
+	 * thread has the lock. */
 	td_current(0);
 	fences_context_leaves(&lone.marks, td_context(1));
 	for (int i = 0; i < FENCE_WAITS - 1; i++)
@@ -240,7 +241,7 @@ static void fences__use_places_of_waits_that_are_over_elsewhere(void **state)
 	gate_test(waits_elsewhere, 1);
 }
 
-/* The same of events behind single submissions. */
+/* The same for events behind single submissions. */
 static void own_elsewhere(void)
 {
 	bool pending = true;

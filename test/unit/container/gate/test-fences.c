@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How it is known that work is done, where that is not plain: captures, errors, contexts that come and go. */
+/* How the library knows that work is done, where that is not plain: captures, errors, contexts that come and
+ * go. */
 #include "fences-test.h"
 
 #include "container/sys.h"
@@ -68,7 +69,7 @@ static void fences__see_the_end_of_copies_beside_a_capture(void **state)
 	gate_test(small_copies, 1);
 }
 
-/* More than there are places, twice that the same stream, and both known to the last. */
+/* More submissions than slots, in two streams: the library sees the end of the last one of each. */
 static void many(void)
 {
 	capture_begins();
@@ -93,7 +94,7 @@ static void fences__see_the_end_of_many_beside_a_capture(void **state)
 	gate_test(many, 1);
 }
 
-/* One that nobody told us of is spoiled, once. */
+/* A capture that no hook reported is invalidated, once. */
 static void stranger(void)
 {
 	CHECK(submit(0));
@@ -107,7 +108,7 @@ static void stranger(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) == 301);
 	td_finish(0);
-	/* Also what was in flight then, some time later. */
+	/* Work in flight at that time ends, too, some time later. */
 	WAIT_FOR(idle());
 	atomic_store(&td.capturing, 1);
 	for (int i = 0; i < 300; i++) {
@@ -153,7 +154,7 @@ static void passing(void)
 		td_finish(0);
 		WAIT_FOR(idle());
 	}
-	/* Of events of a new context; of one behind a submission. */
+	/* Errors from the events of a new context, and from an event behind a submission. */
 	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
 	gate_thread_add_context(td_context(1), 0);
 	CHECK(submit(0));
@@ -211,7 +212,7 @@ static void fences__take_work_for_over_where_its_context_is(void **state)
 
 /* ---- contexts ----------------------------------------------------------------------------------- */
 
-/* Destroyed, it seems, and then others hold it still. */
+/* The program seems to destroy the context, but another holder keeps it alive. */
 static void lives_on(void)
 {
 	int creates;
@@ -232,13 +233,13 @@ static void lives_on(void)
 	gate_thread_context_leaves(td_context(0));
 	td_finish(0);
 	(void)usleep(5000);
-	CHECK(in_flight(0) == 1); /* it is not touched */
+	CHECK(in_flight(0) == 1); /* the gate thread does not use the context */
 	gate_thread_context_stays(td_context(0));
 	WAIT_FOR(idle());
 	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
 }
 
-/* Two threads release it at once: it may go until neither is about it. */
+/* Two threads release the context at once: it may be destroyed until both are done. */
 static void leaves_twice(void)
 {
 	int queries;
@@ -261,7 +262,7 @@ static void leaves_twice(void)
 	gate_thread_context_gone(td_context(0));
 	td_create(0);
 	gate_thread_add_context(td_context(0), 0);
-	gate_thread_context_gone(td_context(0)); /* the second one, of what was there before */
+	gate_thread_context_gone(td_context(0)); /* the second thread's, of the first context */
 	CHECK(submit(0));
 	wait_fence_polls();
 	CHECK(in_flight(0) == 1);
@@ -282,7 +283,7 @@ static void fences__keep_what_is_in_a_context_that_lives_on(void **state)
 	gate_test(lives_on, 1);
 }
 
-/* Another one is there by its handle, before anybody says that the first has gone. */
+/* A new context has the handle of the first before the library reports that the first is gone. */
 static void handle_again(void)
 {
 	for (int i = 0; i < 6; i++) {
@@ -301,7 +302,7 @@ static void handle_again(void)
 			gate_thread_context_gone(td_context(0));
 			gate_thread_add_context(td_context(0), 0);
 		}
-		WAIT_FOR(idle()); /* what was in the first is over */
+		WAIT_FOR(idle()); /* the work in the first context is over */
 		CHECK(submit(0));
 		wait_fence_polls();
 		CHECK(in_flight(0) == 1);
@@ -317,7 +318,7 @@ static void fences__tell_a_context_from_one_with_its_handle(void **state)
 	gate_test(handle_again, 1);
 }
 
-/* Made where nobody told us. */
+/* A context that no hook reported. */
 static void unknown_contexts(void)
 {
 	CHECK(submit(0));
@@ -337,7 +338,7 @@ static void fences__find_the_context_of_who_submits(void **state)
 	gate_test(unknown_contexts, 2);
 }
 
-/* Without one the driver refuses it. */
+/* Without a context the driver refuses the work. */
 static void no_context(void)
 {
 	struct turn_gpu_page *g;
@@ -357,7 +358,8 @@ static void no_context(void)
 	CHECK(!atomic_load(&td.strangers));
 }
 
-/* The one that is known goes, and one comes that nobody told us of: at once, while the keeper is awake. */
+/* The known context is destroyed, and a context follows that no hook reported. That happens at once, while the
+ * gate thread is awake. */
 static void known_goes(void)
 {
 	CHECK(submit(0));
@@ -389,7 +391,7 @@ static void fences__take_what_has_no_context_for_over(void **state)
 	gate_test(no_context, 1);
 }
 
-/* One of another thread's, beside one that is known. */
+/* A context of another thread, beside the known one. */
 static void throttled_context(void)
 {
 	CHECK(submit(0));
@@ -397,7 +399,7 @@ static void throttled_context(void)
 	WAIT_FOR(idle());
 	ga_set_gate(A, 0, TURN_METERED);
 	td_current(1);
-	/* Until a marker is due. */
+	/* Until a fence is due. */
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), GATE_PASS));
 	td_finish(1);
@@ -415,12 +417,12 @@ static void fences__find_the_context_of_who_is_throttled(void **state)
 	gate_test(throttled_context, 1);
 }
 
-/* It is marked by its primary context, and takes no place. */
+/* The library places the fences of a green context in its primary context, so it takes no slot. */
 static void green_contexts(void)
 {
 	for (int i = 0; i < 2 * FENCE_CONTEXTS; i++) {
 		td_green(0);
-		CHECK(submit(0)); /* known by who submits */
+		CHECK(submit(0)); /* the submitting thread's context is recorded */
 		td_finish(0);
 		WAIT_FOR(idle());
 	}
@@ -430,7 +432,7 @@ static void green_contexts(void)
 	td_finish(0);
 	WAIT_FOR(idle());
 	capture_begins();
-	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* an event behind it */
+	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* with an event behind it */
 	td_finish(0);
 	WAIT_FOR(idle());
 	capture_ends();
@@ -471,7 +473,7 @@ static void fences__see_ends_in_more_contexts_than_there_are_places(void **state
 	gate_test(crowd, 1);
 }
 
-/* Without a keeper, so that nobody else places a marker. */
+/* Without a gate thread, so that only the test places fences. */
 static struct {
 	struct fences marks;
 	struct turn_page page;
@@ -479,7 +481,7 @@ static struct {
 	uint64_t done;
 } lone;
 
-/* One is in flight when a context comes that there is no place for. */
+/* Work is in flight when a context comes for which there is no slot. */
 static void crowd_comes(int error)
 {
 	struct turn_gpu_page *p = &lone.page.gpus[0];
@@ -512,7 +514,7 @@ static void crowd_at_work(void)
 	crowd_comes(0);
 	CHECK(lone.done == 1);
 	CHECK(lone_places() == FENCE_LATER);
-	/* No marker was to be had then: one is later. */
+	/* The driver created no fence then. A later fence succeeds. */
 	crowd_comes(CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(lone.done == 0);
 	WAIT_FOR(lone_places() == FENCE_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The keeper, where the arbiter does not wake, answer, read or live. */
+/* The gate thread, where the arbiter does not wake threads, does not answer, does not read, or is dead. */
 #include "gate-thread-test.h"
 
 #include "container/sys.h"
@@ -19,7 +19,7 @@ static void not_woken(void)
 	idles = ga_client_state(A, 0).idles;
 	ga_set_gate_only(A, 0, TURN_METERED);
 	WAIT_FOR(atomic_load(&s.passed));
-	CHECK(sys_now() - began < 15000); /* sooner than it would look by itself here */
+	CHECK(sys_now() - began < 15000); /* sooner than the gate thread's own poll here */
 	(void)usleep(20000);
 	CHECK(ga_client_state(A, 0).busy && ga_client_state(A, 0).idles == idles);
 	td_finish(0);
@@ -56,9 +56,9 @@ static void killed(void)
 	CHECK(submit(0));
 	ga_again(A);
 	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).busy);
-	CHECK(atomic_load(&A->again)); /* once more if the arbiter takes its time */
+	CHECK(atomic_load(&A->again)); /* registers once more if the arbiter is slow */
 	CHECK(atomic_load(&ga_page(A, 0)->ended) == 105);
-	/* It is held again. */
+	/* The gate holds the thread again. */
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
 	WAIT_FOR(ga_client_state(A, 0).wants);
@@ -69,7 +69,7 @@ static void killed(void)
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	/* While it has nothing to do: at its next work at the latest. */
+	/* The arbiter dies while the process is idle: the process notices at its next work at the latest. */
 	ga_kill(A);
 	atomic_store(&td.at_once, true);
 	CHECK(submit(0));
@@ -83,7 +83,7 @@ static void gate_thread__goes_on_without_an_arbiter_and_finds_it_again(void **st
 	gate_test(killed, 1);
 }
 
-/* It stands still: connections are there, and nothing is read any more. */
+/* The arbiter hangs: connections exist, and it reads nothing any more. */
 static void hangs(void)
 {
 	struct submitter s[4] = { 0 };
@@ -96,20 +96,20 @@ static void hangs(void)
 	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
 	p = ga_page(A, 0);
 	WAIT_FOR(atomic_load(&p->waits) == 4 && in_flight(0) == 0);
-	/* All that was said it has read. */
-	WAIT_FOR(ga_client_state(A, 0).reports >= 2); /* it is said again, now and then */
+	/* The arbiter has read all reports. */
+	WAIT_FOR(ga_client_state(A, 0).reports >= 2); /* repeated now and then */
 	atomic_store(&A->mute, true);
 	for (int i = 0; i < 4; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
 		CHECK(atomic_load(&s[i].counted));
 	}
-	/* Work goes on, and its end is seen while one waits for an answer. */
+	/* Work continues, and the gate thread sees its end while it waits for an answer. */
 	for (int i = 0; i < 100; i++) {
 		CHECK(submit(0));
 		td_finish(0);
 		WAIT_FOR(in_flight(0) == 0);
 	}
-	/* It goes on with what it had to read, sees who has gone, and that he comes again. */
+	/* The arbiter reads what is left, sees the process disconnect, and the process registers again. */
 	again = atomic_load(&A->again);
 	atomic_store(&A->mute, false);
 	WAIT_FOR(atomic_load(&A->again) > again && ga_is_connected(A));
@@ -130,7 +130,7 @@ static void gate_thread__goes_on_without_an_arbiter_that_hangs(void **state)
 	gate_test(hangs, 1);
 }
 
-/* The same while it holds nobody, and says much that nobody reads. */
+/* The same while the gate is open: the process sends many reports, and the arbiter reads none. */
 static void hangs_open(void)
 {
 	CHECK(submit(0));
@@ -155,7 +155,7 @@ static void gate_thread__sees_that_an_arbiter_reads_nothing(void **state)
 	gate_test(hangs_open, 1);
 }
 
-/* It always has something left to read, and is not fast, but goes on. */
+/* The arbiter always has something left to read. It is slow, but makes progress. */
 static void slow(void)
 {
 	int64_t until = sys_now() + 4000;
@@ -170,7 +170,7 @@ static void slow(void)
 		CHECK(submit(0));
 		(void)usleep(10000);
 		if (sys_now() - began > 200)
-			return; /* this machine is slow itself */
+			return; /* the machine itself is too slow */
 	}
 	CHECK(!atomic_load(&A->lost) && !atomic_load(&A->again));
 	atomic_store(&A->mute, false);
@@ -184,7 +184,7 @@ static void gate_thread__stays_with_an_arbiter_that_is_slow(void **state)
 	gate_test(slow, 1);
 }
 
-/* Asked and not answered: nobody waits. */
+/* A request without an answer: the gate thread does not wait. */
 static void asks(void)
 {
 	static struct gate_link l;
@@ -199,13 +199,13 @@ static void asks(void)
 	CHECK(fd.have && l.page && !l.pending.have);
 	l.socket = fd;
 	WAIT_FOR(ga_is_connected(A));
-	/* Another connection, with the page; and one that is given up. */
+	/* Another connection, with the page; then a connection that the process gives up. */
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	gate_link_close(&l);
 	CHECK(!l.pending.have && !l.socket.have);
 	CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
 	CHECK(gate_link_register(&l, sys_now() + 50000, &fd) == GATE_LINK_UP && fd.have);
-	/* It goes before it has answered. */
+	/* The arbiter dies before it answers. */
 	ga_mute(A);
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	ga_kill(A);
@@ -248,7 +248,7 @@ static void capped(void)
 	ga_kill(A);
 	td_finish(0);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
-	/* Again and again it has used what it had, waits, and goes on. */
+	/* Five times the process has used up its cap, waits, and continues. */
 	for (int i = 0; i < 5; i++) {
 		waits = atomic_load(&p->waits);
 		WAIT_FOR((td_finish(0), atomic_load(&p->waits) > waits));
@@ -260,7 +260,8 @@ static void capped(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-/* What it has used it waits for, with a stream that waits for it: else that would be so for ever. */
+/* The process waits for its cap, with a blocked stream in flight. If the gate counted the stream as work, the
+ * wait would have no end. */
 static void capped_blocked(void)
 {
 	_Atomic uint64_t n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The keeper, where a stream waits for what others do. */
+/* The gate thread, where a stream waits for other work. */
 #include "gate-thread-test.h"
 
 #include "container/sys.h"
@@ -16,11 +16,11 @@ static void blocked_behind_gate(void)
 	for (uint32_t i = 0; i < 2; i++) {
 		idles = ga_client_state(A, 0).idles;
 		ga_set_gate(A, 0, TURN_CLOSED);
-		/* Nothing gets on. But it is not at rest: it is to be seen when it does. */
+		/* Nothing makes progress. But the gate thread does not rest: it has to notice progress. */
 		WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).idles > idles);
 		CHECK(!ga_client_state(A, 0).wants && in_flight(0) && !doorbell(0) &&
 			is_stream_blocked());
-		/* And it comes to its turn, as any that wants. */
+		/* The slice gets its quantum, as any slice that wants. */
 		submit_on_thread(&s[i]);
 		WAIT_FOR(ga_client_state(A, 0).wants);
 		CHECK(!ga_client_state(A, 0).busy && !atomic_load(&s[i].passed));
@@ -29,7 +29,7 @@ static void blocked_behind_gate(void)
 		WAIT_FOR(atomic_load(&s[i].passed));
 		CHECK(ga_client_state(A, 0).busy && in_flight(0));
 	}
-	/* The wait is over behind the closed gate. */
+	/* The wait ends behind the closed gate. */
 	ga_set_gate(A, 0, TURN_CLOSED);
 	WAIT_FOR(!ga_client_state(A, 0).busy);
 	CHECK(in_flight(0) && !doorbell(0));
@@ -44,7 +44,7 @@ static void gate_thread__says_not_busy_of_what_waits_behind_the_closed_gate(void
 	gate_test(blocked_behind_gate, 1);
 }
 
-/* It waits at the gate first; and is parked only then. */
+/* The stream waits at the gate first, and is blocked only then. */
 static void blocked_late(void)
 {
 	struct submitter s = { 0 };
@@ -69,7 +69,7 @@ static void gate_thread__says_it_when_that_is_seen(void **state)
 	gate_test(blocked_late, 1);
 }
 
-/* What takes long and waits for nobody is charged, also where somebody waited before. */
+/* A long kernel that waits for nothing is charged, also in a stream that waited before. */
 static void long_kernel(void)
 {
 	struct submitter s = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The keeper: what it says to the arbiter, and what it does where the driver fails; storms of all that. */
+/* The gate thread: what it reports to the arbiter, what it does where the driver fails, and storms of both. */
 #include "gate-thread-test.h"
 
 #include "container/sys.h"
@@ -10,7 +10,7 @@
 
 #define THREADS 8
 
-/* ---- what it says ------------------------------------------------------------------------------- */
+/* ---- what it reports ---------------------------------------------------------------------------- */
 
 /* Whatever the gate does. */
 static bool reports_nothing(void)
@@ -34,7 +34,7 @@ static void reports_idle(void)
 		td_finish(0);
 		WAIT_FOR(rests(0));
 		CHECK(ga_client_state(A, 0).idle_ns < UINT64_C(60000000000));
-		/* It rests once that was read. */
+		/* The gate thread rests once the arbiter has read the report. */
 		WAIT_FOR(reports_nothing());
 		ga_set_gate(A, 0, TURN_OPEN);
 	}
@@ -46,7 +46,7 @@ static void gate_thread__says_when_nothing_is_left(void **state)
 	gate_test(reports_idle, 1);
 }
 
-/* The arbiter reads nothing for a while, and the gate changes meanwhile: what was said is lost. */
+/* The arbiter reads nothing for a while, and the gate changes meanwhile: the earlier reports are void. */
 static void reports_again(void)
 {
 	CHECK(submit(0));
@@ -54,7 +54,7 @@ static void reports_again(void)
 	for (uint32_t i = 0; i < 20; i++) {
 		ga_mute(A);
 		td_finish(0);
-		WAIT_FOR(doorbell(0)); /* said, and not read */
+		WAIT_FOR(doorbell(0)); /* reported, and not read */
 		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
 		atomic_store(&A->mute, false);
 		WAIT_FOR(rests(0));
@@ -69,7 +69,8 @@ static void gate_thread__says_anew_what_crossed_a_change_of_the_gate(void **stat
 	gate_test(reports_again, 1);
 }
 
-/* The gate opens for one who wants, and the seat counts as busy; what it does then takes no time. */
+/* The gate opens for a thread that wants, and the arbiter counts the client as busy. The work then takes no
+ * time. */
 static void nothing_comes(void)
 {
 	atomic_store(&td.at_once, true);
@@ -98,7 +99,7 @@ static void gate_thread__says_idle_after_each_opening(void **state)
 	gate_test(nothing_comes, 1);
 }
 
-/* Work that comes while the keeper is about to rest. */
+/* Work arrives while the gate thread is about to rest. */
 static void doorbell_rings(void)
 {
 	unsigned int seed = 3;
@@ -133,7 +134,7 @@ static void full(void)
 	CHECK(submit(0));
 	WAIT_FOR(ga_client_state(A, 0).busy);
 	ga_mute(A);
-	/* Many changes, each said, until there is no room for more. */
+	/* Many changes, each reported, until the socket is full. */
 	for (uint32_t i = 0; i < 2000; i++) {
 		ga_set_gate(A, 0, i % 2);
 		(void)usleep(100);
@@ -158,7 +159,7 @@ static void sticky(void)
 	CHECK(submit(0));
 	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
 	atomic_store(&td.error, CUDA_ERROR_ILLEGAL_ADDRESS);
-	WAIT_FOR(rests(0)); /* what was in flight is over */
+	WAIT_FOR(rests(0)); /* the work in flight is over */
 	CHECK(submit(0));
 	WAIT_FOR(rests(0));
 	/* A reset, and a new context. */
@@ -250,7 +251,7 @@ static void gate_thread__looks_at_all_contexts_that_there_are(void **state)
 /* ---- storms ------------------------------------------------------------------------------------- */
 
 static _Atomic bool storm_over;
-static _Atomic uint64_t entered[THREADS]; /* passed the gate, of each thread */
+static _Atomic uint64_t entered[THREADS]; /* submissions past the gate, of each thread */
 
 static void *storms(void *arg)
 {
@@ -271,7 +272,7 @@ static void *storms(void *arg)
 	return NULL;
 }
 
-/* The GPU: all that is there is done now and then. */
+/* The GPU: all submitted work is done now and then. */
 static void *works(void *arg)
 {
 	(void)arg;
@@ -327,7 +328,7 @@ static void storm(void)
 		ga_set_throttle(A, 0, (uint64_t)rand_r(&seed) % 1000000,
 			(uint64_t)rand_r(&seed) % 500000, 20000000);
 		ga_set_gate(A, 0, state);
-		/* Those who were past it may go on, one submission each. */
+		/* Each thread past the gate may continue with one submission. */
 		was = all_entered();
 		(void)usleep((unsigned int)rand_r(&seed) % 4000);
 		if (state == TURN_CLOSED)
@@ -338,7 +339,7 @@ static void storm(void)
 			check_all_pass();
 		}
 	}
-	/* Closed for good: all stand before it, and the arbiter knows. */
+	/* The gate stays closed: all threads wait at it, and the arbiter knows. */
 	ga_set_gate(A, 0, TURN_CLOSED);
 	WAIT_FOR(in_flight(0) == 0 && ga_client_state(A, 0).wants &&
 		 !ga_client_state(A, 0).busy);
@@ -359,7 +360,7 @@ static void gate_thread__holds_in_a_storm_of_gates(void **state)
 	gate_test(storm, 1);
 }
 
-/* The same with an arbiter that is killed, with captures, contexts that come and go. */
+/* The same with an arbiter that is killed, with captures, and with contexts that come and go. */
 static void worse_storm(void)
 {
 	pthread_t threads[THREADS], gpu;
@@ -386,7 +387,7 @@ static void worse_storm(void)
 		check_counters();
 		if (i % 10 == 9) {
 			ga_kill(A);
-			check_all_pass(); /* of no cap: it goes on */
+			check_all_pass(); /* without a cap: work continues */
 			ga_again(A);
 			WAIT_FOR(ga_is_connected(A));
 		}

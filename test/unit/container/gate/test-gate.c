@@ -92,9 +92,9 @@ static void switched(void)
 	ga_set_scheduled(A, false);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(!atomic_load(&s.counted));
-	WAIT_FOR(atomic_load(&A->lost) == 1); /* its seat is given up */
+	WAIT_FOR(atomic_load(&A->lost) == 1); /* the connection ended, and with it the client */
 	CHECK(!submit(0));
-	/* On again: with the same page. Asked once more if the arbiter takes its time. */
+	/* Scheduled again, with the same page. The library registers once more if the arbiter is slow. */
 	ga_set_scheduled(A, true);
 	WAIT_FOR(submit(GATE_PASS));
 	CHECK(atomic_load(&A->again) && atomic_load(&A->hellos) == 1 + atomic_load(&A->again));
@@ -114,7 +114,7 @@ static void refused(void)
 	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
 	for (int i = 0; i < 100; i++)
 		CHECK(!submit(0));
-	CHECK(atomic_load(&A->hellos) < 10); /* not asked each time */
+	CHECK(atomic_load(&A->hellos) < 10); /* not one hello for each submission */
 	atomic_store(&A->refuse, 0);
 	WAIT_FOR(submit(0));
 }
@@ -205,7 +205,7 @@ static void gate__does_not_part_programmatic_launches(void **state)
 	gate_test(programmatic, 1);
 }
 
-/* Six threads at a window of two: whether they kept to it. All of them pass. */
+/* Six threads at a window of two: whether the gate kept to the window. All threads pass. */
 static bool limit_to_window(struct turn_gpu_page *p)
 {
 	struct submitter s[6] = { 0 };
@@ -215,8 +215,8 @@ static bool limit_to_window(struct turn_gpu_page *p)
 
 	for (int i = 0; i < 6; i++)
 		submit_on_thread(&s[i]);
-	/* Two at a time, and one more where they are so late that others may get on beside them; and that one
-	 * of the round before may come only now. */
+	/* Two at a time pass. A third passes where the two are so late that other work may run beside them. One
+	 * of the round before may arrive only now. */
 	for (int round = 0; round < 3; round++) {
 		uint64_t was = atomic_load(&td.done[0]);
 
@@ -251,13 +251,13 @@ static void is_throttled_to_window(void)
 		 ga_client_state(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
-	/* Who is held for PACE_STALL_NS passes, as what is in flight may wait for it: where the keeper gets no
-	 * processor for so long, all do. */
+	/* A thread that is held for PACE_STALL_NS passes, as the work in flight may wait for this thread. Where
+	 * the gate thread gets no processor for so long, all threads pass. */
 	while (!limit_to_window(p))
 		CHECK(tries++ < 20);
 	CHECK(atomic_load(&p->meter_ns) > 0 && !atomic_load(&p->waits));
 	WAIT_FOR(!ga_client_state(A, 0).busy);
-	/* Whom it holds when the gate is opened passes. */
+	/* Threads that are held when the gate opens pass. */
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
@@ -266,7 +266,7 @@ static void is_throttled_to_window(void)
 	ga_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
-	/* And when it is closed, waits for the next. */
+	/* Threads that are held when the gate closes wait for the next opening. */
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	ga_set_gate(A, 0, TURN_METERED);
@@ -307,13 +307,13 @@ static uint32_t cost_of_one(void)
 		cost_model_find_kind(0));
 }
 
-/* However late the keeper looks: a little window holds from the moment that the gate opens. */
+/* However late the gate thread polls: a small window holds from the moment that the gate opens. */
 static void opens_tightly(void)
 {
 	struct turn_gpu_page *p;
 	pthread_t thread;
 
-	do { /* until it is known for a short one */
+	do { /* until the cost model knows it as short */
 		CHECK(submit(0));
 		td_finish(0);
 		p = ga_page(A, 0);
@@ -328,14 +328,15 @@ static void opens_tightly(void)
 		WAIT_FOR(ga_client_state(A, 0).wants);
 		ended = atomic_load(&p->ended);
 		from = sys_now_ns();
-		/* As the arbiter does it. */
+		/* As the arbiter sets it. */
 		ga_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
 		ga_set_gate(A, 0, TURN_METERED);
 		WAIT_FOR(atomic_load(&p->ended) > ended);
 		(void)usleep(2000);
 		work = (atomic_load(&p->ended) - ended) * cost_of_one();
-		/* One more where nothing ends for so long that it seems over; and one that was late. Who is
-		 * held longer passes: this machine was too slow for a test. */
+		/* One more submission passes where nothing ends for so long that the work seems over, and one
+		 * may be late. A thread that is held longer passes: then this machine was too slow for the
+		 * check. */
 		if (sys_now_ns() - from < PACE_STALL_NS) {
 			CHECK(work <= 500000);
 			kept++;
@@ -372,7 +373,7 @@ static void captures(void)
 	begun = atomic_load(&ga_page(A, 0)->begun);
 	CHECK(!gate_begin(stream, 0)); /* it is no work */
 	CHECK(atomic_load(&ga_page(A, 0)->begun) == begun);
-	/* Other work goes on beside it, and is known to be done. */
+	/* Other work continues beside it, and the library sees its end. */
 	for (int i = 0; i < 200; i++) {
 		g = gate_begin(TD_STREAM, i % 2 ? GATE_OWN : 0);
 		CHECK(g);
@@ -385,7 +386,7 @@ static void captures(void)
 	}
 	WAIT_FOR(!ga_client_state(A, 0).busy);
 	CHECK(atomic_load(&td.own_records) == 200);
-	/* In more streams than there is room for. */
+	/* In more streams than there are slots. */
 	for (uintptr_t i = 0; i < 200; i++) {
 		g = gate_begin((CUstream)((uintptr_t)TD_STREAM + (i << 16)), 0);
 		td_submit(0);
@@ -417,7 +418,7 @@ static bool is_noted(const struct gate_block *k)
 	       GATE_SLOT_SET;
 }
 
-/* What waits for others is no work, and is noted. */
+/* A wait for other work is no work, and is recorded. */
 static void blocks_stream(void)
 {
 	CUstream second = (CUstream)((uintptr_t)TD_STREAM + 1);
@@ -431,7 +432,7 @@ static void blocks_stream(void)
 	CHECK(is_noted(&k) && atomic_load(&td.own_records) == 2);
 	k = gate_block(second, GATE_OWN);
 	CHECK(k.slot && k.gpu == 1);
-	/* The driver did not take it. */
+	/* The driver refused it. */
 	gate_blocked(&k, CUDA_ERROR_INVALID_VALUE);
 	CHECK(!is_noted(&k));
 	k = gate_block(second, GATE_OWN);
@@ -599,7 +600,8 @@ static void descriptors(void)
 	CHECK(submit(0));
 	td_finish(0);
 	WAIT_FOR(doorbell(0));
-	/* A program that closes what it does not know, and opens others there. Not the arbiter's. */
+	/* A program closes descriptors that it does not know, and opens others in their place. The arbiter's
+	 * descriptors stay. */
 	pthread_mutex_lock(&A->lock);
 	for (int fd = 3; fd < 64; fd++) {
 		bool keep = fd == A->listener || fd == A->stop_fd;
@@ -612,7 +614,8 @@ static void descriptors(void)
 	pthread_mutex_unlock(&A->lock);
 	for (int i = 0; i < 8; i++)
 		CHECK((mine[i] = open("/dev/null", O_RDWR)) >= 0);
-	/* Its turns are over: the arbiter saw it go, and it has no page to show again. */
+	/* The process has no quanta any more: the arbiter saw it disconnect, and the process has no page to
+	 * show again. */
 	WAIT_FOR(atomic_load(&A->lost) == 1);
 	for (int i = 0; i < 10; i++)
 		CHECK(submit(0));

@@ -11,7 +11,8 @@
 
 #define THREADS 4
 #define FIRST   (LAUNCH_LOG_ENTRIES / 2)
-/* With the first more than the ring has; without them less, as a thread that rests would write into the next lap. */
+/* FIRST and the threads' entries together are more than the ring has. The threads' entries alone are fewer: a
+ * thread that pauses would write into the next lap. */
 #define EACH (LAUNCH_LOG_ENTRIES / 5)
 
 static char dir[64];
@@ -34,7 +35,7 @@ static void make(off_t size, uint32_t magic, uint32_t version)
 static void only_a_log_is_taken_for_one(void **state)
 {
 	(void)state;
-	assert_null(launches_open(dir)); /* nothing is there */
+	assert_null(launches_open(dir)); /* the directory has no log */
 	make((off_t)LAUNCH_LOG_BYTES - 1, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
 	assert_null(launches_open(dir));
 	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC + 1, LAUNCH_LOG_VERSION);
@@ -76,7 +77,7 @@ static void each_entry_is_whole_and_counted(void **state)
 		assert_int_equal(atomic_load(&e->number), i + 1);
 		assert_true(atomic_load(&e->at_ns) > 0);
 	}
-	/* The same kind is the same, another one is not. */
+	/* The same kind has the same entry, another kind has another. */
 	launches_add(log, 7);
 	launches_add(log, 7);
 	launches_add(log, 8);

@@ -18,7 +18,7 @@ static void pace_window__is_what_the_quantum_has_left(void **state)
 		{ 900 * US, 400 * US, 20 * MS, UINT64_MAX, 400 * US },
 		{ 900 * US, 0, 20 * MS, 30 * MS, 0 },
 		{ 900 * US, UINT64_MAX, 20 * MS, 1, 900 * US },
-		{ 900 * US, 0, 0, 5 * MS, 900 * US }, /* a turn of no end */
+		{ 900 * US, 0, 0, 5 * MS, 900 * US }, /* a quantum without an end */
 		{ 0, 0, 0, 0, PACE_WINDOW_NS },
 		{ 0, 300 * US, 5 * MS, 6 * MS, 300 * US },
 	};
@@ -81,7 +81,8 @@ static void pace_done__takes_the_middle_for_the_end(void **state)
 	assert_int_equal(p.each_ns, 1 * MS);
 }
 
-/* One that comes and goes between two looks, after a rest, took no longer than since the look before. */
+/* A submission that comes and goes between two polls, after a rest, took no longer than the time since the
+ * poll before. */
 static void pace_done__takes_no_rest_for_work(void **state)
 {
 	struct pace p = { 0 };
@@ -94,10 +95,10 @@ static void pace_done__takes_no_rest_for_work(void **state)
 		pace_idle(&p, now);
 	assert_int_equal(pace_done(&p, 3 * MS + 40 * US, 1), 40 * US);
 	pace_idle(&p, 3 * MS + 50 * US);
-	/* How much of that it took nobody knows. */
+	/* How much of that time the submission took is unknown. */
 	assert_int_equal(pace_done(&p, 9 * MS, 1), 0);
 	assert_in_range(p.each_ns, 40 * US, 100 * US);
-	/* Seen at work it is a measure again. */
+	/* Polled while it runs, a submission is a measure again. */
 	pace_begins(&p, 10 * MS);
 	pace_pending(&p, 12 * MS);
 	assert_int_equal(pace_done(&p, 12 * MS, 1), 2 * MS);
@@ -110,7 +111,7 @@ static uint64_t ends_now(struct pace *p, uint64_t now)
 	return pace_done(p, now, 1);
 }
 
-/* Behind a closed gate others have the GPU, too. */
+/* Behind a closed gate other processes have the GPU, too. */
 static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
 {
 	struct pace p = { 0 };
@@ -126,7 +127,7 @@ static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
 		assert_int_equal(ends_now(&p, now), 0);
 		pace_gate(&p, now, false, true);
 	}
-	/* The first behind the others' work. */
+	/* The first submission behind the others' work. */
 	pace_gate(&p, now, true, false);
 	now += 4 * MS;
 	assert_int_equal(ends_now(&p, now), 0);
@@ -136,7 +137,7 @@ static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
 	assert_int_equal(ends_now(&p, now), 200 * US);
 }
 
-/* But a long one among short ones is seen for what it is, or too much is let in in each turn. */
+/* A long submission among short ones is measured as long. Otherwise each quantum would let too much in. */
 static void pace_overdue__looks_behind_a_closed_gate_too(void **state)
 {
 	struct pace p = { 0 };
@@ -160,7 +161,7 @@ static void pace_fits__keeps_the_gpu_from_running_dry(void **state)
 	struct pace_flight f = { .n = 1, .work_ns = 20 * MS };
 
 	(void)state;
-	assert_true(pace_fits(&f, 20 * MS, MS, false, 0)); /* however long they are */
+	assert_true(pace_fits(&f, 20 * MS, MS, false, 0)); /* of any length */
 	f.n = PACE_IN_FLIGHT_MIN;
 	assert_false(pace_fits(&f, 20 * MS, MS, false, 0));
 	f.work_ns = 600 * US;
@@ -181,14 +182,14 @@ static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
 	assert_int_equal(pace_fits_at(&f, 250 * US, 300 * US), at);
 	assert_false(pace_fits(&f, 250 * US, 300 * US, true, at - 1));
 	assert_true(pace_fits(&f, 250 * US, 300 * US, true, at));
-	/* No more of it can be over than has begun. */
+	/* No more of the work can be over than has begun. */
 	f = (struct pace_flight){ .n = 2,
 		.work_ns = 500 * US,
 		.front_ns = 250 * US,
 		.from_ns = MS };
 	assert_true(pace_fits_at(&f, 250 * US, 300 * US) == UINT64_MAX);
 	assert_false(pace_fits(&f, 250 * US, 300 * US, true, 1000 * MS));
-	/* Short ones fill the window. */
+	/* Short submissions fill the window. */
 	f = (struct pace_flight){ .n = 5,
 		.work_ns = 250 * US,
 		.front_ns = 100 * US,
@@ -196,7 +197,7 @@ static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
 	assert_true(pace_fits(&f, 50 * US, 300 * US, true, MS));
 	assert_false(pace_fits(&f, 60 * US, 300 * US, true, MS));
 	assert_int_equal(pace_fits_at(&f, 60 * US, 300 * US), MS + 10 * US);
-	/* None is known to have begun: it is waited for, as others' work may be in front. */
+	/* No submission is known to have begun. The thread waits, as other processes' work may be in front. */
 	f = (struct pace_flight){ .n = 1, .work_ns = 250 * US, .from_ns = MS };
 	assert_true(pace_fits_at(&f, 250 * US, 300 * US) == UINT64_MAX);
 	assert_false(pace_fits(&f, 250 * US, 300 * US, true, 1000 * MS));
@@ -205,7 +206,8 @@ static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
 	assert_true(pace_fits(&f, 250 * US, 300 * US, true, MS));
 }
 
-/* What is in flight may itself wait for who is held: that it takes long is no reason to hold that longer. */
+/* The work in flight may itself wait for a held thread. So a long time without an end is no reason to hold the
+ * thread longer. */
 static void pace_stall__is_of_what_has_ended(void **state)
 {
 	struct pace p = { 0 };
@@ -220,22 +222,22 @@ static void pace_stall__is_of_what_has_ended(void **state)
 		pace_overdue(&p, now, 1);
 		assert_int_equal(pace_stall(&p), PACE_STALL_NS);
 	}
-	assert_true(p.each_ns > 400 * MS); /* which looks go by all the same */
-	/* A kernel may just be long: one was. */
+	assert_true(p.each_ns > 400 * MS); /* the polls follow it all the same */
+	/* A kernel may just be long: one kernel was. */
 	pace_done(&p, now, 1);
 	assert_in_range(pace_stall(&p), 4 * 990 * MS, 4 * 1000 * MS);
-	/* What may have waited for others' work tells nothing. */
+	/* A submission that may have waited for others' work is no measure. */
 	now += 5000 * MS;
 	p.behind = true;
 	pace_pending(&p, now);
 	pace_done(&p, now, 1);
 	assert_in_range(pace_stall(&p), 4 * 990 * MS, 4 * 1000 * MS);
-	/* Never longer than that. */
+	/* Never longer than the maximum. */
 	now += 5000 * MS;
 	pace_pending(&p, now);
 	pace_done(&p, now, 1);
 	assert_int_equal(pace_stall(&p), PACE_STALL_MAX_NS);
-	/* Short ones again, but long ones may be among them. */
+	/* Short submissions again, but long ones may be among them. */
 	for (int i = 0; i < PACE_SAMPLES; i++) {
 		assert_int_equal(pace_stall(&p), PACE_STALL_MAX_NS);
 		now += MS;
@@ -254,7 +256,7 @@ static void pace_fence_due__keeps_them_apart(void **state)
 	assert_true(pace_fence_due(&p, 1, false, false)); /* none is there */
 	assert_false(pace_fence_due(&p, 24, true, false));
 	assert_true(pace_fence_due(&p, 25, true, false));
-	assert_true(pace_fence_due(&p, 1, true, true)); /* one waits for its end */
+	assert_true(pace_fence_due(&p, 1, true, true)); /* a thread waits for its end */
 	p.each_ns = 1 * MS;
 	assert_true(pace_fence_due(&p, 1, true, false));
 }
@@ -273,7 +275,7 @@ static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
 	assert_int_equal(
 		pace_sleep(&p, now,
 			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 1 }),
-		PACE_FENCE_GAP_NS); /* a marker is due */
+		PACE_FENCE_GAP_NS); /* a fence is due */
 	assert_int_equal(
 		pace_sleep(&p, now + 470 * US,
 			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
@@ -282,7 +284,7 @@ static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
 		pace_sleep(&p, now + 520 * US,
 			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
 		PACE_POLL_CLOSE_NS);
-	/* It takes longer than it seemed: less often, but never much less. */
+	/* The work takes longer than estimated: fewer polls, but not many fewer. */
 	assert_int_equal(
 		pace_sleep(&p, now + 4800 * US,
 			&(struct pace_state){ .is_awaited = true, .ahead = 5, .unfenced = 0 }),
@@ -304,7 +306,7 @@ static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
 		PACE_POLL_OPEN_MAX_NS);
 }
 
-/* What is in flight may be much shorter than it seems, and nothing comes after it while they are held. */
+/* The work in flight may be much shorter than estimated. No work follows it while the threads are held. */
 static void pace_sleep__is_short_while_threads_are_held(void **state)
 {
 	static const struct pace_state held = { .is_awaited = true,
@@ -319,7 +321,7 @@ static void pace_sleep__is_short_while_threads_are_held(void **state)
 	assert_int_equal(pace_sleep(&p, now, &held), PACE_POLL_THROTTLED_NS);
 	assert_int_equal(pace_sleep(&p, now + 200 * US, &held), 100 * US);
 	assert_int_equal(pace_sleep(&p, now + 1000 * US, &held), 500 * US);
-	/* By the clock there will be room before that. */
+	/* By the clock the window has room before that. */
 	soon.fits_ns = now + 130 * US;
 	assert_int_equal(pace_sleep(&p, now + 100 * US, &soon), 30 * US);
 	assert_int_equal(pace_sleep(&p, now + 129 * US, &soon), PACE_POLL_CLOSE_NS);
@@ -340,7 +342,7 @@ static void pace_sleep__grows_where_nobody_waits(void **state)
 							 .unfenced = 0 }),
 				us[i] * US);
 	}
-	/* Somebody waits for a while, then not. */
+	/* A thread waits for a while, then no thread does. */
 	(void)pace_sleep(&p, 1,
 		&(struct pace_state){ .is_awaited = true, .ahead = 1, .unfenced = 0 });
 	assert_int_equal(
@@ -365,7 +367,7 @@ static void pace_rest__tells_at_once_where_somebody_waits(void **state)
 		&(struct pace_state){ .is_awaited = false, .ahead = 0, .unfenced = 0 });
 	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now, false, false), PACE_REST);
-	/* Looks have become rare: so has what is taken for an end. */
+	/* Polls are rare now: so is what counts as an end. */
 	pace_doorbell_rang(&p);
 	for (int i = 0; i < 10; i++)
 		(void)pace_sleep(&p, now,
@@ -423,7 +425,7 @@ static void pace_bucket__saves_up_no_more_than_a_burst(void **state)
 		now += 10 * US;
 		burst += 10 * US;
 	}
-	assert_in_range(burst, 26 * MS, 27 * MS); /* 20 ms, and what came meanwhile */
+	assert_in_range(burst, 26 * MS, 27 * MS); /* 20 ms, and the gain meanwhile */
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static void slot__is_taken_from_a_context_that_has_gone(void **state)
 
 		assert_true(gate_slot_claim(&s, GATE_SLOT_FREE));
 		gate_slot_set_context(&s, CONTEXT(1));
-		/* Who has it uses the context. */
+		/* The thread that has the slot uses the context. */
 		assert_false(gate_slot_claim_gone(&s, CONTEXT(1), &was));
 		gate_slot_release(&s, states[i]);
 		assert_false(gate_slot_claim_gone(&s, CONTEXT(2), &was));
@@ -69,10 +69,10 @@ static void slot__is_taken_from_a_context_that_has_gone(void **state)
 
 static struct {
 	struct gate_slot slot;
-	uint64_t uses, again; /* not atomic: who has the slot is alone with them */
+	uint64_t uses, again; /* not atomic: only the thread that has the slot uses them */
 } table[SLOTS];
 
-/* Returns how often it had one, by whatever way. */
+/* Returns how often the thread had a slot, by either way. */
 static void *uses(void *arg)
 {
 	CUcontext mine = CONTEXT((uintptr_t)arg + 1);

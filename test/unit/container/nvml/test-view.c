@@ -33,7 +33,7 @@ static nvmlDevice_t device = (nvmlDevice_t)0x1000, other = (nvmlDevice_t)0x2000;
 
 enum link_state link_open(bool memory)
 {
-	assert_false(memory); /* who only looks needs no page */
+	assert_false(memory); /* a process that only reads needs no page */
 	return fake.state;
 }
 

@@ -54,7 +54,7 @@ static void config_parse__reads_isolation(void **state)
 	(void)config_free(c);
 }
 
-/* Two entries for one GPU, of which only one takes turns. */
+/* Two entries for one GPU, of which only one has quanta. */
 static void config_parse__warns_of_those_that_take_no_turns(void **state)
 {
 #define TWO(a, b)                                          \

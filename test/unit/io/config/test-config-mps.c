@@ -103,7 +103,7 @@ static void config_parse__refuses_wrong_mps(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		read_expect_error(rows[i].text, rows[i].want);
-	/* a root that nothing uses is not looked at */
+	/* the parser does not check a root that nothing uses */
 	c = read_good("flags: {mpsRoot: run/mps}", NULL);
 	assert_false(config_wants_mps(c));
 	(void)config_free(c);
@@ -209,7 +209,7 @@ static void config_parse__warns_of_what_mps_has(void **state)
 #undef SOME
 }
 
-/* Nobody takes turns under MPS, so nobody takes the GPU from those who do. */
+/* Slices under MPS have no quanta, so they take no GPU time from slices with quanta. */
 static void config_parse__mixes_computes_under_mps(void **state)
 {
 #define TWO                                                                              \

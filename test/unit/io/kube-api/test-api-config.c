@@ -57,7 +57,7 @@ static void api_config_in_cluster__reads_all(void **state)
 		assert_string_equal(strrchr(c.token_file, '/'), "/token");
 		assert_string_equal(strrchr(c.ca_file, '/'), "/ca.crt");
 		assert_string_equal(c.source, "in-cluster");
-		assert_null(c.token); /* the file is read anew for ever */
+		assert_null(c.token); /* the client reads the file again for ever */
 		assert_false(c.insecure);
 		api_config_fini(&c);
 	}

@@ -93,7 +93,7 @@ static bool is_port_open(unsigned port)
 	return yes;
 }
 
-/* @ca: who clients must have a certificate from; NULL: none is asked for. */
+/* @ca: the issuer that client certificates must have; NULL: the server asks for none. */
 static void start_server(struct tls *t, const char *name, const char *ca)
 {
 	struct env *e = t->env;
@@ -266,7 +266,8 @@ static void api_tls__reads_ca_again(void **state)
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "ca.crt") });
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);
-	/* The file first, then the server: the failed handshake makes us look, and repeat once. */
+	/* The file first, then the server: after the failed handshake the client reads the file again, and
+	 * repeats once. */
 	copy_file(t, "two.crt", "ca.crt");
 	start_server(t, "two", NULL);
 	fetch(t->env, "/node", &a);

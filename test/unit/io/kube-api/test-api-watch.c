@@ -35,7 +35,7 @@ static void react(struct watcher *w, bool object)
 	bool stops = w->inside == (object ? STOP_IN_OBJECT : STOP_IN_STATE);
 	bool frees = w->inside == (object ? FREE_IN_OBJECT : FREE_IN_STATE);
 
-	assert_int_equal(w->over, 0); /* nothing is told after the end */
+	assert_int_equal(w->over, 0); /* no callback comes after the end */
 	if (stops)
 		w->watch = api_watch_stop(w->watch);
 	if (frees)
@@ -500,7 +500,7 @@ static void api_watch__repeats_with_new_token(void **state)
 	start(e, &w);
 	run(e, &e->requests, 3);
 	run_for_ms(e, 10);
-	assert_int_equal(w.states, 1); /* nobody has noticed */
+	assert_int_equal(w.states, 1); /* the watch has not noticed yet */
 	stop(&w);
 	free(token_path);
 }

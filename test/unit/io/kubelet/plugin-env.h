@@ -11,10 +11,10 @@
 #define RESOURCE "nvidia.com/gpu"
 
 /*
- * The kubelet's side, as small as it can be: a registration server that dials the plugin and asks
- * for its options before it answers, and then watches. Its table of clients has one place, as the
- * real one has one for each name: a new registration takes it, and when a stream has ended,
- * whoever sits there is disconnected.
+ * The kubelet's side, as small as possible: a registration server. It dials the plugin and asks for its options
+ * before it answers, and then watches. Its table of clients has one place, as the real table has one for each
+ * name. A new registration takes the place. When a stream has ended, the kubelet disconnects the client that has
+ * the place then.
  */
 struct kubelet {
 	struct rpc_server *server;
@@ -49,7 +49,7 @@ extern struct env env;
 int plugin_env_setup(void **state);
 int plugin_env_teardown(void **state);
 
-/* Turns the loop until the condition holds; fails after @ms. */
+/* Runs the loop until the condition holds; fails after @ms. */
 #define run_until(condition, ms)                                           \
 	do {                                                               \
 		patience_start(&env.patience, ms);                         \
@@ -62,7 +62,7 @@ int plugin_env_teardown(void **state);
 
 void run_for_ms(unsigned ms);
 
-/* Deletes every socket, as the kubelet does, and listens anew. */
+/* Deletes every socket, as the kubelet does, and listens again. */
 void kubelet_start(struct kubelet *k);
 void kubelet_stop(struct kubelet *k);
 void kubelet_disconnect_late(uv_timer_t *t); /* for struct kubelet.late */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* That waiting for a loop ends, also where the machine was too busy to turn it in time. */
+/* A wait for a loop ends, also where the machine was too busy to run the loop in time. */
 #include "support/test.h"
 
 #include "lib/base/time.h"
@@ -33,7 +33,7 @@ static void patience__ends_when_all_is_due_at_once(void **state)
 	(void)uv_timer_start(&due, on_due, 0, 0);
 	patience_start(&p, 20);
 	(void)usleep(
-		50000); /* both are due in the next turn, and nothing else for a long time */
+		50000); /* both are due in the next round, and nothing else for a long time */
 	while (patience_turn(&p))
 		;
 	patience_stop(&p);

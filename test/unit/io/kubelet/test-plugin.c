@@ -115,7 +115,7 @@ static void plugin__follows_restarts(void **state)
 		uint64_t begin;
 
 		kubelet_stop(k);
-		if (i % 2) /* else the new one comes before we noticed */
+		if (i % 2) /* otherwise the new one comes before the plugin has noticed */
 			run_until(!env.registered, 2000);
 		k->lists = 0;
 		kubelet_start(k);
@@ -201,7 +201,7 @@ static void plugin__does_not_wait_for_ever_for_hangup(void **state)
 	(void)state;
 	kubelet_start(&env.kubelet);
 	start_plugin();
-	assert_ok(unix_connect(env.plugin_path, &fd, &err), &err); /* somebody who stays */
+	assert_ok(unix_connect(env.plugin_path, &fd, &err), &err); /* stays open */
 	run_until(is_up(), 3000);
 	(void)close(fd);
 }

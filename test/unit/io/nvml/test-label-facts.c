@@ -100,7 +100,7 @@ static void label_facts_read__looks_for_a_vgpu(void **state)
 	assert_int_equal(s.facts.vgpu, VGPU_PRESENT);
 	assert_string_equal(s.facts.vgpu_host_version, "460.16");
 	assert_string_equal(s.facts.vgpu_host_branch, "r460_00");
-	/* One that cannot be read: nothing is said at all, and nothing of before is left. */
+	/* A device that cannot be read: nothing is reported, and no earlier value remains. */
 	write_device("0000:00:06.0", "0x10de\n", space, 64);
 	read_facts(&s, "", &notes);
 	assert_int_equal(s.facts.vgpu, VGPU_UNKNOWN);

@@ -113,7 +113,7 @@ static void price_list__is_linux_on_demand_alone(void **state)
 }
 
 /* 30 days before 2026-10-31: us-east-1a was at 0.3 until half a day before the end, then at 0.1. */
-/* The same products as a query gives them, and one with a GPU that nobody knows. */
+/* The same products as a query returns them, and one with an unknown GPU. */
 static void price_query__is_the_list_in_texts(void **state)
 {
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the ledger makes of being killed, of damage, of a full disk and of company. */
+/* The usage-db under faults: it is killed, damaged, on a full disk, and open in other processes. */
 #include "usage-db-env.h"
 #include "support/test.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A ledger in a directory of its own, and batches to put into it. */
+/* A usage-db in a directory of its own, and batches for it. */
 #include "io/usage-db/usage-db.h"
 
 #define T0 UINT64_C(1767225600) /* 2026-01-01T00:00:00Z */
 
-/* What a range of a ledger comes to. */
+/* The sums of a range of a usage-db. */
 struct usage_db_sums {
 	uint64_t periods, rows;
 	uint64_t first_s, last_s; /* start and end */
@@ -17,7 +17,7 @@ struct usage_db_sums {
 
 void usage_db_env_setup(void);
 void usage_db_env_teardown(void);
-const char *usage_db_env_path(void); /* of the ledger */
+const char *usage_db_env_path(void); /* of the usage-db */
 const char *usage_db_env_dir(void);
 
 /* The bucket @start_s with @n rows, of which the last is idle; the node costs 3.06 an hour. */

@@ -253,7 +253,7 @@ static void web__refuses_more_than_it_can_answer_and_recovers(void **state)
 	still_serves(e);
 }
 
-/* Many more at a time than a round takes, most of them gone again before they are looked at. */
+/* Many more at a time than a round accepts. Most clients disconnect before the server reads. */
 static void web__survives_a_crowd(void **state)
 {
 	struct web_env *e = *state;
@@ -272,7 +272,7 @@ static void web__survives_a_crowd(void **state)
 	}
 }
 
-/* Whoever comes, the process has descriptors left. */
+/* However many clients come, the process has descriptors left. */
 static void web__leaves_descriptors_to_its_process(void **state)
 {
 	static const struct {
@@ -293,7 +293,7 @@ static void web__leaves_descriptors_to_its_process(void **state)
 		few = (struct rlimit){ rows[r].files, before.rlim_max };
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 		web_env_start(e);
-		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0); /* for who connects */
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0); /* for web_connect() */
 		for (unsigned i = 0; i <= rows[r].connections; i++) {
 			fds[i] = web_connect(e);
 			if (i < rows[r].connections)

@@ -239,7 +239,7 @@ static void web_packet__comes_with_one_descriptor_at_most(void **state)
 		assert_int_equal(fd >= 0, i);
 	}
 	closep(&fd);
-	/* None has been installed that nobody asked for. */
+	/* A descriptor in a packet is not installed where the caller does not ask for it. */
 	fd = dup(0);
 	assert_in_range(fd, 0, pair[1] + 1);
 	closep(&fd);

@@ -131,7 +131,7 @@ static void web__lets_an_idle_process_live(void **state)
 
 	e->options.limits.hang_ns = hang_ns;
 	web_env_start(e);
-	/* Nobody asks it anything for longer than it may hang. */
+	/* The process gets no request for longer than it may hang. */
 	for (until_ns = time_mono_ns() + hang_ns + hang_ns / 2; time_mono_ns() < until_ns;)
 		web_nap();
 	assert_int_equal(atomic_load(&e->notices), 0);

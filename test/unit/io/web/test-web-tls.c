@@ -150,7 +150,7 @@ static void web_tls__follows_its_files(void **state)
 	NEED_OPENSSL(e);
 	start(e, &cert, &key);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
-	/* Half of a change: the pair that fits stays, and it is told once. */
+	/* Half of a change: the pair that fits stays in force, and one notice comes. */
 	replace_tls_file(e, "two.crt", "tls.crt");
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_2", "one.crt", &b), 0);

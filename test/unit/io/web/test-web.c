@@ -340,7 +340,7 @@ static void web__follows_the_token_file(void **state)
 	free(web_env_file(e, "token", "another"));
 	web_expect(e, AUTH("/metrics", "Bearer one"), 401);
 	web_expect(e, AUTH("/metrics", "Bearer another"), 200);
-	/* What cannot be used is told once, and the last one stays. */
+	/* An unusable token is reported once, and the last good one stays in force. */
 	free(web_env_file(e, "token", ""));
 	for (int i = 0; i < 3; i++)
 		web_expect(e, AUTH("/metrics", "Bearer another"), 200);
@@ -391,7 +391,7 @@ static const char *make_web_path(const struct web_env *e, const char *name, char
 	return path;
 }
 
-/* What stands in the way is said, and when it has gone the server is there. */
+/* The server reports the obstacle, and serves when the obstacle is gone. */
 static void web__says_what_is_in_the_way(void **state)
 {
 	static const struct {

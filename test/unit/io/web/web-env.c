@@ -139,7 +139,7 @@ void web_env_init(struct web_env *e)
 		.dir = test_tmpdir(),
 		.at = "127.0.0.1",
 		.options.worker_path = TEST_WEB_WORKER };
-	e->options.limits.check_ns = 1; /* at every turn */
+	e->options.limits.check_ns = 1; /* in every round */
 	e->options.limits.cpu_permille = 1000;
 }
 
@@ -323,7 +323,7 @@ int web_connect(const struct web_env *e)
 	return web_connect_from(e, "127.0.0.1");
 }
 
-/* Whoever has closed already does not hear the rest. */
+/* A server that has closed already does not read the rest. */
 void web_send(int fd, const void *bytes, size_t len)
 {
 	const char *text = bytes;

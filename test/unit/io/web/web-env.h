@@ -85,6 +85,6 @@ unsigned web_status_of(const struct buf *b);
 			web_nap();                                                       \
 		}                                                                        \
 	} while (0)
-void web_nap(void); /* a millisecond, between looks */
+void web_nap(void); /* a millisecond, between polls */
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

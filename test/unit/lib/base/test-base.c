@@ -228,7 +228,7 @@ static void file_write_atomic__leaves_the_old_file_on_failure(void **state)
 	assert_int_equal(st.st_mode & 0777, 0644);
 	assert_error(file_write_atomic("/nowhere/at/all", "new", 3, 0644, &err), &err,
 		"/nowhere");
-	/* A directory in the file's place; who reads the directory sees no half file meanwhile. */
+	/* A directory in the file's place. A reader of the parent directory sees no half file meanwhile. */
 	assert_error(file_write_atomic(dir, "new", 3, 0644, &err), &err, "/.gs.");
 	again = err;
 	assert_error(file_write_atomic(dir, "new", 3, 0644, &err), &err, again.msg);

@@ -182,7 +182,7 @@ static int client(const struct fixture *f, unsigned host, const char *text)
 	return fd;
 }
 
-/* Lets the loop turn until @fd's connection is closed by the server; what came before is in @ret. */
+/* Runs the loop until the server closes @fd's connection; @ret has what came before. */
 static void read_all(struct fixture *f, int fd, char *ret, size_t cap)
 {
 	size_t len = 0;

@@ -75,8 +75,8 @@ static void child__says_what_it_has_to_and_ends(void **state)
 }
 
 /*
- * SIGCHLD of anybody makes libuv collect all that have ended: so the end of a program is seen before
- * its last words are read, if it comes between the reading and the collecting.
+ * A SIGCHLD of any child makes libuv reap all children that have ended. If that happens between the program's last
+ * write and the loop's next read, libuv reports the program's end before its last line.
  */
 static void run_until_early_end(struct child_output *h)
 {

@@ -109,7 +109,7 @@ static void vgpu_parse__ends_with_broken_lists(void **state)
 	s.b[0x79] = 0x60; /* a loop */
 	assert_int_equal(parse(&s).state, VGPU_ABSENT);
 	s = passthrough_space();
-	s.b[0x78] = 0xff; /* broken: what follows is not looked at */
+	s.b[0x78] = 0xff; /* broken: the parser does not read what follows */
 	s.b[0xb7] = 'V';
 	s.b[0xb8] = 'F';
 	assert_int_equal(parse(&s).state, VGPU_ABSENT);

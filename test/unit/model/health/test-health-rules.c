@@ -92,7 +92,7 @@ static void health__each_signal_obeys_its_policy(void **state)
 			{ 200, TICK, 0, false, false, text, "" },
 			{ 300, PROBE, NOTHING, true, false, "on probation", "" },
 			{ 310, PROBE, NOTHING, true, true, "", "" });
-		/* All health checks switched off: it is said and not acted on. */
+		/* All health checks switched off: the signal is reported, without an effect. */
 		p.disabled = true;
 		PLAY(&p, { 1, PROBE, s, true, true, "", text });
 	}
@@ -360,7 +360,8 @@ static void node_observe__a_reset_ends_what_cannot_be_read(void **state)
 	fini(&f);
 }
 
-/* A call that fails says nothing, whatever came before it: neither that the GPU is well, nor that it was repaired. */
+/* A call that fails proves nothing, whatever came before it: the GPU may be unhealthy, and may not be
+ * repaired. */
 static void node_observe__what_cannot_be_read_is_no_good_news(void **state)
 {
 	static const uint32_t signals[] = { GPU_SIGNAL_REMAP_FAILED, GPU_SIGNAL_DRIVER_MISMATCH,

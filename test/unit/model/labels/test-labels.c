@@ -49,7 +49,7 @@ static void labels_new__tells_all_of_a_plain_node(void **state)
 	inventory_free(inv);
 }
 
-/* Without a driver, or without a GPU that can be offered, nothing is said but what files say. */
+/* Without a driver, or without a GPU to offer, the only labels are those from files. */
 static void labels_new__says_little_without_gpus(void **state)
 {
 	struct config *c = fixture_config();
@@ -122,7 +122,7 @@ static void labels_new__splits_the_driver_version(void **state)
 		{ "400.300", "400", "300", "", "400.300" },
 		{ "580.159.04", "580", "159", "04", "580.159.04" },
 		{ "580", NULL, NULL, NULL, NULL }, { "1.2.3.4", NULL, NULL, NULL, NULL },
-		{ "580.x!.04", "580", NULL, "04", NULL }, /* what is legal is said */
+		{ "580.x!.04", "580", NULL, "04", NULL }, /* the legal part is a label */
 	};
 	struct config *c = fixture_config();
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Layouts, states and wishes by chance, also odd ones that no GPU has, from a seed: a failing case
- * is found again by its number.
+ * Random layouts, states and desired states, also odd ones that no GPU has, from a seed. The number of a failing
+ * case reproduces it.
  */
 #include "model/mig/layout.h"
 
@@ -80,7 +80,8 @@ static inline uint32_t random_start(struct chance *c, uint32_t starts)
 	return (uint32_t)__builtin_ctz(starts);
 }
 
-/* Instances that do not overlap; @busy: in a hundred CIs. What they use up is not looked at. */
+/* Instances that do not overlap; @busy: percent of the CIs that are busy. The slices that the instances use
+ * up are not checked. */
 static inline struct mig_state random_state(struct chance *c, const struct mig_layout *l,
 	uint32_t max, uint32_t busy)
 {

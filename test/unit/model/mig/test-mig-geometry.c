@@ -567,7 +567,7 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 		w.gi[i].profile = 2;
 	assert_error(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err,
 		"48 memory slots");
-	/* Eight pairs and eight threes that start at even slots only: nobody looks at all ways. */
+	/* Eight pairs and eight threes that start at even slots only: the search cannot visit all ways. */
 	l.profiles[2].starts &= 0x55555555;
 	for (uint32_t i = 0; i < w.n; i++)
 		w.gi[i].profile = i < 5 ? 2 : 4;

@@ -6,7 +6,7 @@
 #include "naive.h"
 #include "random-mig.h"
 
-/* A GPU that does what it is told, and ends the test where a real one would refuse. */
+/* A GPU that does each step, and ends the test where a real GPU would refuse. */
 struct model {
 	const struct mig_layout *layout;
 	struct mig_state state;
@@ -142,7 +142,7 @@ static bool same_cis(const struct mig_gi *gi, const struct mig_desired_gi *w)
 	return true;
 }
 
-/* Is the GPU as @w wants it? What has a given place is looked for first. */
+/* Whether the GPU is as @w wants. Instances with a given place are searched first. */
 static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *w)
 {
 	uint32_t taken = 0;
@@ -481,7 +481,7 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_int_equal(p.n, 7);
 	mig_desired_from_state(&m.state, &same);
 	m.state.pending_enabled =
-		false; /* somebody asked for it to be off after the next reset */
+		false; /* another program asked for MIG off after the next reset */
 	p = plan(&m, &same, 0);
 	assert_int_equal(p.n, 1);
 	assert_int_equal(p.untouched, 7);
@@ -500,7 +500,7 @@ static void mig_plan_make__only_the_mode_if_told(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w = { .enabled = true, .n = UINT32_MAX }; /* not looked at */
+	struct mig_desired w = { .enabled = true, .n = UINT32_MAX }; /* not read */
 	struct mig_plan p = plan(&m, &w, MIG_PLAN_MODE_ONLY);
 
 	(void)state;

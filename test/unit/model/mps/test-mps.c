@@ -3,7 +3,7 @@
 
 #include "model/mps/mps.h"
 
-/* MPS daemons and what containers are told: NVIDIA's vectors (13.10 and the table of 9.6), and what is ours. */
+/* MPS daemons and the settings of containers: NVIDIA's vectors (13.10 and the table of 9.6), and ours. */
 
 #define GPU    OFFER_GPU
 #define GIB    (UINT64_C(1) << 30)
@@ -223,7 +223,7 @@ static void offer_new__counts_clients_of_all_resources(void **state)
 	fixture_profile(s, "nvidia.com/gpu.a", 24, 0);
 	fixture_profile(s, "nvidia.com/gpu.b", 25, 0);
 	plan(&f);
-	assert_int_equal(f.offer->notes.n, 0); /* they take turns */
+	assert_int_equal(f.offer->notes.n, 0); /* they have quanta */
 	s->mps = true;
 	assert_plan(&f, "");
 	assert_string_equal(f.offer->notes.v[0],
@@ -388,7 +388,7 @@ static void mps_plan_new__is_exclusive_for_whole_gpus_only(void **state)
 	teardown(&f);
 }
 
-/* With isolation: the ledger's memory, and percentages by what compute says. */
+/* With isolation: the memory limit of the slice, and percentages by the value of compute. */
 static void mps_grant__of_isolated_replicas(void **state)
 {
 	static const struct {
@@ -450,14 +450,14 @@ static void mps_grant__of_slices(void **state)
 		0);
 	assert_grant(&f, "nvidia.com/gpu.b", IDS("GPU-0::gpu.b::0"), "GPU-0", "0=1024M", 1, 1);
 	assert_grant(&f, "nvidia.com/gpu.c", IDS("GPU-0::gpu.c::0"), "GPU-0", "", 1, 1);
-	/* slices that take turns have no daemon */
+	/* slices with quanta have no daemon */
 	s->mps = false;
 	assert_plan(&f, "");
 	assert_grant(&f, "nvidia.com/gpu.b", IDS("GPU-0::gpu.b::0"), "", "", 0, -1);
 	teardown(&f);
 }
 
-/* Slices of several GPUs have no common daemon: a fault of one ends nobody on another. */
+/* Slices of several GPUs have no common daemon: a fault of one GPU ends no client on another. */
 static void mps_plan_new__joins_no_slices(void **state)
 {
 	struct fixture f;
@@ -502,7 +502,8 @@ static void random_config(struct fixture *f, uint64_t *seed)
 	}
 }
 
-/* The device is of one daemon if MPS shares it and it can be had; nobody is told more than that one gives. */
+/* A device has one daemon if MPS shares it and it can be allocated. A container gets no more than that
+ * daemon's limits. */
 static unsigned check_device(struct fixture *f, const struct resource *r,
 	const struct offer_device *d, uint32_t n_daemons)
 {

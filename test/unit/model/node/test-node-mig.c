@@ -104,7 +104,7 @@ static void node_xid__strikes_the_instances_that_it_names(void **state)
 					 rows[i].ci, 48, 5 * S),
 			any);
 		HEALTH(&f, rows[i].health);
-		/* an application's fault strikes nobody, and is counted */
+		/* an application's fault makes no device unhealthy, and is counted */
 		assert_false(node_xid(&f.node, &f.policy, rows[i].gpu, rows[i].gi, rows[i].ci,
 			13, 6 * S));
 		HEALTH(&f, rows[i].health);
@@ -187,11 +187,11 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	HEALTH(&f, "++ +++");
 	observe(&f, all, 2000);
 	HEALTH(&f, "+++ ++++");
-	/* NVML away strikes all, and changes nothing twice */
+	/* NVML is unavailable: that affects all devices, and changes nothing twice */
 	(void)error_set(&why, ERR_UNAVAILABLE, "no driver");
 	assert_int_equal(node_observe(&f.node, &f.policy, NULL, &why, 2010 * S, &f.err), 1);
 	HEALTH(&f, "--- ----");
-	assert_int_equal(node_due(&f.node, &f.policy), 2020 * S); /* all were looked at */
+	assert_int_equal(node_due(&f.node, &f.policy), 2020 * S); /* all were probed */
 	assert_int_equal(node_observe(&f.node, &f.policy, NULL, &why, 2020 * S, &f.err), 0);
 	observe(&f, all, 2030);
 	observe(&f, all, 2040);
@@ -280,7 +280,7 @@ static void node_observe__starts_new_instances_healthy(void **state)
 	(void)snprintf(inv->mig[2].uuid, sizeof(inv->mig[2].uuid), "MIG-new");
 	assert_true(observe(&f, inv, 10));
 	HEALTH(&f, "+++ -+++");
-	/* one that was away is a new one */
+	/* a device that was gone counts as new */
 	empty->gpus[0].mig_enabled = true;
 	empty->gpus[1].mig_enabled = true;
 	assert_true(observe(&f, empty, 20));

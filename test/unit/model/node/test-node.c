@@ -169,7 +169,7 @@ static void node_tick__forgets_what_is_gone_for_long(void **state)
 	assert_string_equal(f.node.inv->gpus[1].uuid, "GPU-2");
 	assert_string_equal(f.node.gpus[1].gpu.uuid, "GPU-2");
 	assert_int_equal(inventory_link(f.node.inv, 0, 1).nvlinks, 2);
-	/* Or in a look. */
+	/* Or in a probe. */
 	observe(&f, all, 700);
 	observe(&f, less, 800);
 	assert_int_equal(f.node.inv->n, 3);
@@ -180,7 +180,7 @@ static void node_tick__forgets_what_is_gone_for_long(void **state)
 	inventory_free(less);
 }
 
-/* Else whoever looks when that is due would look without a pause. */
+/* Otherwise a caller that probes when node_due() says so would probe without a pause. */
 static void node_due__is_never_past_after_a_look_in_vain(void **state)
 {
 	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);

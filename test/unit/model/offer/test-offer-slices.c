@@ -154,7 +154,7 @@ static void offer__leaves_whole_what_no_profile_fits_on(void **state)
 	node_end(&n);
 }
 
-/* Two GPUs that lack the same are told in one note, more than a few by their number. */
+/* Two GPUs that lack the same are in one note; for more than a few GPUs the note has their number. */
 static void offer__gathers_notes(void **state)
 {
 	uint64_t mib[20];
@@ -269,7 +269,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 		"gpu.tiny' (line 12): nothing of it is offered on this node: its part of GPU 2, as "
 		"of the others, is less than 2 MiB"));
 	n.offer = offer_free(n.offer);
-	/* Nobody knows, or this node has no such GPUs at all: that is for the notes. */
+	/* Unknown, or this node has no such GPUs at all: a case for the notes. */
 	n.inv->gpus[0].memory_usable_bytes = 0;
 	n.inv->gpus[2].memory_usable_bytes = 0;
 	n.offer = fixture_offer(n.inv, n.config);

@@ -203,7 +203,7 @@ static void offer_new__applies_several_entries(void **state)
 		fixture_share(c, GPU, NULL, 3, NULL));
 	CASE(1, "gpu=0::0 0::1 0::2", NULL, fixture_share(c, GPU, NULL, 3, NULL);
 		fixture_share(c, GPU, NULL, 2, NULL));
-	/* several policies on one node: nothing plain is left of what somebody picked */
+	/* several policies on one node: a GPU that an entry names is not in the plain resource */
 	CASE(3, "a=0::0 0::1; b=1::0 1::1 1::2; gpu=2", NULL,
 		fixture_share(c, GPU, "nvidia.com/a", 2, LIST("0"));
 		fixture_share(c, GPU, "nvidia.com/b", 3, LIST("1")));
@@ -245,7 +245,7 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 	CASE(2, "gpu=1", "GPU 0: not offered, its UUID is unknown: GPU is lost",
 		inv->gpus[0].uuid[0] = '\0';
 		(void)snprintf(inv->gpus[0].reason, GPU_REASON_MAX, "GPU is lost"));
-	/* a fault alone does not take it away: health says the rest */
+	/* a fault alone does not remove the GPU: health decides the rest */
 	CASE(2, "gpu=0 1", NULL, inv->gpus[0].fault = GPU_FAULT_LOST);
 	CASE(2, "gpu=0 1", NULL, inv->gpus[0].mig_enabled = true);
 	CASE(3, "gpu=2", NULL, (void)snprintf(inv->gpus[0].name, GPU_NAME_MAX, "DGX Display");
@@ -435,7 +435,7 @@ static void offer_new__warns_of_those_that_take_no_turns(void **state)
 	assert_non_null(
 		strstr(o->warnings.v[0], "who has nvidia.com/a takes no turns on GPU 1"));
 	o = offer_free(o);
-	/* Under MPS nobody takes turns. */
+	/* Under MPS there are no quanta. */
 	fixture_strategy(c, SHARING_MPS);
 	o = fixture_offer(inv, c);
 	assert_int_equal(o->warnings.n, 0);

@@ -409,7 +409,7 @@ static void prefer_choose__greedy_properties(void **state)
 	}
 }
 
-/* The greatest node that we handle, asked for in one piece, within a test's patience. */
+/* The largest supported node, requested in one piece, within a test's time limit. */
 static void prefer_choose__takes_very_many_replicas(void **state)
 {
 	struct shared s = shared_new(8, OFFER_DEVICES_MAX / 8);

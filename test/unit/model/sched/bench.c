@@ -75,7 +75,8 @@ void assert_share_within(const struct bench *b, unsigned int i, double percent, 
 		charged > percent + 1)
 		fail_msg("slice %u: %.2f %% used, %.2f %% charged, expected %.2f %%", i, used,
 			charged, percent);
-	/* What is not known at once, and which of two the hardware lets go first, is no more than that. */
+	/* The difference is at most what the arbiter does not know at once, and the hardware's choice between
+	 * two contexts. */
 	if (used < charged - 0.3 || used > charged + 0.3)
 		fail_msg("slice %u: %.3f %% used, %.3f %% charged", i, used, charged);
 	for (unsigned int from = 0; from + 100 <= SAMPLES; from++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A row of slices that do their tasks for ten seconds in the model, and what each of them has had. */
+/* A row of slices that run their tasks for ten seconds in the model, and what each slice has received. */
 #include "unit/model/sched/model.h"
 
 #define PERCENT   100.0
@@ -43,8 +43,8 @@ struct bench {
 		.kind = MODEL_BURST, .kernel_ns = (kernel), .think_ns = (period), .burst = (n) \
 	}
 
-/* Nothing that must hold at each moment failed, and what was charged is the truth but for the time in which
- * it could not be known. */
+/* No invariant of the model failed. The charges are true, except for the time in which the arbiter could not
+ * know better. */
 void assert_sound(const struct model *m);
 
 /* Runs the rows, after one second for the start, for SECONDS. */
@@ -54,13 +54,16 @@ void bench_free(struct bench *b);
 /* Percent of GPU 0, of @n samples from @from on. */
 double share_of(const uint64_t *samples, unsigned int from, unsigned int n);
 
-/* So much over 10 seconds, within 1 point, and over any one, within @points; in truth and as charged. */
+/* So much over 10 seconds, within 1 point, and over any one second, within @points; in truth and as charged. */
 void assert_share_within(const struct bench *b, unsigned int i, double percent, double points);
 /* Within 2 points. */
 void assert_share(const struct bench *b, unsigned int i, double percent);
 /*
- * One that is capped has portions: over any second it is off by what its bucket may hold when it begins,
- * with what that gains during the turns of @others, and by the tail behind it: two kernels, and one that
- * passed the gate as it closed.
+ * A capped slice receives portions. Over any second its time may differ from the cap by three amounts:
+ *
+ *	1. what its bucket may hold at the second's begin, with what the bucket gains during the quanta of
+ *	   @others
+ *	2. the overrun behind it: two kernels
+ *	3. one kernel that passed the gate as the gate closed
  */
 void assert_capped(const struct bench *b, unsigned int i, double percent, unsigned int others);

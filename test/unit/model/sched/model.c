@@ -46,7 +46,7 @@ static bool liar(const struct model_proc *p)
 	return p->task.kind >= MODEL_FLAPPER;
 }
 
-/* A gate of a seat has changed: the page says so at once. */
+/* The gate of a client has changed: the page shows it at once. */
 static void on_gate(void *arg, struct sched_client *client)
 {
 	struct model *m = arg;
@@ -61,7 +61,8 @@ static void on_gate(void *arg, struct sched_client *client)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
 	if (client->gate != SCHED_GATE_CLOSED && p->blocked)
 		p->woken_at = m->now + between(m, 5 * US, 50 * US);
-	/* Where all it knows of stands at the gate, who is woken there is to say what it sees. */
+	/* Where all known work waits at the gate, the thread that wakes up there reports what it sees.
+	 * Otherwise the gate thread polls. */
 	if (p->in_flight || !p->blocked)
 		p->poll_at = sched_min(p->poll_at, keeper);
 	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
@@ -170,7 +171,8 @@ static bool wants_now(struct model *m, const struct model_slice *s)
 	       !sched_is_idle(find_model_share(m, s, 0));
 }
 
-/* The bound that sched.h proves: once a part that goes on to want was level with another one. */
+/* The bound that sched.h proves: from the time on when a share that continues to want was level with another
+ * share. */
 static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
 	double quantum)
 {
@@ -247,7 +249,7 @@ static void called(struct model *m)
 
 /* ---- what a process does ----------------------------------------------------------------------- */
 
-/* What is in flight waits for the process to submit the rest. */
+/* The work in flight waits for the process to submit the rest. */
 static bool is_at_closed_gate(const struct model_proc *p)
 {
 	return p->task.kind == MODEL_BLOCKED && p->in_flight && p->todo;
@@ -298,7 +300,7 @@ static bool is_tight(const struct model_proc *p)
 	       p->client->throttle.window_ns < MODEL_TIGHT_NS;
 }
 
-/* METERED: as much as the process thinks is enough. */
+/* SCHED_GATE_THROTTLED: the process submits as much as its estimate allows. */
 static bool is_throttled_out(const struct model_proc *p)
 {
 	const struct sched_throttle *throttle = &p->client->throttle;
@@ -306,7 +308,7 @@ static bool is_throttled_out(const struct model_proc *p)
 		(p->in_flight + 1) * p->task.kernel_ns * p->task.estimate_permille / 1000;
 	uint64_t left = UINT64_MAX, gone = p->m->now - p->gate_at;
 
-	/* What stands is passed by, after a while. */
+	/* Blocked work does not count, after a while. */
 	if (p->client->gate != SCHED_GATE_THROTTLED || !p->in_flight || is_at_closed_gate(p))
 		return false;
 	if (p->in_flight == 1 && is_tight(p))
@@ -347,7 +349,7 @@ static void report_process_state(struct model_proc *p)
 	send(p, counts_as_busy(p), p->blocked);
 }
 
-/* It stands at the closed gate. */
+/* The process is at the closed gate. */
 static void report_blocked(struct model_proc *p)
 {
 	p->blocked = true;
@@ -355,7 +357,7 @@ static void report_blocked(struct model_proc *p)
 	report_process_state(p);
 }
 
-/* What its task says of the next one. */
+/* What the task decides about the next kernel. */
 static void submitted(struct model_proc *p)
 {
 	const struct model_task *t = &p->task;
@@ -374,7 +376,7 @@ static void submit(struct model_proc *p)
 
 	while (has_more(p) && m->now >= p->woken_at) {
 		if (p->client->gate == SCHED_GATE_CLOSED) {
-			/* Anew, if it has been open meanwhile. */
+			/* Again, if the gate has been open meanwhile. */
 			if (!p->blocked || p->reported_generation != p->generation)
 				report_blocked(p);
 			return;
@@ -393,7 +395,7 @@ static void submit(struct model_proc *p)
 		if (p->in_flight++ == 0) {
 			p->head_ns = p->task.kernel_ns;
 			if (!p->client->busy || p->n_packets)
-				report_process_state(p); /* the bell */
+				report_process_state(p); /* the doorbell */
 		}
 		submitted(p);
 	}
@@ -426,7 +428,8 @@ static void end_kernel(struct model_proc *p)
 							     : between(m, 10 * US, 100 * US)));
 }
 
-/* The keeper looks how things are, and says so if the arbiter thinks otherwise or may have missed it. */
+/* The gate thread polls, and reports if the arbiter's state is wrong or if the arbiter may have missed a
+ * report. */
 static void poll_process(struct model_proc *p)
 {
 	struct model *m = p->m;
@@ -439,7 +442,7 @@ static void poll_process(struct model_proc *p)
 		send(p, busy, wants);
 		return;
 	}
-	/* Without the bell the arbiter thinks that there is something. */
+	/* Without the doorbell the arbiter assumes that the process has work. */
 	if (p->client->busy || p->client->wants || p->reported || counts_as_busy(p) ||
 		p->blocked)
 		report_process_state(p);
@@ -466,7 +469,7 @@ static bool is_mps(const struct model_proc *p)
 	return p->slice->config[p->gpu].mps;
 }
 
-/* It gets on now: it has the GPU's context, or shares that. */
+/* The process makes progress now: it has the GPU's context, or shares the context. */
 static bool gets_on(const struct model *m, const struct model_proc *p)
 {
 	const struct model_proc *runs = p->slice ? m->gpus[p->gpu].runs : NULL;
@@ -483,7 +486,7 @@ static bool is_busy(const struct model *m, unsigned int gpu)
 	return false;
 }
 
-/* The next context with work after the one that has the GPU, round robin. NULL: no other one has any. */
+/* The next context with work after the running one, round robin. NULL: no other context has work. */
 static struct model_proc *rival(struct model *m, unsigned int gpu)
 {
 	const struct model_proc *runs = m->gpus[gpu].runs;
@@ -628,12 +631,12 @@ static void check_cap(struct model *m, struct model_slice *s, size_t i)
 
 	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= SLICE_CAP_ALL)
 		return;
-	/* Charges are as of the last settlement; between two it is on a straight line. */
+	/* Charges are as of the last settlement. Between two settlements a charge is on a straight line. */
 	if (m->sched->gpus[0].accrued != m->now)
 		return;
 	if (over < s->over_least)
 		s->over_least = over;
-	/* What is in flight when the bucket is empty, and what was when the gate closed. */
+	/* The work in flight when the bucket is empty, and the work in flight when the gate closed. */
 	burst += (double)(s->in_flight + s->overrun[0]);
 	if (over - s->over_least > burst)
 		fail(m, "slice %zu is %.3f ms over its cap", i, (over - s->over_least) / 1e6);
@@ -705,7 +708,7 @@ uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned in
 	return a.charged_ns;
 }
 
-/* ---- who there is ------------------------------------------------------------------------------ */
+/* ---- slices and processes ---------------------------------------------------------------------- */
 
 struct model *model_new(uint64_t seed, unsigned int n_gpus)
 {

@@ -2,22 +2,26 @@
 #pragma once
 
 /*
- * A discrete-event model of GPUs and of processes that take turns on them by the protocol of
- * abi/turn-page.h and abi/slice-wire.h, with src/model/sched as the arbiter's mind. One seed, one story: all
- * that is random comes from it.
+ * A discrete-event model of GPUs and of processes that share them by the protocol of abi/turn-page.h and
+ * abi/slice-wire.h. src/model/sched makes the arbiter's decisions. One seed gives one run: all random numbers come
+ * from it.
  *
- * GPU: the context of one process has it until it has no more work, or until another one has had some
- * for SCHED_TIME_SLICE_NS, or less if its slice had begun before (as for 6 % of the tails on an H100); then it is
- * the next one's, after MODEL_CHANGE_NS in which nobody gets on. Those under MPS share a context, in which all of
- * them get on side by side, each as if alone. Process: submits as its task says, past its gate as it is in its page;
- * one that waits at a closed gate is woken some time after that opens. A keeper beside it finds out
- * with a lag what is done, and says where the process stands: packets arrive with a delay, in order,
- * and those of an older generation of the gate count for nothing. After each change of the gate it says
- * so anew, unless there is nothing, the arbiter knows that already (BELL) and no packet under way says
- * otherwise.
+ * GPU. The context of one process has the GPU until the context has no more work, or until another context has had
+ * work for SCHED_TIME_SLICE_NS. The time is shorter if the hardware's slice had begun before (as for 6 % of the
+ * overruns on an H100). Then the next context has the GPU, after MODEL_CHANGE_NS in which no process makes
+ * progress. Processes under MPS share a context. In it all of them make progress side by side, each as if alone.
  *
- * What must hold at each moment (header of test-sched-model.c) is checked at each event: the first thing
- * that does not is kept in .failure.
+ * Process. It submits as its task says, if its gate in the page lets it pass. A process that waits at a closed
+ * gate wakes up some time after the gate opens.
+ *
+ * Gate thread. It notices the end of work with a lag, and reports the state of the process:
+ *
+ *	1. Packets arrive with a delay, in order.
+ *	2. The arbiter ignores packets of an older generation of the gate.
+ *	3. After each change of the gate the gate thread reports again. It does not where the process has
+ *	   nothing, the arbiter knows that already (BELL), and no packet under way reports otherwise.
+ *
+ * The model checks the invariants (header of test-sched-model.c) at each event. The first failure is in .failure.
  */
 #include "model/sched/sched.h"
 
@@ -25,8 +29,8 @@
 #define MODEL_SLICES_MAX  24
 #define MODEL_GPUS_MAX    8
 #define MODEL_PACKETS_MAX 16
-#define MODEL_CHANGE_NS   UINT64_C(160000) /* of contexts; measured on an H100, as the slice is */
-#define MODEL_MIDST       4 /* of so many that come, one comes in the midst of a slice */
+#define MODEL_CHANGE_NS   UINT64_C(160000) /* a context switch; from an H100, as the time slice */
+#define MODEL_MIDST       4 /* one of so many that come, comes within a time slice */
 #define MODEL_TIGHT_NS    UINT64_C(400000) /* as container/gate/pace.h */
 #define MODEL_LEAD_NS     UINT64_C(100000)
 
@@ -39,14 +43,14 @@ enum model_kind {
 	MODEL_LOOP, /* one kernel, waits for it, thinks for .think_ns; after each .burst of them, if that
 			 * is not 0 */
 	MODEL_BURST, /* .burst kernels one after the other each .think_ns */
-	MODEL_PACED, /* .burst kernels, one submitted each .think_ns, as its CPU gets on; then waits for all,
+	MODEL_PACED, /* .burst kernels, one submitted each .think_ns, as its CPU allows; then waits for all,
 			* and does something else for .rest_ns */
 	MODEL_GROUP, /* saturates, at most .ahead steps before the slowest of its slice */
 	MODEL_BLOCKED, /* .burst kernels, submitted one each .think_ns, behind a wait that ends with the last:
-			 * parked behind a closed gate (abi/slice-wire.h) */
-	MODEL_FLAPPER,    /* says that it wants, is busy, is idle, as it comes */
-	MODEL_FALSE_BUSY, /* wants, and is busy for ever once it may */
-	MODEL_SHY,        /* wants, and when it may it does nothing, and soon wants again */
+			 * blocked behind a closed gate (abi/slice-wire.h) */
+	MODEL_FLAPPER,    /* reports at random that it wants, is busy, is idle */
+	MODEL_FALSE_BUSY, /* wants, and once its gate opens reports busy for ever */
+	MODEL_SHY,        /* wants, does nothing when its gate opens, and soon wants again */
 	MODEL_KINDS,
 };
 
@@ -54,24 +58,23 @@ struct model_task {
 	enum model_kind kind;
 	uint64_t kernel_ns, think_ns, rest_ns;
 	unsigned int ahead, burst;
-	unsigned int estimate_permille; /* what the process takes its kernels for; 0: 1000 */
+	unsigned int estimate_permille; /* the process's estimate of its kernels; 0: 1000 */
 };
 
 struct model_slice {
 	struct sched_slice *slice; /* NULL: unused */
 	struct sched_share_config config[MODEL_GPUS_MAX];
-	uint64_t charged[MODEL_GPUS_MAX];                  /* at the last look */
+	uint64_t charged[MODEL_GPUS_MAX];                  /* at the last check */
 	uint64_t quantum_ends[MODEL_GPUS_MAX][SCHED_ENDS]; /* the same */
-	uint64_t used[MODEL_GPUS_MAX];                     /* time of the GPU in truth */
+	uint64_t used[MODEL_GPUS_MAX];                     /* true time of the GPU */
 	double allowed;    /* of a capped one on GPU 0: cap * time */
 	double over_least; /* the least that charged - allowed has been */
-	/* Most that was charged after its gates were closed. */
+	/* The largest charge after its gates were closed. */
 	uint64_t closed_at[MODEL_GPUS_MAX], overrun[MODEL_GPUS_MAX];
-	uint64_t
-		in_flight; /* may be at most, its processes together, with what they take it for */
-	/* With whom it was level, who wanted GPU 0 at each start of a turn of it since. */
+	uint64_t in_flight; /* limit for its processes together, by their own estimate */
+	/* Bits of the slices that were level with it, and wanted GPU 0 at each start of its quanta since. */
 	uint32_t level;
-	uint64_t quanta; /* it has had so many */
+	uint64_t quanta; /* number of quanta */
 	bool lies;       /* one of its processes does */
 	bool steady;     /* always wants GPU 0, and nothing about that changes */
 };
@@ -86,16 +89,16 @@ struct model_proc {
 	uint64_t gate_at;    /* when it was set */
 
 	unsigned int in_flight, todo;
-	uint64_t head_ns;             /* left of the kernel at the head, once it gets on */
-	uint64_t think_at;            /* has more to do then */
-	uint64_t burst_at;            /* the burst under way began then; 0: none */
-	bool blocked;                 /* at the closed gate */
-	uint32_t reported_generation; /* that it is, in this generation of it */
-	uint64_t woken_at;            /* it has opened, but it sees that only then */
-	uint64_t poll_at;             /* the keeper looks */
+	uint64_t head_ns;  /* left of the kernel at the head, once the process makes progress */
+	uint64_t think_at; /* has more to submit then */
+	uint64_t burst_at; /* the burst under way began then; 0: none */
+	bool blocked;      /* at the closed gate */
+	uint32_t reported_generation; /* the generation of the gate in which it reported that */
+	uint64_t woken_at;            /* the gate is open, but the process notices only then */
+	uint64_t poll_at;             /* the gate thread polls then */
 	uint64_t steps;               /* kernels done */
 	uint64_t work_ns;             /* of kernels done */
-	uint64_t wanted_at;           /* the arbiter knows that it waits, since then */
+	uint64_t wanted_at;           /* the arbiter knows since then that the process waits */
 	uint64_t waited_most;
 	struct model_packet {
 		bool busy, wants;
@@ -103,35 +106,35 @@ struct model_proc {
 		uint64_t idle_ns, at;
 	} packets[MODEL_PACKETS_MAX]; /* under way, the first is the next to arrive */
 	unsigned int n_packets;
-	bool reported;    /* that it has, or wants, something: the last one sent */
+	bool reported;    /* the last sent packet reports work or a want */
 	uint64_t idle_at; /* in truth */
 	uint64_t lat[4096];
 	unsigned int n_lat;
 };
 
 struct model_gpu {
-	struct model_proc *runs; /* has it (under MPS: one of them), or had; NULL: is gone */
-	uint64_t change_ns;      /* left until it gets on */
-	uint64_t ends;           /* of its slice; UINT64_MAX: no other one has work */
+	struct model_proc *runs; /* has the GPU (MPS: one of them), or had it; NULL: is gone */
+	uint64_t change_ns;      /* left until it makes progress */
+	uint64_t ends;           /* of its time slice; UINT64_MAX: no other context has work */
 };
 
 struct model {
 	struct sched *sched;
 	struct model_gpu gpus[MODEL_GPUS_MAX];
 	uint64_t now, seed, n_events;
-	unsigned int n_gpus, n_procs, n_slices; /* places that were ever used */
+	unsigned int n_gpus, n_procs, n_slices; /* slots that were ever used */
 	struct model_slice slices[MODEL_SLICES_MAX];
 	struct model_proc procs[MODEL_PROCS_MAX];
 	uint64_t busy[MODEL_GPUS_MAX];       /* in truth */
-	uint64_t concurrent[MODEL_GPUS_MAX]; /* ns in which there were no turns */
-	uint64_t wrong[MODEL_GPUS_MAX];      /* so long was the arbiter wrong about somebody */
-	uint64_t gone[MODEL_GPUS_MAX];       /* charged to slices that are gone */
-	uint64_t dry[MODEL_GPUS_MAX];        /* idle since, though somebody wants; 0: is not */
+	uint64_t concurrent[MODEL_GPUS_MAX]; /* ns without quanta */
+	uint64_t wrong[MODEL_GPUS_MAX]; /* ns in which the arbiter was wrong about a process */
+	uint64_t gone[MODEL_GPUS_MAX];  /* charged to slices that are gone */
+	uint64_t dry[MODEL_GPUS_MAX]; /* idle since then, though a process wants; 0: not idle */
 	uint64_t dry_most;
-	uint64_t stood_at, stood; /* so many events within 100 us of that */
+	uint64_t stood_at, stood; /* so many events within 100 us of .stood_at */
 	uint64_t n_gates;         /* changes */
 	uint64_t quantum_ends[SCHED_ENDS];
-	uint64_t n_lags;   /* pairs whose lag was looked at */
+	uint64_t n_lags;   /* pairs whose lag was checked */
 	char failure[200]; /* "": none */
 };
 

@@ -4,21 +4,21 @@
 #include "model/sched/sched.h"
 
 /*
- * Programs whose kernels wait for launches of the same program, as those of collectives do: on one GPU or two,
- * beside one that saturates or with a cap. Steps of STEP; a program does one piece of work in each in which all its
- * gates are open. When one closes then what it has in flight on its first GPU stays there until they are open
- * again, and it has more to submit on its last one.
+ * Programs whose kernels wait for launches of the same program, as kernels of collectives do. They are on one GPU
+ * or two, beside a program that saturates, or with a cap. Time has steps of STEP. A program does one piece of work
+ * in each step in which all its gates are open. When a gate closes, the work in flight on its first GPU stays
+ * there until all its gates are open again. Meanwhile the program has more to submit on its last GPU.
  */
 #define MS    UINT64_C(1000000)
 #define STEP  (MS / 10)
 #define START UINT64_C(5000000000)
 
 enum kind {
-	SATURATES, /* and what it has in flight ends at once */
+	SATURATES, /* and its work in flight ends at once */
 	WAITS,     /* for its next launch */
 	WAITS_ALL, /* the same on all its GPUs */
-	HANGS,     /* has one kernel that never ends, and others that do */
-	STUCK,     /* has nothing else */
+	HANGS,     /* has one kernel that never ends, and other kernels that do */
+	STUCK,     /* has only a kernel that never ends */
 	PINGS,     /* has work for .busy of each .period */
 };
 
@@ -26,8 +26,8 @@ struct program {
 	enum kind kind;
 	unsigned int gpu, n_gpus; /* from that one on */
 	struct sched_share_config share;
-	uint64_t busy, period, from; /* PINGS; comes so much later */
-	uint64_t least;              /* ns of ten seconds in which its gates are to be open */
+	uint64_t busy, period, from; /* PINGS; begins so much later */
+	uint64_t least;              /* ns of ten seconds in which its gates have to be open */
 	struct sched_slice *slice;
 	struct sched_client *clients[2];
 	uint64_t done;   /* pieces of work */
@@ -103,7 +103,7 @@ static void ping(struct world *w, const struct program *p)
 	sched_client_set_state(w->t, p->clients[0], work && !closed, work && closed, 0, w->now);
 }
 
-/* The first piece of work of one whose gates never closed. */
+/* The first piece of work of a program whose gates never closed. */
 static void begin_work(struct world *w, const struct program *p)
 {
 	for (unsigned int i = 0; !p->done && i < p->n_gpus; i++)
@@ -129,7 +129,7 @@ static void step(struct world *w, struct program *p)
 	}
 }
 
-/* For @ns, and the counts are those of that time. */
+/* Runs for @ns; the counts are those of that time. */
 static void go(struct world *w, uint64_t ns)
 {
 	uint64_t until = w->now + ns;
@@ -191,7 +191,7 @@ static void sched__collectives_of_a_gang_get_on(void **state)
 	end(&w);
 }
 
-/* Its bucket would never fill. */
+/* Without a boost its bucket would never fill. */
 static void sched__a_capped_program_that_waits_for_itself_gets_on(void **state)
 {
 	struct program programs[] = {
@@ -208,7 +208,7 @@ static void sched__a_capped_program_that_waits_for_itself_gets_on(void **state)
 	end(&w);
 }
 
-/* Nothing that comes out of its waiting for itself lets it have what is others'. */
+/* A program that waits for itself gets nothing of the other programs' time by that. */
 static void sched__one_that_never_ends_takes_little(void **state)
 {
 	struct program programs[] = {
@@ -262,7 +262,7 @@ static void sched__collectives_get_on_beside_one_of_class_latency(void **state)
 	end(&w);
 }
 
-/* What it was lent it owes: it has used the GPU all along. */
+/* The program owes what the scheduler lent it: it has used the GPU all along. */
 static void sched__what_was_lent_is_given_back(void **state)
 {
 	struct program programs[] = {
@@ -285,11 +285,11 @@ static void sched__what_was_lent_is_given_back(void **state)
 #define ON(first, n) .gpu = (first), .n_gpus = (n)
 #define SHARE(...)   .share = { .weight = 1, __VA_ARGS__ }
 
-/* Each gets on, whoever is beside it. */
+/* Each program makes progress, whatever is beside it. */
 static void sched__boosted_or_not_all_get_on(void **state)
 {
 	struct program rows[][4] = {
-		/* The one that is interrupted is urged. */
+		/* The interrupted program gets the boost. */
 		{ { WAITS, ON(0, 1), SHARE(), .least = 500 * MS },
 			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
 			{ PINGS, ON(0, 1), SHARE(), .busy = 12 * MS, .period = 40 * MS } },
@@ -297,12 +297,12 @@ static void sched__boosted_or_not_all_get_on(void **state)
 			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
 			{ PINGS, ON(0, 1), SHARE(.latency = true), .busy = 28 * MS,
 				.period = 40 * MS } },
-		/* Several are urged. */
+		/* Several programs get the boost. */
 		{ { WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
 			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
 			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
 			{ SATURATES, ON(0, 1), SHARE(), .least = 6000 * MS } },
-		/* Turns on its GPUs end at other times. */
+		/* The quanta on its GPUs end at different times. */
 		{ { WAITS_ALL, ON(0, 2), SHARE(), .least = 500 * MS },
 			{ SATURATES, ON(0, 1), .share = { .weight = 3 }, .least = 5000 * MS },
 			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 5000 * MS } },
@@ -322,11 +322,11 @@ static void sched__boosted_or_not_all_get_on(void **state)
 			{ WAITS, ON(0, 1), SHARE(.cap = 500000), .least = 500 * MS } },
 		{ { WAITS, ON(0, 1), SHARE(.cap = 100000, .latency = true),
 			.least = 500 * MS } },
-		/* One of class latency keeps an urged gang from going. */
+		/* A slice of class latency keeps a boosted gang from its quantum. */
 		{ { WAITS_ALL, ON(1, 2), SHARE() },
 			{ SATURATES, ON(2, 1), SHARE(.latency = true), .least = 5000 * MS },
 			{ SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS } },
-		/* Gangs and one that has one of their GPUs. */
+		/* Gangs, and a slice on one of their GPUs. */
 		{ { WAITS_ALL, ON(0, 2), .share = { .weight = 2 }, .least = 500 * MS },
 			{ WAITS, ON(1, 1), SHARE(), .least = 500 * MS } },
 		{ { SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS },

@@ -5,15 +5,16 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* Where turns would leave the GPU idle there are none, and nobody loses by that (sched.h, "Together"). */
+/* Where quanta would leave the GPU idle the scheduler has no quanta, and no slice loses by that (sched.h,
+ * "Concurrent"). */
 
-/* Its processor has the next kernel ready when the last one has been over for as long. */
+/* Its processor has the next kernel ready as long after the end of the last kernel as that kernel took. */
 static const struct model_task half = { .kind = MODEL_PACED,
 	.kernel_ns = 25 * US,
 	.think_ns = 50 * US,
 	.burst = 400,
 	.rest_ns = MS };
-/* As one that infers, and one that trains, in a framework. */
+/* Like a process that infers, and a process that trains, in a framework. */
 static const struct model_task infer = { .kind = MODEL_PACED,
 	.kernel_ns = 27 * US,
 	.think_ns = 52 * US,
@@ -24,7 +25,7 @@ static const struct model_task train = { .kind = MODEL_PACED,
 	.think_ns = 93 * US,
 	.burst = 360,
 	.rest_ns = 500 * US };
-/* Waits for each kernel, so it loses a slice of the hardware's each time another one has work. */
+/* Waits for each kernel, so it loses a time slice of the hardware each time another process has work. */
 static const struct model_task decode = LOOP(118 * US, 8 * US);
 static const struct model_task saturate = SATURATE(250 * US);
 
@@ -43,7 +44,7 @@ struct outcome {
 	double together;      /* part of the time */
 };
 
-/* So much each does in @ns, after two seconds; @turns: there always are. */
+/* What each slice does in @ns, after two seconds; @turns: always with quanta. */
 static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned int n,
 	uint64_t ns, bool turns)
 {
@@ -70,7 +71,7 @@ static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned 
 	return r;
 }
 
-/* What each does with others, of what it does alone. */
+/* What each slice does with others, as a part of what it does alone. */
 static void assert_gets_on(const struct tenant *tenants, unsigned int n, double min)
 {
 	struct outcome all = run(1, tenants, n, 10 * S, false);
@@ -90,7 +91,7 @@ static void sched__fill_what_two_leave_idle(void **state)
 	const struct tenant inferers[] = { { SHARE(1), infer }, { SHARE(1), infer } };
 
 	(void)state;
-	/* With turns 0.52 and 0.60. */
+	/* With quanta 0.52 and 0.60. */
 	assert_gets_on(halves, 2, 0.85);
 	assert_gets_on(inferers, 2, 0.85);
 }
@@ -101,7 +102,7 @@ static void sched__fill_what_many_leave_idle(void **state)
 		{ SHARE(1), infer }, { SHARE(1), infer } };
 
 	(void)state;
-	/* With turns 0.30. */
+	/* With quanta 0.30. */
 	assert_gets_on(four, 4, 0.52);
 }
 
@@ -118,7 +119,8 @@ static void sched__are_as_they_were_where_the_gpu_is_full(void **state)
 		assert_true(run(1, rows[i], 2, 5 * S, false).together == 0);
 }
 
-/* What the hardware's rotation would do to the one of a larger weight is seen, and not tried often. */
+/* The scheduler notices what the hardware's rotation would do to the slice of a larger weight, and does not try
+ * it often. */
 static void sched__go_on_where_one_would_lose(void **state)
 {
 	const struct tenant rows[] = { { SHARE(3), train }, { SHARE(1), infer } };
@@ -171,7 +173,7 @@ static void sched__come_back_with_who_is_promised_more(void **state)
 	model_share(m, slices[0], &plain);
 	model_run(m, 2 * S);
 	assert_true(sched_is_concurrent(m->sched, 0));
-	/* Of class latency, and at work at once. */
+	/* A slice of class latency, and at work at once. */
 	other = model_slice(m, &latency);
 	(void)model_proc(m, other, 0, &half);
 	model_run(m, 10 * MS);
@@ -216,8 +218,8 @@ struct scene {
 	struct model_proc *procs[ROWS_MAX];
 };
 
-/* When all may go together @change happens. What the first one does then, of what it does where there are always
- * turns. */
+/* @change happens when all slices may be concurrent. Returns what the first slice does then, as a part of what
+ * it does with quanta all the time. */
 static double of_turns(const struct tenant *tenants, unsigned int n, uint64_t ns,
 	void (*change)(struct scene *s))
 {
@@ -290,7 +292,7 @@ static void sched__are_seen_anew_with_another_weight(void **state)
 	assert_true(of_turns(rows, 3, 10 * S, first_weighs_more) > 0.94);
 }
 
-/* What the one before did was long, and few. */
+/* The kernels of the earlier program were long, and few. */
 static void first_is_another_program(struct scene *s)
 {
 	model_kill(s->procs[0]);
@@ -324,7 +326,7 @@ static void sched__go_on_where_one_that_wants_little_would_lose(void **state)
 	assert_true(of_turns(rows, 3, 20 * S, NULL) > 0.95);
 }
 
-/* A thousand processes of a slice that say that they have done a thousand million each since the last look. */
+/* A thousand processes of a slice, each of which reports a thousand million done kernels since the last poll. */
 static void sched__take_no_boast_for_a_loss(void **state)
 {
 	struct model_slice *slices[2];
@@ -340,7 +342,7 @@ static void sched__take_no_boast_for_a_loss(void **state)
 	(void)model_free(m);
 }
 
-/* ---- nobody loses ------------------------------------------------------------------------------- */
+/* ---- no slice loses ----------------------------------------------------------------------------- */
 
 static struct model_task random_task(struct model *m)
 {

@@ -12,16 +12,18 @@
 /*
  * The scheduler and a model of what happens around it. Checked at each event of each scenario:
  *
- *	charges add up to the time in which anybody was thought busy, and never become less
- *	no two slices have their gates open, but by class latency, together or under MPS; nobody wants before an
- *	open gate; whose slice is under MPS has none but open ones, and never the turn
- *	no turn is longer than the longest; the lag of those that always want is within its bound
- *	caps hold over any stretch of time; each event is settled, and none asks for another one at once
+ *	1. Charges add up to the time in which the arbiter thought any process busy, and never decrease.
+ *	2. No two slices have their gates open, except by class latency, concurrent, or under MPS.
+ *	3. No client wants before an open gate.
+ *	4. A slice under MPS has only open gates, and never the quantum.
+ *	5. No quantum is longer than the longest. The lag of slices that always want is within its bound.
+ *	6. Caps hold over any stretch of time.
+ *	7. Each event is settled, and no event asks for another one at once.
  *
- * and at the end: what the arbiter charged is true but for the time in which it could not know better,
- * nobody waited longer, and no GPU was idle longer while somebody wanted it, than it may be.
+ * Checked at the end: the arbiter's charges are true, except for the time in which it could not know better. No
+ * process waited longer than its bound. No GPU was idle longer than its bound while a process wanted it.
  *
- * TURNS_SCENARIOS (default 100) is how many random ones are run, TURNS_SEED which is the first.
+ * TURNS_SCENARIOS (default 100) is the number of random scenarios, TURNS_SEED is the first seed.
  */
 static unsigned int mps_percent; /* of the slices of a scenario are under MPS */
 
@@ -154,7 +156,7 @@ static unsigned int n_procs(const struct model *m)
 	return n;
 }
 
-/* Somebody comes, goes, is killed, or has another share. */
+/* A slice or a process comes, goes, is killed, or gets another share. */
 static void random_event(struct model *m)
 {
 	struct model_slice *s = any_slice(m);
@@ -186,9 +188,9 @@ static void random_event(struct model *m)
 }
 
 /*
- * How long a process may wait, as sched.h says: its own tail runs, all others come to where it stands,
- * and have a turn each. Where parts of a large weight come and go, turns before were as without them. A
- * part that says that it is busy all the time slows down the charges of others.
+ * How long a process may wait, as sched.h says: its own overrun runs, all other shares come level with it, and
+ * have a quantum each. Where shares of a large weight come and go, quanta before that were as without them. A
+ * share that reports busy all the time slows down the charges of others.
  */
 static double wait_bound(const struct model *m, const struct model_proc *p)
 {
@@ -203,7 +205,7 @@ static double wait_bound(const struct model *m, const struct model_proc *p)
 	}
 	for (size_t i = 0; i < m->n_procs; i++)
 		liars += m->procs[i].slice && m->procs[i].task.kind >= MODEL_FLAPPER;
-	/* With those that are always there a turn costs its holder only a part of its time. */
+	/* Beside slices that are always there a quantum costs its holder only a part of its time. */
 	for (size_t i = 0; i < m->n_slices; i++)
 		beside += m->slices[i].slice && m->slices[i].config[p->gpu].mps;
 	if (mine->latency)
@@ -230,8 +232,8 @@ static void assert_nobody_starves(const struct model *m, bool plain)
 
 		if (!p->slice || p->slice->config[p->gpu].cap)
 			continue;
-		/* Gangs wait for each GPU in turn; and those that have come, gone or changed are not
-		 * seen any more. */
+		/* Gangs wait for one GPU after the other. This code cannot see slices that have come, gone or
+		 * changed. */
 		bound = wait_bound(m, p);
 		if (!plain)
 			bound = 4 * m->n_gpus * bound + (double)S;
@@ -241,7 +243,7 @@ static void assert_nobody_starves(const struct model *m, bool plain)
 	}
 }
 
-/* One that always has some of the same kind on one GPU. */
+/* Slices that always have some tasks of the same kind on one GPU. */
 static void run_plain(struct model *m)
 {
 	for (uint64_t n = 2 + model_random(m, 7); n; n--)
@@ -249,7 +251,7 @@ static void run_plain(struct model *m)
 	model_run(m, (1 + model_random(m, 3)) * S);
 }
 
-/* An idle holder is waited for, and then it takes its time until news of it have come. */
+/* The scheduler waits for an idle holder. Then it takes some time until the report has arrived. */
 static void assert_never_dry(const struct model *m)
 {
 	if (m->dry_most > SCHED_GRACE_MAX_NS + 300 * US)
@@ -267,7 +269,7 @@ static void run_wild(struct model *m)
 	model_run(m, 300 * MS);
 }
 
-/* Some that leave the GPU idle, so that they go together; and then it is as wild. */
+/* Slices that leave the GPU idle, so that they are concurrent; then a wild scenario. */
 static void run_loose(struct model *m)
 {
 	for (uint64_t n = 2 + model_random(m, 4); n; n--) {
@@ -287,7 +289,7 @@ static void run_loose(struct model *m)
 	}
 }
 
-/* Those that take turns, as above, and beside them some under MPS that come, go, and change to turns and back. */
+/* Slices with quanta, as above. Beside them slices under MPS come, go, and change to quanta and back. */
 static void run_beside_mps(struct model *m)
 {
 	const struct sched_share_config under = { .weight = 3, .cap = 100000, .mps = true };
@@ -370,7 +372,7 @@ static void sched__random_scenarios_hold_all_that_is_promised(void **state)
 
 	(void)state;
 	for (uint64_t seed = first; seed < first + n; seed++) {
-		/* Where it fails, the last line says which one it was. */
+		/* After a failure the last line names the scenario. */
 		if (n == 1 || getenv("TURNS_VERBOSE"))
 			print_message("# scenario %" PRIu64 "\n", seed);
 		run_scenario(seed, &n_events, &n_lags, &together, quantum_ends);

@@ -3,7 +3,7 @@
 
 #include "unit/model/sched/bench.h"
 
-/* Slices under MPS: gates that never close, time that is divided; and beside those that take turns. */
+/* Slices under MPS: gates that never close, time that is divided; the same beside slices with quanta. */
 #define START (5 * S)
 #define N_MAX 4
 
@@ -83,7 +83,7 @@ static struct sched_account account(unsigned int i)
 	return a;
 }
 
-/* All that are there want more whenever they have none, for so long. */
+/* All present clients want more whenever they have nothing, for @ms. */
 static void saturate(unsigned int n, unsigned int ms)
 {
 	while (ms--) {
@@ -107,7 +107,7 @@ static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void
 		for (unsigned int i = 0; i < 3; i++) {
 			wants(i);
 			assert_int_equal(e.seats[i]->gate, SCHED_GATE_OPEN);
-			/* Nobody is to watch closely. */
+			/* No gate thread has to poll closely. */
 			assert_int_equal(e.seats[i]->throttle.window_ns, 0);
 			assert_true(e.seats[i]->busy && !e.seats[i]->wants);
 		}
@@ -145,7 +145,7 @@ static void sched_account__under_mps_divides_the_time_in_which_there_was_work(vo
 	end();
 }
 
-/* Nothing is to be decided about them: nobody need wake the arbiter for that. */
+/* The scheduler has nothing to decide about these slices, so it sets no deadline. */
 static void sched_next_deadline__under_mps_is_never(void **state)
 {
 	(void)state;
@@ -175,17 +175,17 @@ static void sched__under_mps_all_get_on_side_by_side(void **state)
 		double charged = share_of(b->charged[i], 0, SAMPLES);
 
 		assert_true(share_of(b->used[i], 0, SAMPLES) > 99.9);
-		/* A half beside the other one, a third while the loop has work. */
+		/* Half of the time beside the other slice, a third while the loop has work. */
 		assert_true(charged > 33.2 && charged < 43);
 		sum += charged;
 	}
-	/* Its ends are seen late. */
+	/* The arbiter learns its ends late. */
 	assert_true(loop > 15 && loop < 33.4);
 	assert_true(sum > 99.9 && sum < 100.1);
 	bench_free(b);
 }
 
-/* ---- from turns to MPS and back ---------------------------------------------------------------- */
+/* ---- from quanta to MPS and back ---------------------------------------------------------------- */
 
 static void sched_slice_set_share__to_mps_lets_in_who_waits(void **state)
 {
@@ -197,10 +197,10 @@ static void sched_slice_set_share__to_mps_lets_in_who_waits(void **state)
 	share(1, 0, &mps);
 	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
 	assert_true(e.seats[1]->busy && !e.seats[1]->wants);
-	/* The other one's turn goes on. */
+	/* The other slice's quantum continues. */
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	assert_true(account(0).has_quantum);
-	/* And it has the GPU to itself, as far as turns go. */
+	/* The other slice has the GPU to itself, as far as quanta go. */
 	pass(SCHED_IDLE_NS + MS);
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	end();
@@ -221,7 +221,7 @@ static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 	end();
 }
 
-/* Also of one that was to have its turn back, and of one that is urged to have it. */
+/* A slice whose empty bucket closed its gate leaves that behind under MPS. */
 static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **state)
 {
 	static const struct sched_share_config cap = { .weight = 1, .cap = 50000 };
@@ -242,7 +242,7 @@ static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **sta
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	share(0, 0, &cap);
 	saturate(2, 4000);
-	/* And it has no more than its cap again. */
+	/* The slice has no more than its cap again. */
 	assert_in_range(account(0).charged_ns, 0, 900 * MS);
 	end();
 }
@@ -254,7 +254,7 @@ static void sched_slice_set_share__from_mps_takes_turns_at_once(void **state)
 	(void)state;
 	begin(3, &equal);
 	share(2, 0, &mps);
-	/* What it has under MPS it does not owe. */
+	/* The slice does not owe the time that it had under MPS. */
 	saturate(3, 20000);
 	assert_true(account(2).charged_ns > 9000 * MS);
 	share(2, 0, &equal);
@@ -284,7 +284,7 @@ static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(voi
 	share(0, 0, &mps);
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
 	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
-	/* The other one of it waits for nobody. */
+	/* The slice's other client waits for no quantum. */
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	assert_true(second->gate != SCHED_GATE_CLOSED);
 	share(0, 1, &mps);
@@ -294,13 +294,13 @@ static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(voi
 	pass(MS);
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	saturate(2, 500);
-	/* On both again, or on none. */
+	/* On both GPUs again, or on none. */
 	assert_int_equal(e.seats[0]->gate == SCHED_GATE_CLOSED,
 		second->gate == SCHED_GATE_CLOSED);
 	end();
 }
 
-/* ---- those that take turns beside it ----------------------------------------------------------- */
+/* ---- slices with quanta beside it --------------------------------------------------------------- */
 
 static void sched__beside_mps_weights_hold(void **state)
 {
@@ -334,7 +334,8 @@ static void sched__beside_mps_one_that_is_alone_is_not_throttled(void **state)
 	end();
 }
 
-/* Their processors leave gaps, so without MPS they go together. Beside it the gaps are filled already. */
+/* Their processors leave gaps, so without MPS the slices are concurrent. Beside MPS work the gaps are filled
+ * already. */
 static void sched__beside_mps_nobody_goes_together(void **state)
 {
 	static const struct model_task half = { .kind = MODEL_PACED,
@@ -358,7 +359,7 @@ static void sched__beside_mps_nobody_goes_together(void **state)
 	}
 }
 
-/* One of class latency is within its share: those under MPS are not who it is held against. */
+/* A slice of class latency is within its share: the scheduler does not compare it with slices under MPS. */
 static void sched__beside_mps_latency_is_not_demoted(void **state)
 {
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };

@@ -3,12 +3,13 @@
 
 #include "model/sched/internal.h"
 
-/* For how long what is in flight when the gates of a part close is taken to run on: what is learned of it. */
+/* How long the work in flight at the close of a share's gates is assumed to run on, and how the scheduler
+ * learns that. */
 #define US  UINT64_C(1000)
 #define MS  UINT64_C(1000000)
 #define NOW (1000 * MS)
 
-/* What a part knows then whose tails took @tail so far, and now one @took. */
+/* The estimate of a share whose overruns took @tail so far, and now one took @took. */
 static uint64_t learns(uint64_t tail, uint64_t took)
 {
 	struct sched_share p = { .overrun = tail, .closed_since = NOW };
@@ -28,7 +29,7 @@ static void sched_learn_overrun__learns_an_eighth_of_each(void **state)
 	assert_int_equal(learns(0, 80 * US), 10 * US);
 }
 
-/* One that takes much longer than those before it has waited for the hardware's slice of another part. */
+/* An overrun much longer than those before it has waited for the hardware's time slice of another share. */
 static void sched_learn_overrun__takes_one_for_twice_those_before_it_at_most(void **state)
 {
 	static const uint64_t tails[] = { 0, 80 * US, 400 * US, 900 * US };
@@ -44,7 +45,7 @@ static void sched_learn_overrun__takes_one_for_twice_those_before_it_at_most(voi
 	}
 }
 
-/* Beyond that all with work in flight are charged, however long it is. */
+/* Beyond that all shares with work in flight are charged, however long the overrun is. */
 static void sched_learn_overrun__takes_none_for_longer_than_a_slice(void **state)
 {
 	uint64_t tail = 0;
@@ -59,7 +60,7 @@ static void sched_learn_overrun__takes_none_for_longer_than_a_slice(void **state
 		assert_true(next >= tail && next <= SCHED_TIME_SLICE_NS);
 		tail = next;
 	}
-	/* But for what is lost by the division: those who are always long are known as such. */
+	/* Except for the division's remainder: shares with long overruns are known as such. */
 	assert_in_range(tail, SCHED_TIME_SLICE_NS - 8, SCHED_TIME_SLICE_NS);
 }
 
@@ -71,7 +72,7 @@ static void sched_learn_overrun__learns_nothing_where_nothing_ran_on(void **stat
 	sched_learn_overrun(&p, NOW); /* its gates are open */
 	assert_int_equal(p.overrun, 400 * US);
 	assert_int_equal(learns(400 * US, 0), 400 * US);
-	p.closed_since = NOW; /* it had ended before that */
+	p.closed_since = NOW; /* the overrun had ended before that */
 	sched_learn_overrun(&p, NOW - MS);
 	assert_int_equal(p.overrun, 400 * US);
 }

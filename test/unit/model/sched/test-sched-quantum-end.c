@@ -3,7 +3,7 @@
 
 #include "model/sched/sched.h"
 
-/* Why quanta end: each reason by itself. That each end is counted once is held by test-sched-model.c. */
+/* Why quanta end: each reason by itself. test-sched-model.c checks that each end is counted once. */
 #define MS    UINT64_C(1000000)
 #define START UINT64_C(5000000000)
 
@@ -83,7 +83,8 @@ static struct sched_account account(unsigned int i)
 	return a;
 }
 
-/* Slice @i's last quantum ended for this, and no other one but those that were renewed before it. */
+/* Slice @i's last quantum ended for this reason. No other quantum ended, except quanta that were renewed
+ * before it. */
 static void assert_ended(unsigned int i, enum sched_quantum_end why)
 {
 	struct sched_account a = account(i);
@@ -121,7 +122,7 @@ static void sched_quantum_end__renewed_when_it_is_next_itself_and_cap_when_that_
 	begin(1, &capped);
 	pass(1000 * MS);
 	want(e.clients[0]);
-	/* 40 ms, and half of the time in which it uses them up. */
+	/* 40 ms, and half of the time in which the slice uses them up. */
 	pass(2 * SCHED_CAP_BURST_NS - MS);
 	assert_ended(0, SCHED_END_RENEWED);
 	assert_int_equal(account(0).quanta, account(0).quantum_ends[SCHED_END_RENEWED] + 1);
@@ -205,7 +206,7 @@ static void sched_quantum_end__changed_with_the_share_or_the_gpus(void **state)
 	pass(MS);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &mps, e.now), 0);
 	assert_ended(0, SCHED_END_CHANGED);
-	/* It comes to have another GPU. */
+	/* The slice wants another GPU now. */
 	assert_true(account(1).has_quantum);
 	assert_non_null(sched_client_new(e.t, e.slices[1], 1, NULL, e.now));
 	assert_ended(1, SCHED_END_CHANGED);

@@ -5,7 +5,7 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* Who gets how much, of slices that do one thing each; test-sched-model.c says what is checked besides. */
+/* What each of some slices with one task receives. test-sched-model.c says what is also checked. */
 
 static void sched__four_equal_slices_get_the_same_and_lose_nothing(void **state)
 {
@@ -47,8 +47,8 @@ static void sched__weights_mean_what_they_say(void **state)
 	}
 }
 
-/* A tail that had to wait for the hardware's slice of another one is not charged as if it had run: a little of
- * that is a quarter of the turn of the least. */
+/* An overrun that had to wait for another context's time slice is not charged as if it had run. A little of
+ * such a charge is a quarter of the smallest share's quantum. */
 static void sched__overruns_that_wait_are_not_charged(void **state)
 {
 	static const struct row rows[] = {
@@ -120,7 +120,7 @@ static void sched__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
 
 	(void)state;
 	assert_capped(b, 0, 10, 1);
-	/* Each portion has a tail, which is charged to it; and it is not given away. */
+	/* Each portion has an overrun, which is charged to the slice, and is not given away. */
 	if (used < 9.5 || used > 10.2)
 		fail_msg("%.2f %%", used);
 	bench_free(b);
@@ -166,7 +166,7 @@ static void sched__latency_goes_first_and_batch_keeps_the_rest(void **state)
 	(void)state;
 	qsort(p->lat, p->n_lat, sizeof(p->lat[0]), compare);
 	assert_true(p->n_lat > 900);
-	/* 0.2 ms of work, beside what is in flight of others at most. */
+	/* 0.2 ms of work, beside at most the other slices' work in flight. */
 	assert_true(p->lat[p->n_lat * 99 / 100] < 1200 * US);
 	assert_true(b->work > 2 + 0.85 * 98);
 	bench_free(b);
@@ -184,18 +184,19 @@ static void sched__latency_beyond_its_share_takes_turns(void **state)
 	struct bench *b = bench_run(rows, 1);
 
 	(void)state;
-	/* A second may begin and end within its lead. */
+	/* A second may begin and end within the slice's lead. */
 	for (unsigned int i = 0; i < 4; i++)
 		assert_share_within(b, i, 25,
 			PERCENT * (double)SCHED_LATENCY_LEAD_NS / (double)S);
-	/* The floor: it waits for no longer than the lead, the others' turns and their tails. */
+	/* The lower bound: the slice waits for no longer than the lead, the others' quanta and their
+	 * overruns. */
 	for (unsigned int i = 0; i < 3; i++)
 		assert_true(b->procs[i][0]->waited_most <
 			    SCHED_LATENCY_LEAD_NS + 5 * SCHED_QUANTUM_NS);
 	bench_free(b);
 }
 
-/* When it is within its share again it must not have the GPU together with the holder. */
+/* A slice that is within its share again must not have the GPU together with the holder. */
 static void sched__latency_beyond_its_share_has_half_beside_one(void **state)
 {
 	static const struct row rows[] = {
@@ -206,7 +207,7 @@ static void sched__latency_beyond_its_share_has_half_beside_one(void **state)
 	struct bench *b = bench_run(rows, 1);
 
 	(void)state;
-	/* A second may begin and end within its lead. */
+	/* A second may begin and end within the slice's lead. */
 	for (unsigned int i = 0; i < 2; i++)
 		assert_share_within(b, i, 50,
 			PERCENT * (double)SCHED_LATENCY_LEAD_NS / (double)S);
@@ -226,13 +227,14 @@ static void sched__a_launch_and_wait_loop_keeps_its_quantum(void **state)
 	double loop = share_of(b->used[1], 0, SAMPLES);
 
 	(void)state;
-	/* Half of the time is its own, and 50 of 70 us of that it can use. */
+	/* Half of the time belongs to the slice, and the slice can use 50 of 70 us of that. */
 	if (loop < 34 || loop > 37)
 		fail_msg("the loop had %.2f %%", loop);
 	bench_free(b);
 }
 
-/* It loses its turn each time it rests, and has not had what is its own: so it goes in between soon. */
+/* The slice loses its quantum each time it rests, and has not had its share of the time. So the scheduler soon
+ * interrupts another quantum for it. */
 static void sched__a_loop_that_rests_now_and_then_has_most_of_its_share(void **state)
 {
 	static const struct row rows[] = {
@@ -249,10 +251,11 @@ static void sched__a_loop_that_rests_now_and_then_has_most_of_its_share(void **s
 	double charged = share_of(b->charged[1], 0, SAMPLES);
 
 	(void)state;
-	/* Alone it uses 85 % of the time. */
+	/* Alone the slice uses 85 % of the time. */
 	if (loop < 43 || loop > 50 || charged > loop + 5)
 		fail_msg("the loop had %.2f %%, and was charged %.2f %%", loop, charged);
-	/* Two changes of contexts for each rest, and who comes in the midst of a slice makes one more. */
+	/* Each rest has two context switches. A context that gets work in the middle of a time slice makes one
+	 * more. */
 	if (b->work < 89.5)
 		fail_msg("%.2f %% of the GPU's time was of use", b->work);
 	bench_free(b);
@@ -271,8 +274,8 @@ static void sched__a_little_work_now_and_then_gets_in_between(void **state)
 
 	(void)state;
 	assert_true(b->procs[2][0]->steps > 280);
-	/* But for a change at the end of each turn, and the two of one that goes in between, and until
-	 * it is known that this one is idle. */
+	/* Lost are: a context switch at the end of each quantum, two for a slice that interrupts, and the time
+	 * until the arbiter knows that this slice is idle. */
 	lost = PERCENT * ((double)MODEL_CHANGE_NS / (double)SCHED_QUANTUM_NS +
 				 (double)(2 * MODEL_CHANGE_NS + 150 * US) /
 					 (double)(rows[2].task.think_ns));
@@ -350,7 +353,8 @@ static void sched__liars_get_no_more_than_their_share(void **state)
 	}
 }
 
-/* What waits for its own process, which waits for its turn, is no work that others are to be level with first. */
+/* Work that waits for its own process, which waits for its quantum, does not count. The other slices need not
+ * come level with it first. */
 static void sched__who_is_blocked_comes_to_its_quantum(void **state)
 {
 	static const struct row rows[] = {
@@ -367,10 +371,10 @@ static void sched__who_is_blocked_comes_to_its_quantum(void **state)
 	const struct model_proc *p = b->procs[2][0];
 
 	(void)state;
-	/* A round is three turns. */
+	/* A round is three quanta. */
 	if (p->waited_most > 10 * SCHED_QUANTUM_NS)
 		fail_msg("waited for %.3f ms", (double)p->waited_most / 1e6);
-	/* It gets on for one turn in three. */
+	/* The process makes progress in one quantum of three. */
 	if (p->steps * MS < SECONDS * S / 6)
 		fail_msg("%llu kernels", (unsigned long long)p->steps);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -382,7 +386,7 @@ static void sched__who_is_blocked_comes_to_its_quantum(void **state)
 	bench_free(b);
 }
 
-/* A batch slice that is idle for a moment again and again has a floor all the same. */
+/* A batch slice that is idle for a moment again and again still has a lower bound. */
 static void sched__latency_leaves_a_loop_its_share(void **state)
 {
 	static const struct row rows[][3] = {
@@ -405,7 +409,8 @@ static void sched__latency_leaves_a_loop_its_share(void **state)
 	}
 }
 
-/* Both are of class latency: they go first, but not before each other, and owe nothing to who comes later. */
+/* Both slices are of class latency. They go before batch slices, but not before each other, and owe nothing to
+ * a slice that comes later. */
 static void sched__latency_slices_share_by_weight(void **state)
 {
 	static const struct row rows[] = {
@@ -437,7 +442,7 @@ static void sched__latency_slices_share_by_weight(void **state)
 	bench_free(b);
 }
 
-/* Whatever its lead was on the GPU where its rival has gone. */
+/* Whatever the gang's lead was on the GPU that its rival has left. */
 static void sched__a_gang_goes_on_when_its_rival_has_gone(void **state)
 {
 	static const struct sched_share_config share = { .weight = 1 };
@@ -467,7 +472,7 @@ static void sched__a_gang_goes_on_when_its_rival_has_gone(void **state)
 	}
 }
 
-/* A process has seats on all GPUs of its slice; what it does not use is for others. */
+/* A process has clients on all GPUs of its slice. Other slices may use the time that it does not use. */
 static void sched__a_gpu_that_its_slice_does_not_use_is_free(void **state)
 {
 	static const struct sched_share_config share = { .weight = 1 };
@@ -495,7 +500,7 @@ static void sched__a_gpu_that_its_slice_does_not_use_is_free(void **state)
 	(void)model_free(m);
 }
 
-/* Who was in flight for a minute owes no more than SCHED_DEBT_MAX_NS. */
+/* A slice with work in flight for a minute owes no more than SCHED_DEBT_MAX_NS. */
 static void sched__debts_have_an_end(void **state)
 {
 	static const struct sched_share_config one = { .weight = 1 }, nine = { .weight = 9 };

@@ -3,7 +3,7 @@
 
 #include "model/sched/sched.h"
 
-/* The rules one by one; what they come to together is in test-sched-model.c. */
+/* The rules one by one; test-sched-model.c tests them together. */
 #define US    UINT64_C(1000)
 #define MS    UINT64_C(1000000)
 #define START UINT64_C(5000000000)
@@ -26,7 +26,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	e.gates++;
 }
 
-/* @n slices of that share, with a seat each on GPU 0. */
+/* @n slices of that share, with a client each on GPU 0. */
 static void begin(unsigned int n, const struct sched_share_config *share)
 {
 	memset(&e, 0, sizeof(e));
@@ -47,7 +47,7 @@ static void end(void)
 	assert_null(sched_free(e.t));
 }
 
-/* Time passes, and the scheduler is called when it wants to be. */
+/* Time passes, and the scheduler is called at its deadlines. */
 static void pass(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
@@ -127,7 +127,7 @@ static void sched_advance_time__does_not_wait_for_what_is_in_flight(void **state
 	wants(0);
 	wants(1);
 	pass(SCHED_QUANTUM_NS);
-	/* The first never says anything again: its process hangs. */
+	/* The first process never reports again: it hangs. */
 	for (unsigned int i = 0; i < 100; i++) {
 		wants(1);
 		pass(10 * MS);
@@ -161,17 +161,17 @@ static void sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long(voi
 	idle_since(0, 0);
 	pass(SCHED_IDLE_NS - MS - 1); /* there were two at START */
 	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
-	assert_true(
-		e.seats[1]->throttle.quantum_ns == UINT64_MAX); /* nobody waits for its end */
+	assert_true(e.seats[1]->throttle.quantum_ns ==
+		    UINT64_MAX); /* no client waits for its end */
 	pass(1);
 	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
 	wants(0);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED); /* it has had its turn by far */
+	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED); /* far beyond its quantum */
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-/* What is in flight in 0 runs out, as far as anybody knows, while 1 has the turn. */
+/* The work in flight of 0 overruns, as far as the arbiter knows, while 1 has the quantum. */
 static void begin_overrun(void)
 {
 	begin(3, &equal);
@@ -192,7 +192,7 @@ static void sched_account__charges_what_runs_out_to_whom_it_belongs(void **state
 	assert_int_equal(account(1).charged_ns, 0);
 	pass(MS);
 	idle_since(0, MS / 2);
-	pass(MS); /* what was charged before that was known stays */
+	pass(MS); /* earlier charges stay */
 	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + 2 * MS);
 	assert_int_equal(account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), SCHED_QUANTUM_NS + 3 * MS);
@@ -203,7 +203,7 @@ static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state
 {
 	(void)state;
 	begin_overrun();
-	/* The slice ends in the midst of the time that is charged. */
+	/* The time slice ends in the middle of the charged time. */
 	e.now += SCHED_TIME_SLICE_NS - US;
 	sched_update_charges(e.t, e.now);
 	e.now += US + 2 * MS;
@@ -213,7 +213,7 @@ static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0),
 		SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 2 * MS);
 	end();
-	/* And exactly where it does. */
+	/* The charge ends exactly with the time slice. */
 	begin_overrun();
 	pass(SCHED_TIME_SLICE_NS);
 	assert_int_equal(account(1).charged_ns, 0);
@@ -226,7 +226,7 @@ static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state
 static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(void **state)
 {
 	(void)state;
-	begin_overrun(); /* 0 has a kernel that is long */
+	begin_overrun(); /* 0 has a long kernel */
 	pass(10 * MS);
 	wants(2);
 	pass(SCHED_QUANTUM_NS - 10 * MS);
@@ -306,7 +306,7 @@ static void sched_client_set_state__of_one_that_comes_back_brings_no_old_credit(
 				e.seats[j]->gate != SCHED_GATE_CLOSED,
 				e.seats[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
-	/* Half of the second in which both wanted, and one turn of credit. */
+	/* Half of the second in which both clients wanted, and one quantum of credit. */
 	assert_in_range(account(1).charged_ns, 480 * MS, 520 * MS);
 	end();
 }
@@ -338,7 +338,7 @@ static void sched_slice_set_share__holds_from_now_on(void **state)
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &heavy, e.now), 0);
 	for (unsigned int i = 0; i < 4000; i++) {
 		pass(MS);
-		/* What is in flight is done within a millisecond, and both want more. */
+		/* The work in flight is done within a millisecond, and both clients want more. */
 		for (unsigned int j = 0; j < 2; j++)
 			sched_client_set_state(e.t, e.seats[j],
 				e.seats[j]->gate != SCHED_GATE_CLOSED,
@@ -370,7 +370,8 @@ static void sched_slice_set_share__caps(void **state)
 	end();
 }
 
-/* The bucket is full, and fills while it is charged: none of that is lost, however rare events are. */
+/* The bucket is full, and fills while the slice is charged: no part of the fill is lost, however rare events
+ * are. */
 static void sched_slice_set_share__caps_no_more_than_it_says(void **state)
 {
 	static const struct sched_share_config capped = { .weight = 1, .cap = 900000 };
@@ -386,7 +387,8 @@ static void sched_slice_set_share__caps_no_more_than_it_says(void **state)
 	end();
 }
 
-/* It waits for the bucket of a GPU on which it wants nothing itself, and is woken when that is full. */
+/* The gang waits for the bucket of a GPU on which it wants nothing itself. The scheduler wakes the gang when
+ * that bucket is full. */
 static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 {
 	static const struct sched_share_config capped = { .weight = 1, .cap = 200000 };
@@ -490,7 +492,7 @@ static void sched_advance_time__says_so_where_one_quantum_follows_another(void *
 	pass(SCHED_QUANTUM_NS);
 	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
 	sched_client_set_state(e.t, e.seats[0], false, true, 0, e.now);
-	pass(SCHED_QUANTUM_MIN_NS); /* ten turns of the other one are as much */
+	pass(SCHED_QUANTUM_MIN_NS); /* ten quanta of the other slice are as much */
 	sched_client_set_state(e.t, e.seats[1], false, true, 0, e.now);
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	before = e.gates;
@@ -514,7 +516,8 @@ static void sched_account__is_zero_where_a_slice_never_was(void **state)
 	end();
 }
 
-/* Says that it was idle all along when its turn is over: that counts as if it had been waited for. */
+/* A client reports at the end of its quantum that it was idle all along. That counts as if the scheduler had
+ * waited for it. */
 static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 {
 	(void)state;
@@ -524,7 +527,7 @@ static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 	for (uint64_t until = e.now + 2000 * MS; e.now < until;) {
 		uint64_t from = e.now, next = sched_next_deadline(e.t);
 
-		/* Nobody asks for the charges meanwhile. */
+		/* No call reads the charges meanwhile. */
 		e.now = from + 20 * MS < next ? from + 20 * MS : next;
 		if (e.now == next)
 			sched_advance_time(e.t, e.now);
@@ -544,7 +547,7 @@ static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 	end();
 }
 
-/* One of class latency that is never idle is beyond its share beside a gang, too. */
+/* A slice of class latency that is never idle is beyond its share beside a gang, too. */
 static void sched__latency_does_not_starve_a_gang(void **state)
 {
 	const struct sched_share_config latency = { .weight = 1, .latency = true };
@@ -562,7 +565,7 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	sched_client_set_state(e.t, other, false, true, 0, e.now);
 	for (int i = 0; i < 4000; i++) {
 		pass(MS);
-		/* Each has something to do, and nothing beyond its turn. */
+		/* Each client has work for its quantum, and nothing beyond. */
 		for (unsigned int k = 0; k < 2; k++) {
 			if (e.seats[k]->gate == SCHED_GATE_CLOSED)
 				sched_client_set_state(e.t, e.seats[k], false, true, 0, e.now);
@@ -585,21 +588,22 @@ static void sched_account__counts_turns_that_were_taken_from_one_at_work(void **
 	pass(SCHED_QUANTUM_NS);
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
-	/* Given away, the other one having nothing any more; and what it had in flight ends behind its gate. */
+	/* 1 has no work any more, and gives the quantum to 0. The work in flight of 0 ended behind its gate.
+	 * That is no revocation. */
 	idle_since(0, 0);
 	wants(0);
 	idle_since(1, 0);
 	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(1).revoked, 0);
 	assert_int_equal(account(0).revoked, 1);
-	/* One turn behind the other takes nothing. */
+	/* The scheduler takes nothing from a slice that is one quantum behind the other. */
 	pass(2 * SCHED_QUANTUM_NS);
 	assert_int_not_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
-	/* It had more than a turn when another one came. */
+	/* The slice had more than a quantum when another one came. */
 	wants(1);
 	assert_int_equal(account(0).revoked, 2);
-	/* Those that want before their gates have nothing to lose when another one's closes. */
+	/* Clients that want before closed gates have nothing to lose when another client's gate closes. */
 	wants(0);
 	wants(2);
 	pass(SCHED_QUANTUM_NS);
@@ -630,7 +634,7 @@ static void sched_account__counts_what_latency_takes_once_for_all_clients(void *
 		pass(MS);
 		assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
 	}
-	/* And from an idle one nothing is taken. */
+	/* The scheduler takes nothing from an idle client. */
 	sched_client_set_state(e.t, more, false, false, 0, e.now);
 	idle_since(0, 0);
 	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);

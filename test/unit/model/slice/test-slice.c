@@ -219,7 +219,7 @@ static void slice_plan__divides_mig_devices(void **state)
 	node_end(&n);
 }
 
-/* Under MPS nobody takes turns; what isolates nothing has no slice there either. */
+/* Under MPS there are no quanta. A replica without isolation has no slice there either. */
 static void slice_plan__of_mps(void **state)
 {
 	static const struct {

@@ -7,7 +7,7 @@
 #define MILLION ACCOUNT_MILLION
 #define DOLLAR  UINT64_C(1000000000)
 
-/* --- one unit, by hand --- */
+/* --- one device, by hand --- */
 
 struct scene {
 	struct accounts a;
@@ -161,7 +161,7 @@ static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **s
 	accounts_fini(&s.a);
 }
 
-/* Nobody knows whether the GPU is idle: its time is not counted, its cost is the node's. */
+/* The idle state of the GPU is unknown: its time is not counted, its cost is the node's. */
 static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void **state)
 {
 	struct scene s;
@@ -267,7 +267,7 @@ static void account__counters_that_were_away_are_of_longer_than_the_round(void *
 	s.uses[0].busy_of_ns = 4 * SEC;
 	count(&s);
 	assert_int_equal(only(&s, 1, 0)->total.busy_ns, 3 * SEC);
-	s.uses[0].busy_of_ns = 0; /* nobody is busy for three seconds of one */
+	s.uses[0].busy_of_ns = 0; /* no container is busy for three seconds of one */
 	count(&s);
 	assert_int_equal(only(&s, 1, 0)->total.busy_ns, 4 * SEC);
 	accounts_fini(&s.a);
@@ -337,7 +337,7 @@ static void account__a_peak_outlives_its_arbiter(void **state)
 	accounts_fini(&s.a);
 }
 
-/* One that comes and goes between two looks. */
+/* A process that comes and goes between two samples. */
 static void account__memory_that_was_never_seen_is_not_known(void **state)
 {
 	struct scene s;
@@ -353,7 +353,7 @@ static void account__memory_that_was_never_seen_is_not_known(void **state)
 	accounts_fini(&s.a);
 }
 
-/* What was not known in a round is neither zero nor counted, and stays noted. */
+/* An unknown figure of a round is neither zero nor counted, and stays marked. */
 static void account__says_where_its_figures_are_from(void **state)
 {
 	struct scene s;
@@ -368,7 +368,7 @@ static void account__says_where_its_figures_are_from(void **state)
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_NOTHING);
 	assert_true(a->busy_unknown && a->memory_unknown);
 	assert_false(a->busy_ever || a->memory_ever);
-	/* Alone on a unit whose time is known. */
+	/* Alone on a device whose time is known. */
 	s.unit.busy_known = true;
 	s.unit.busy_ns = SEC / 2;
 	s.unit.busy_of_ns = SEC;
@@ -508,7 +508,7 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 	struct account_use *u = &w->uses[r->n_uses];
 	char *uid = w->uids[r->n_uses++];
 
-	/* The next pod of that seat overwrites it. */
+	/* The next pod of that replica overwrites it. */
 	(void)snprintf(uid, sizeof(w->uids[0]), "%s", p->known ? p->uid : "");
 	*u = (struct account_use){ .namespace_ = "ns",
 		.pod = p->name,
@@ -527,7 +527,7 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 	w->units[p->unit].n_uses++;
 }
 
-/* What happens on one seat in a round: who was there goes or stays, somebody may come. */
+/* What happens on one replica in a round: its pod goes or stays, another may come. */
 static void play_replica(struct world *w, struct account_round *r, int unit, int seat)
 {
 	struct pod *p = &w->pods[unit * SEATS + seat];

@@ -28,7 +28,7 @@ struct agent_fixture {
 	struct facts facts;
 	struct reporter reporter;
 	struct wake wake;
-	unsigned wakes; /* turns of the loop in which somebody asked for a reconcile */
+	unsigned wakes; /* rounds of the loop in which a part asked for a reconcile */
 	struct fixture_event events[FIXTURE_EVENTS];
 	size_t n_events;
 	struct error components

@@ -201,7 +201,7 @@ static void agent__takes_dev_null_for_no_config(void **state)
 		{ "/dev/null", "\"generation\":1", "\"sharing\":\"none\"" },
 		{ "shared.yaml", "\"generation\":2", "\"sharing\":\"time-slicing\"" },
 		{ "/dev/null", "\"generation\":3", "\"sharing\":\"none\"" },
-		/* A file that somebody emptied is not meant so. */
+		/* An emptied file is a mistake, not a config. */
 		{ "empty.yaml", "\"generation\":3", "is empty" },
 	};
 	static const char shared[] =

@@ -3,8 +3,7 @@
 
 /*
  * An arbiter in a child process, with directories of its own; its control socket; other children, which are
- * processes of slices. For the tests of what the arbiter serves: serve-env.h has memory besides, scheduler-env.h
- * turns.
+ * processes of slices. For tests of what the arbiter serves: serve-env.h adds memory, scheduler-env.h adds quanta.
  */
 #include "support/test.h"
 
@@ -48,8 +47,8 @@ struct env *arbiter_env_new(void);
 void arbiter_env_free(struct env *e);
 
 void start_arbiter(struct env *e);
-/* In a PID namespace of its own, from where it sees none of us: its parent, which SIGKILL ends with it, is .arbiter.
- * False: it may not. */
+/* In a PID namespace of its own, from where the arbiter sees no process of the test. Its parent is .arbiter;
+ * SIGKILL ends both. False: no permission. */
 bool start_arbiter_apart(struct env *e);
 void end_arbiter(struct env *e, int signal_number);
 
@@ -58,7 +57,7 @@ unsigned int log_lines(const struct env *e, const char *text, const char *also);
 
 /* ---- the control socket ----------------------------------------------------------------------- */
 
-/* A new connection in place of the one there is. < 0: nobody answers. */
+/* A new connection in place of the present one. < 0: no arbiter answers. */
 int open_control(struct env *e);
 void send_control_line(struct env *e, const char *text);
 /* The next line within @ms, without its end, as an object to be released; NULL: none came. */

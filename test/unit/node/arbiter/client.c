@@ -224,7 +224,7 @@ static uint64_t mono_ms(void)
 bool client_wait_gate(const struct slice_client *c, unsigned int gpu, bool open, int ms)
 {
 	_Atomic uint32_t *gate = &c->turns->gpus[gpu].gate;
-	/* Nobody wakes for a gate that closes. */
+	/* The arbiter does not wake threads for a gate that closes. */
 	const struct timespec look = { .tv_nsec = open ? 100000000 : 200000 };
 	uint64_t end = mono_ms() + (uint64_t)ms;
 

@@ -17,17 +17,17 @@ struct slice_client {
 	uint32_t tag, unanswered;
 	struct slice_page *page;
 	struct slice_welcome welcome;
-	struct turn_page *turns; /* of a connection for turns, in place of .page */
+	struct turn_page *turns; /* of a connection for quanta, in place of .page */
 };
 
-/* 0, or -1: nobody answers there. */
+/* 0, or -1: no arbiter answers there. */
 int client_connect(struct slice_client *c, const char *slice_dir);
 
 /* The status of the welcome, or -1. Without SLICE_HELLO_AGAIN a page comes along. */
 int client_hello(struct slice_client *c, uint32_t flags);
 
-/* Connects again and tells its page, until the arbiter answers or @tries of 1 ms are over. For turns: where it
- * has such a page. */
+/* Connects again and shows its page, until the arbiter answers or @tries of 1 ms are over. For quanta: where
+ * the client has such a page. */
 int client_reconnect(struct slice_client *c, int tries);
 
 /* The status, or -1: the connection ended. */
@@ -43,7 +43,7 @@ int client_call(struct slice_client *c, void *request, size_t len, void *ret, si
 bool client_allocate(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 void client_free_bytes(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 
-/* For turns: SLICE_STATE, with the generation that the gate has now. -1: the connection ended. */
+/* For quanta: SLICE_STATE, with the gate's present generation. -1: the connection ended. */
 int client_report_state(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
 /* TURN_OPEN, TURN_METERED, TURN_CLOSED. */
 uint32_t client_gate(const struct slice_client *c, unsigned int gpu);

@@ -22,7 +22,7 @@ void write_limit(const struct env *e, uint64_t limit, const char *unhooked);
 /* ---- the agent -------------------------------------------------------------------------------- */
 
 const char *op_of(const json_t *line);
-/* From now on we are asked for readings. */
+/* From now on the arbiter requests readings from the test. */
 void subscribe(struct env *e);
 /* Answers a "read" with what the table says. */
 void answer_reading(struct env *e, const json_t *read);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When a process ends, or becomes another program: what becomes of its memory, and who has it next. */
+/* When a process ends, or becomes another program: what becomes of its memory, and which process gets it. */
 #include "serve-env.h"
 
 #include "lib/base/time.h"
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A process that asks for @bytes at .go, and then ends: with 0, or the refusal. */
+/* A process that requests @bytes at .go, and then ends: with 0, or the refusal. */
 static pid_t asker(struct env *e, uint64_t bytes)
 {
 	uint32_t ready = atomic_load(&e->shared->ready);
@@ -83,14 +83,14 @@ static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
 	atomic_store(&e->shared->pid[0], (uint32_t)one);
 	atomic_store(&e->shared->bytes[0], 300 * MIB);
 	subscribe(e);
-	/* A zombie: nobody has taken note of its end. */
+	/* A zombie: its parent has not reaped it. */
 	(void)kill(one, SIGKILL);
 	wait_ended(e, one);
-	/* It was with its credit, which nobody gave back, until the first reading. */
+	/* Until the first reading the grant includes the process's credit, which no one returned. */
 	assert_true(eventually(e, "granted", 300 * MIB));
 	wait_ms(50);
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
-	/* That is known, so nobody waits for it. */
+	/* The first reading is there, so the request does not wait for one. */
 	atomic_store(&e->shared->go, 1);
 	assert_int_equal(answer_to(other), SLICE_NO_ROOM);
 	end_arbiter(e, SIGKILL);
@@ -108,7 +108,7 @@ static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
 	assert_true(eventually(e, "granted", 0));
 }
 
-/* A child has its dead parent's connections, and says that it is the parent. */
+/* A child has its dead parent's connections, and claims to be the parent. */
 static void death__lets_nobody_register_in_its_name(void **state)
 {
 	struct env *e = *state;
@@ -157,9 +157,9 @@ static bool send_hello(const struct slice_client *c)
 	return send(c->fd, &h, sizeof(h), MSG_NOSIGNAL) == (ssize_t)sizeof(h);
 }
 
-/* One that has said hello and is gone before the arbiter, which is held up, has come to it. @reaped: else it is a
- * zombie until the next one that came after it was heard. @heir: a child of it has its connection, until that ends.
- * @other: the next one's client. */
+/* A process that sends its hello and ends before the arbiter, which is stopped, reads it. @reaped: false: the
+ * process is a zombie until the arbiter has answered the next process. @heir: a child has its connection, until
+ * that ends. @other: the next process's client. */
 static void start_and_end_client(struct env *e, pid_t arbiter, bool reaped, bool heir,
 	struct slice_client *other)
 {
@@ -219,7 +219,8 @@ static void process__that_the_arbiter_cannot_see_is_told(void **state)
 	if (!start_arbiter_apart(e))
 		skip();
 	arbiter = (pid_t)atomic_load(&e->shared->arbiter);
-	/* Who is gone is not told, and not seen either. */
+	/* The arbiter refuses and logs the next process, which it cannot see. It logs nothing of the process that
+	 * has ended. */
 	for (unsigned int i = 0; i < 2; i++) {
 		start_and_end_client(e, arbiter, i > 0, false, &c);
 		assert_int_equal(c.welcome.status, SLICE_REFUSED);
@@ -227,7 +228,7 @@ static void process__that_the_arbiter_cannot_see_is_told(void **state)
 		assert_int_equal(log_lines(e, "process not admitted", "cannot see"), i + 1);
 		client_close(&c);
 	}
-	/* One that looks only needs not be seen. */
+	/* The arbiter need not see a process that only reads. */
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, 0), SLICE_OK);
 	client_close(&c);
@@ -246,13 +247,13 @@ static void death__makes_others_wait_for_the_reading_and_refuses_none(void **sta
 	(void)kill(one, SIGKILL);
 	(void)waitpid(one, NULL, 0);
 	atomic_store(&e->shared->go, 1);
-	/* No reading is answered. */
+	/* The agent answers no reading. */
 	wait_ms(100);
 	assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
 	assert_true(eventually(e, "granted", 0));
 	assert_int_equal(answer_to(other), SLICE_OK);
 
-	/* The reader goes while somebody waits. */
+	/* The agent disconnects while a request waits. */
 	two = holder(e, 900 * MIB, false);
 	atomic_store(&e->shared->go, 0);
 	other = asker(e, 800 * MIB);

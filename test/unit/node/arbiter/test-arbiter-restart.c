@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What an arbiter finds again of the one before it: by its book, by the pages alone, and under load. */
+/* What an arbiter finds again of the one before: by its grants, by the pages alone, and under load. */
 #include "serve-env.h"
 
 #include "node/arbiter/internal.h"
@@ -24,7 +24,7 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 	(void)kill(two, SIGKILL);
 	(void)waitpid(two, NULL, 0);
 	start_arbiter(e);
-	/* To the byte, and nobody had to come: the page was found in the process. */
+	/* To the byte, and without a registration: the arbiter found the page in the process. */
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
@@ -43,7 +43,8 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 	client_close(&c);
 }
 
-/* A process has what looks like pages, without memory: looked at, that would be the arbiter's. */
+/* A process has files like pages, without memory: reads of them would make memory that counts as the
+ * arbiter's. */
 static void restart__makes_no_memory_for_pages_with_holes(void **state)
 {
 	enum { HOLES = 200 };
@@ -65,7 +66,7 @@ static void restart__makes_no_memory_for_pages_with_holes(void **state)
 				fcntl(fds[i], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
 				_exit(2);
 		}
-		/* The true one is the last that is found. */
+		/* The true page is the last that the arbiter finds. */
 		if (dup2(c.page_fd, fds[HOLES - 1] + 1) < 0 || close(c.page_fd) < 0)
 			_exit(3);
 		atomic_store(&e->shared->ready, 1);
@@ -84,7 +85,7 @@ static void restart__makes_no_memory_for_pages_with_holes(void **state)
 	reap(pid);
 }
 
-/* Stores come each half second, but nobody is told more than what is stored. */
+/* The arbiter stores each half second, but reports no more than what is stored. */
 static void restart__knows_what_was_refused(void **state)
 {
 	struct env *e = *state;
@@ -94,7 +95,7 @@ static void restart__knows_what_was_refused(void **state)
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "refusals"), 0);
-	/* That it asked and was told no is its own business, as it may try again. */
+	/* A refused request is not counted by itself, as the process may try again. */
 	assert_int_equal(client_request(&c, 0, 2 * GIB, NULL), SLICE_NO_ROOM);
 	assert_int_equal(gpu_figure(e, "refusals"), 0);
 	atomic_store(&c.page->gpus[0].refused, 5);
@@ -105,7 +106,7 @@ static void restart__knows_what_was_refused(void **state)
 	assert_int_equal(client_reconnect(&c, 5000), SLICE_OK);
 	assert_int_equal(gpu_figure(e, "refusals"), 6);
 	client_close(&c);
-	/* One that ends, as does the arbiter. */
+	/* A process ends, and so does the arbiter. */
 	pid = child(e);
 	if (pid == 0) {
 		if (client_connect(&c, e->slice) < 0 ||
@@ -209,7 +210,8 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 	client_free_bytes(&c, 0, 400 * MIB);
 	client_close(&c);
 	client_close(&other);
-	/* Those processes are this one, which does not end: as if it had executed another program. */
+	/* This process stands for those processes, and does not end: as if each had executed another
+	 * program. */
 	end_arbiter(e, SIGTERM);
 	(void)snprintf(c.path, sizeof(c.path), "%s/arbiter.book", e->run);
 	assert_int_equal(unlink(c.path), 0);
@@ -221,7 +223,7 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 	}
 }
 
-/* So that its page is behind more descriptors than one look of the arbiter reads. */
+/* Moves its page behind more descriptors than one read of the arbiter covers. */
 static bool move_page_fd_last(struct slice_client *c)
 {
 	struct rlimit r;
@@ -241,7 +243,7 @@ static bool move_page_fd_last(struct slice_client *c)
 	return fd >= 0;
 }
 
-/* An idle process says nothing to the new arbiter, and NVML shows it all the same. */
+/* An idle process reports nothing to the new arbiter; NVML shows the process all the same. */
 static void find_process_by_its_page(struct env *e, bool page_last)
 {
 	char book[300];
@@ -379,13 +381,13 @@ static void load__with_the_arbiter_killed_never_passes_the_limit(void **state)
 			race(e, i);
 		atomic_store(&s->pid[i], (uint32_t)pids[i]);
 	}
-	/* The first registration is not tried twice: none is under way when the arbiter is killed. */
+	/* The first registration is not retried: none is under way when the arbiter is killed. */
 	wait_for(&s->ready, RACERS);
 	for (int i = 0; i < KILLS; i++) {
 		uint64_t end =
 			time_mono_ns() + NS_PER_MS + next_random(&random) % (40 * NS_PER_MS);
 
-		/* It got on since the last time. */
+		/* The work made progress since the last time. */
 		wait_for(&s->taken, taken + 20);
 		taken = atomic_load(&s->taken);
 		while (time_mono_ns() < end)
@@ -402,7 +404,7 @@ static void load__with_the_arbiter_killed_never_passes_the_limit(void **state)
 	print_message("# %u taken, %u refused, most %llu of %llu\n", atomic_load(&s->taken),
 		atomic_load(&s->refused), (unsigned long long)atomic_load(&s->most),
 		(unsigned long long)GIB);
-	/* What was under way in the two instructions that cannot be told apart comes by a reading. */
+	/* A reading corrects what was under way in the two instructions that the arbiter cannot distinguish. */
 	print_message("# before a reading: %lld bytes above the truth\n",
 		(long long)(gpu_figure(e, "used") - atomic_load(&s->truth)));
 	assert_true(gpu_figure(e, "used") >= atomic_load(&s->truth));

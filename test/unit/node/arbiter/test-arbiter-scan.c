@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the directory of slices says where it cannot be read, and of whom. The arbiter is in this process. */
+/* What the arbiter does where it cannot read the directory of slices, or single slices. The arbiter is in
+ * this process. */
 #include "unit/node/arbiter/scheduler/scheduler-env.h"
 
 #include "abi/slice-dir.h"
@@ -47,7 +48,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The look that comes every 10 seconds. */
+/* The scan that the arbiter does every 10 seconds. */
 static void rescan(struct scan *s)
 {
 	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;

@@ -286,8 +286,8 @@ static int hello_of_child(struct env *e, const char *dir, uid_t uid)
 }
 
 /*
- * A process that reached the socket is admitted if it sees the directory of that slice in the place for it. Where the
- * directory of slices keeps nobody out, that is what does.
+ * The arbiter admits a process at the socket if the process has the directory of that slice in the mount's place.
+ * Where the directory of slices keeps no process out, this check does.
  */
 static void process__of_another_slice_is_refused(void **state)
 {

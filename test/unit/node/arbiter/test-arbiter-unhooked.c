@@ -54,7 +54,7 @@ static bool is_known(struct env *e)
 	return list;
 }
 
-/* Nobody has said which processes there are. */
+/* The agent has not reported the processes yet. */
 static void unhooked__is_unknown_before_the_first_reading(void **state)
 {
 	struct env *e = *state;
@@ -244,7 +244,7 @@ static bool open_page_by_form(void)
 	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
 }
 
-/* Neither a bound of the arbiter's nor a name keeps a process from being stopped. */
+/* Neither a limit of the arbiter nor a name protects a process from being stopped. */
 static void unhooked__process_is_stopped_whatever_it_has_open(void **state)
 {
 	static bool (*const prepare[])(

@@ -390,7 +390,7 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 	v->resources = array(v, 1, sizeof(*v->resources));
 	v->replicas = array(v, 4, sizeof(*v->replicas));
 	make_gpu(v, kind == NODE_OLD);
-	v->agent.web.known = kind != NODE_OLD; /* which serves nobody */
+	v->agent.web.known = kind != NODE_OLD; /* of a web server that serves no client */
 	if (kind == NODE_WHOLE || kind == NODE_IDLE)
 		make_whole(v, kind == NODE_WHOLE);
 	else if (kind == NODE_SHARED)

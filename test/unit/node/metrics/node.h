@@ -8,14 +8,14 @@
 #include "node/metrics/metrics.h"
 
 enum node_kind {
-	NODE_WHOLE,  /* one pod alone on it */
-	NODE_IDLE,   /* nobody on it */
-	NODE_SHARED, /* time-slicing, four seats, two pods, 10 % by nobody known */
-	NODE_MIG,    /* 3g.40gb held, 1g.10gb idle, and a 1g.10gb of two halves */
+	NODE_WHOLE,  /* one pod alone on the node */
+	NODE_IDLE,   /* no pod on the node */
+	NODE_SHARED, /* time-slicing, four replicas, two pods, 10 % by an unknown process */
+	NODE_MIG,    /* 3g.40gb allocated, 1g.10gb idle, and a 1g.10gb of two halves */
 	NODE_OLD,    /* a T4: no GPM, no reserved memory, an XID */
 };
 
-/* A figure more, of a unit of the view's sample. */
+/* One more figure, of a device of the view's sample. */
 void node_add(struct sample_device *s, const char *field, double value);
 
 int node_view(struct view **ret, enum node_kind kind, struct error *err) MUST_USE;

@@ -111,7 +111,7 @@ static void metrics_counters_parse__takes_lower_case_names(void **state)
 	assert_int_equal(c->rows[2].id, 1005);
 }
 
-/* Clock events are counted from a field that nobody named. */
+/* Clock events are counted from a field that the file does not name. */
 static void metrics_counters_fields__has_what_is_counted(void **state)
 {
 	static const char *const rows[] = { "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, a",

@@ -151,7 +151,7 @@ static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 	assert_null(strict_find(text, "gpuslice_slices_used", NULL));
 }
 
-/* A counter that does not go on has a gap, and what nobody has said is not 0. */
+/* A counter that does not advance has a gap, and an unknown figure is not 0. */
 static void metrics_render__rests_where_nothing_is_measured(void **state)
 {
 	static const char *const names[] = { "gpuslice_container_gpu_busy_seconds_total",
@@ -557,7 +557,7 @@ static void metrics_clocks__counts_looks_of_the_window(void **state)
 	assert_int_equal(got[2], 0);
 }
 
-/* What was there at the first look is not known to be new. */
+/* Clock events in the first sample are not known to be new. */
 static void metrics_clocks__counts_what_begins(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
@@ -577,7 +577,7 @@ static void metrics_clocks__counts_what_begins(void **state)
 	assert_int_equal(got[1] + got[4] + got[5] + got[6] + got[7] + got[8], 0);
 }
 
-/* The looks of a day at one a second do not fit: the last ones are there. */
+/* A day's samples at one a second do not fit: the last samples stay. */
 static void metrics_clocks__drops_the_oldest(void **state)
 {
 	const uint64_t n = 2 * METRICS_CLOCK_SAMPLES + 100;

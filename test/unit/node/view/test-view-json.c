@@ -58,7 +58,7 @@ static void read_file(struct buf *b, const char *path)
 
 /* --- the whole of it --- */
 
-/* VIEW_GOLDEN_UPDATE=1 writes the files anew; look at the difference before it is committed. */
+/* VIEW_GOLDEN_UPDATE=1 writes the files again. Read the difference before the commit. */
 static void view_json__is_as_it_was(void **state)
 {
 	static const struct {

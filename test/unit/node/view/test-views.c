@@ -86,7 +86,7 @@ static void view__lives_until_the_last_reference_goes(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* One GPU with one seat and one use, of which all sums hold. */
+/* One GPU with one replica and one usage, with consistent sums. */
 static struct view *with_a_use(void)
 {
 	struct view *v = fresh();

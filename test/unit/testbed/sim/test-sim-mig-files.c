@@ -303,7 +303,7 @@ static void touch_cap(const char *dir, unsigned int minor)
 	touch(dir, rel);
 }
 
-/* A program in a container: initialized anew with that /dev. */
+/* A program in a container: initialized again with that /dev. */
 static void enter_container(const char *dev)
 {
 	while (nvmlShutdown() == NVML_SUCCESS)

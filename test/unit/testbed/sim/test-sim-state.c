@@ -559,7 +559,7 @@ static void place__has_a_default_of_ones_own(void **state)
 		"No such file");
 }
 
-/* Somebody else's directory in the shared /tmp, at the place of ours. */
+/* Another user's directory in the shared /tmp, at the place of ours. */
 static void place__refuses_a_directory_of_others(void **state)
 {
 	struct sim_location location = { .node = "p3.2xlarge" };

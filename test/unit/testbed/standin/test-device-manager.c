@@ -181,8 +181,8 @@ static void device_manager_choose__takes_a_preference_as_a_wish(void **state)
 		{ { "c", "a" }, 2, "c" },
 		{ { "nonsense", "a" }, 2, "a" }, /* outside the available set: dropped */
 		{ { "b", "b" }, 2, "b" },
-		{ { NULL }, 0, NULL },         /* no wish: filled arbitrarily */
-		{ { "d", "c", "b" }, 3, "d" }, /* more than asked for */
+		{ { NULL }, 0, NULL },         /* no preference: filled arbitrarily */
+		{ { "d", "c", "b" }, 3, "d" }, /* more than requested */
 	};
 
 	(void)state;

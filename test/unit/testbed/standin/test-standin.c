@@ -15,7 +15,7 @@
 #define GPU        "nvidia.com/gpu"
 #define TIMEOUT_NS (5 * NS_PER_SEC)
 
-/* A device plugin that does as it is told. */
+/* A scripted device plugin. */
 struct plugin {
 	struct rpc *rpc;
 	struct rpc_server *server;
@@ -422,14 +422,14 @@ static void kubelet__counts_what_the_plugin_lists(void **state)
 	assert_int_equal(count(f).allocatable, 2);
 	set_devices(&p, "a b c d");
 	WAIT_FOR(f, count(f).allocatable == 4);
-	/* The plugin goes away: capacity stays, allocatable is 0, pods run on. */
+	/* The plugin ends: capacity stays, allocatable is 0, pods continue. */
 	apply_pods(f, 2, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 2);
 	rpc_server_close(p.server);
 	WAIT_FOR(f, count(f).allocatable == 0);
 	assert_int_equal(count(f).capacity, 4);
 	assert_int_equal(count_standin_pods(f).running, 2);
-	/* And comes back. */
+	/* The plugin comes back. */
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 4);
 	assert_int_equal(count(f).granted, 2);
@@ -520,7 +520,7 @@ static void kubelet__restarts_with_its_pods_and_without_its_devices(void **state
 	fixture_free(f);
 }
 
-/* Nobody else writes the node's status, so the scheduler goes on with what it says. */
+/* Only the kubelet writes the node's status, so the scheduler goes on with its last status. */
 static void standin_node__stays_while_the_kubelet_is_away(void **state)
 {
 	struct fixture *f = fixture_new();
@@ -615,7 +615,7 @@ static void standin_fault__breaks_streams_and_sockets(void **state)
 	WAIT_FOR(f, p.n_streams == 2);
 	assert_ok(standin_fault(f->s, "slow-reader", NULL, 0, &said, &f->err), &f->err);
 	WAIT_FOR(f, p.n_streams == 3);
-	set_devices(&p, "a b c"); /* the one that does not read holds nobody up */
+	set_devices(&p, "a b c"); /* a client that does not read delays no other client */
 	WAIT_FOR(f, count(f).allocatable == 3);
 	assert_ok(standin_fault(f->s, "delete-sockets", NULL, 0, &said, &f->err), &f->err);
 	assert_int_equal(lstat(p.path, &st), -1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Measurements that nobody made: times with noise within a repetition, and from one to the next. */
+/* Invented measurements: times with noise within a repetition, and from one repetition to the next. */
 #include "tools/bench/result/result.h"
 
 struct noise {

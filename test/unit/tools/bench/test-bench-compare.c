@@ -10,7 +10,7 @@
 static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING,
 	BENCH_FAIR_SHARE };
 
-/* What a benchmark on a quiet machine looks like: 2 % from one unit to the next, 0.5 % between repetitions. */
+/* A benchmark on a quiet machine: 2 % from one unit to the next, 0.5 % between repetitions. */
 static struct noise quiet(uint64_t seed)
 {
 	return (struct noise){ .state = seed,
@@ -58,7 +58,7 @@ static void compare__finds_what_was_planted_and_not_noise(void **state)
 	}
 }
 
-/* Where noise is as large as what is looked for. */
+/* Where the noise is as large as the difference. */
 static void compare__does_not_guess(void **state)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
@@ -140,7 +140,7 @@ static void limits__are_kept_or_not(void **state)
 	}
 }
 
-/* The modes of one result with each other; a slowdown of what nobody measured alone; errors. */
+/* The modes of one result with each other; a slowdown without a measurement alone; errors. */
 static void compare__of_modes_and_of_what_failed(void **state)
 {
 	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
@@ -177,7 +177,8 @@ static void compare__of_modes_and_of_what_failed(void **state)
 	bench_result_fini(&r);
 }
 
-/* What passed and does not any more fails; what is not known any more, or is missing, is inconclusive. */
+/* A test that passed and fails now is a failure. A result that is unknown now, or is missing, is
+ * inconclusive. */
 static void compare__of_isolation(void **state)
 {
 	static const enum bench_mode one[] = { BENCH_FAIR_SHARE };
@@ -213,7 +214,7 @@ static void compare__of_isolation(void **state)
 		assert_int_equal(c.verdict, rows[i].verdict);
 		compare_fini(&c);
 	}
-	/* What was not known before is no loss, nor is a failure that is not known now a pass. */
+	/* An earlier unknown result is no loss. An earlier failure that is unknown now is no pass. */
 	before.known = false;
 	b.n_checks = 0;
 	assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
@@ -228,7 +229,7 @@ static void compare__of_isolation(void **state)
 	bench_result_fini(&a);
 }
 
-/* A row that is not measured any more, or only in name, is inconclusive; a new one is not. */
+/* A row that is not measured any more, or only in name, is inconclusive; a new row is not. */
 static void compare__of_lost_rows(void **state)
 {
 	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
@@ -368,7 +369,7 @@ static void result__says_what_is_wrong_where(void **state)
 	}
 }
 
-/* What is as clear as can be judges nothing where something else was measured with it. */
+/* Even the clearest difference is inconclusive where a run was disturbed. */
 static void compare__is_inconclusive_where_a_run_was_disturbed(void **state)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };

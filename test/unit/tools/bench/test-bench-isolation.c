@@ -40,7 +40,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 		{ 20, 20, 100, 0, 20, false, 500, "was not refused more" },
 		{ 20, 20, 19.9, 2, 18, false, 99.5, "its neighbour then got 90.0% of its own" },
 		{ 20, 20, 18.991, 2, 18.991, true, 95, "got 95.0% of its own" },
-		/* What is free may be no figure of the slice's. */
+		/* The free memory may be a figure of the GPU, not of the slice. */
 		{ 20, 79, 20, 2, 20, true, 100, "0 MiB of it its context" },
 		{ 0, 79, 79.2, 2, 0, false, 99,
 			"no limit: one pod got 79.2 GiB, 99% of the GPU" },
@@ -104,7 +104,7 @@ static void neighbour__counts_the_worse_of_both(void **state)
 		{ 1000, 0.5, { 600, 700 }, true, -20 },
 		{ 1000, 1, { 980, 950 }, true, 5 },
 		{ 1000, 0.5, { 500.1, 500.1 }, true, 0 },
-		/* What reads as the limit passes, as it does where it is shown. */
+		/* A figure that is displayed as the limit passes. */
 		{ 1000, 0.5, { 449.8, 600 }, true, 10 },
 		{ 1000, 0.5, { 449.6, 600 }, false, 10.1 },
 	};
@@ -190,7 +190,7 @@ static void fault__is_of_its_pod_alone(void **state)
 	assert_false(v.known);
 }
 
-/* Turns of 30 ms until the end of the other one at 100 ms; then nobody's for a while. */
+/* Quanta of 30 ms until the other pod ends at 100 ms; then the GPU has no work for a while. */
 static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 {
 	static const struct piece turns[] = { { 2, 24 }, { 3, 0 }, { 3, 24 }, { 2, 0 },
@@ -233,7 +233,7 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 	assert_false(v.known);
 }
 
-/* What is told is a time by which it was so: the block of the kill itself does not count. */
+/* The reported time is the end of a block with the full rate. The block of the kill itself does not count. */
 static void recovery__is_never_before_the_kill(void **state)
 {
 	uint32_t room[20];
@@ -310,7 +310,7 @@ static void check_plan(const struct isolation_case *c, const struct trial_plan *
 	}
 }
 
-/* In all modes, for the shortest and the longest time: gpuslice-load takes what they ask for. */
+/* In all modes, for the shortest and the longest time: gpuslice-load accepts the requests of the plans. */
 static void plans__are_possible(void **state)
 {
 	static const uint32_t times[] = { 400, 700, 1100, 1500 };
@@ -340,7 +340,7 @@ static void plans__are_possible(void **state)
 	assert_int_equal(n, ARRAY_LEN(times) * (5 + 2 * 6 + 5 + 5));
 }
 
-/* One that could not be started, one that hangs, one that ended too early. */
+/* A pod that could not be started, a pod that hangs, a pod that ended too early. */
 static void pods__that_do_not_answer_make_nothing_known(void **state)
 {
 	struct isolation_case c = { .mode = BENCH_FAIR_SHARE };

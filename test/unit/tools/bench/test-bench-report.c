@@ -190,7 +190,7 @@ static void page__has_tables_and_plots_of_each_scenario(void **state)
 	assert_false(has(&w, "<h2>Notes</h2>"));
 }
 
-/* What nobody knows has no column; what somebody knows has. */
+/* An unknown figure has no column; a known figure has one. */
 static void table__has_only_columns_of_which_something_is_known(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -302,7 +302,7 @@ static void checks__pass_fail_or_are_not_known(void **state)
 		"mps</span>: noisy neighbour <strong class=\"failed\">fails</strong>."));
 }
 
-/* Nothing but errors in one mode: it is shown, said, and not held against the others. */
+/* Only errors in one mode: the page shows and reports them, and the other modes do not suffer. */
 static void page__says_what_failed(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -327,7 +327,7 @@ static void page__says_what_failed(void **state)
 	assert_true(has(&w, "<td class=\"failed\">errors</td>"));
 	assert_int_equal(count(&w, ">mps</text>"), 1); /* a bar of nothing, and no curve */
 	assert_false(has(&w, "Shares of 4 burn in 4 burn, mps"));
-	/* All fail: nothing is left to be the best. */
+	/* All modes fail: no mode is best. */
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].runs[0].errors = 1;
 	make(&w);
@@ -361,7 +361,7 @@ static void page__is_one_also_of_nothing(void **state)
 	(void)state;
 	make(&w);
 	assert_true(has(&w, "Nothing was measured."));
-	/* A row that nobody measured, and runs without blocks and pods. */
+	/* A row without a measurement, and runs without blocks and pods. */
 	noise_result(&w.r, &n, modes, ARRAY_LEN(modes));
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		for (size_t k = 0; k < w.r.rows[i].n; k++) {
@@ -470,7 +470,7 @@ static void check_bar_parts(const char *page)
 		end = v[0] + v[2];
 		all += v[2];
 	}
-	assert_true(all > 200); /* of 304 there are: one alone does a little more */
+	assert_true(all > 200); /* of 304 that exist: one pod alone does a little more */
 }
 
 static void pods_of_different_weights__are_joined(void **state)
@@ -541,7 +541,7 @@ static void tails__are_where_the_times_are(void **state)
 				expected[i]);
 }
 
-/* What is the same is not said to differ; what is not, is. */
+/* The summary reports no difference between equal modes, and reports real differences. */
 static void summary__says_which_is_best_and_what_cannot_be_told(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -563,7 +563,7 @@ static void summary__says_which_is_best_and_what_cannot_be_told(void **state)
 			    "<b>time-slicing</b>"));
 }
 
-/* Of requests that come at a rate, throughput says only whether they are served. */
+/* For requests at a fixed rate, throughput shows only whether the mode serves them. */
 static void summary__says_who_does_not_keep_up(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -589,7 +589,7 @@ static void add_one_check(struct bench_result *r, bool passed)
 	r->n_checks = 1;
 }
 
-/* What was planted is told, what is the same is not, and what was there before is in the plots. */
+/* The page reports the planted changes and no others. The plots have the earlier figures. */
 static void changes__are_told_where_they_can_be(void **state)
 {
 	CLEANUP(world_fini) struct world before, after;
@@ -606,7 +606,7 @@ static void changes__are_told_where_they_can_be(void **state)
 			after.r.rows[2].runs[k].blocks[i].seconds *= 1.2;
 	after.r.rows[3].runs[0].errors = 1;
 	after.before = &before.r;
-	after.r.head.simulated = false; /* one that is, is enough */
+	after.r.head.simulated = false; /* one simulated result is enough */
 	add_one_check(&before.r, true);
 	add_one_check(&after.r, false);
 	make(&after);

@@ -148,7 +148,7 @@ static void intervals__are_narrow_where_there_is_little_noise(void **state)
 	bench_result_fini(&r);
 }
 
-/* One repetition says nothing of others; few units are no reason to be sure. */
+/* One repetition proves nothing about others; few units give no certainty. */
 static void intervals__have_no_bounds_without_repetitions(void **state)
 {
 	struct noise n = { .state = 7,

@@ -328,7 +328,7 @@ static void cost_json__has_exact_texts(void **state)
 	assert_non_null(strstr(buf_str(&text), "\"pricePerHour\": \"12.24\""));
 }
 
-/* Of 'job' neither time nor memory was known. */
+/* Neither time nor memory of 'job' was known. */
 static void cost_json__leaves_out_what_was_not_measured(void **state)
 {
 	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);

@@ -269,7 +269,7 @@ static void top_rows__count_a_container_with_two_seats_once(void **state)
 	top_rows_fini(&rows);
 }
 
-/* The kubelet has not said who holds what: no seat is free, nor idle. */
+/* The kubelet has not reported the allocations: no replica counts as free, or as idle. */
 static void top_rows__know_no_free_seat_while_holders_are_unknown(void **state)
 {
 	static const struct {

@@ -44,7 +44,7 @@ static const struct answer_line *line(const struct plan_answer *a, const char *t
 	return NULL;
 }
 
-/* C1, and what the example must be told: 12.24, 3.06, and that 1.11 is more than 1. */
+/* C1, and what the answer must report: 12.24, 3.06, and that 1.11 is more than 1. */
 static void answer__of_four_quarters_is_honest(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -65,7 +65,7 @@ static void answer__of_four_quarters_is_honest(void **state)
 	assert_int_equal(line(w.a, "g6.xlarge", PLAN_ON_DEMAND, 4)->nano_per_hour, 804800000);
 	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->nano_per_hour, 370400000);
 	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->reason, PLAN_PRICE_UNKNOWN);
-	/* What no profile says nobody is put on: without u no MPS. */
+	/* The plan uses no mode without data in the profile: without u no MPS. */
 	for (size_t i = 0; i < w.a->plan.n_nodes; i++)
 		assert_true(w.a->plan.nodes[i].mode != PLAN_MPS &&
 			    w.a->plan.nodes[i].mode != PLAN_MIG);
@@ -131,7 +131,8 @@ static void answer__errors_say_what_is_missing(void **state)
 	}
 }
 
-/* Once for the cluster, for each node, and a share of the price on demand, though the plan buys spot. */
+/* Extra costs: once for the cluster, for each node, and a share of the price on demand, though the plan buys
+ * spot. */
 static void answer__sums_what_comes_beside(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -155,7 +156,7 @@ static void answer__sums_what_comes_beside(void **state)
 	assert_int_equal(e.all, 3 * 370400000LL + 100000000 + 30000000 + 3 * 367200000LL);
 }
 
-/* Where only spot may be bought, a GPU each is still costed on demand. */
+/* Where the policy allows only spot, a dedicated GPU per replica still has the price on demand. */
 static void answer__compares_spot_with_on_demand(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -208,7 +209,8 @@ static enum plan_reason layout_reason(const char *text)
 	     "}"
 #define L4_OF(n) "]\nlayout: {instance: p3.2xlarge, slices: " n "}\n"
 
-/* The host's processors, memory, whole GPUs, more than the policy lets on a GPU, and the last GPU of all. */
+/* The host's processors, memory, whole GPUs, more replicas than the policy allows on a GPU, and the last GPU
+ * of all. */
 static void answer__checks_all_of_a_layout(void **state)
 {
 	(void)state;
@@ -263,7 +265,8 @@ static void answer__is_in_one_currency(void **state)
 	assert_string_equal(w.a->currency, "EUR");
 }
 
-/* Whoever has a part of a GPU pays for that, and nobody for the rest: together the price of the nodes, to the last bit. */
+/* A workload pays for its share of a GPU, and idle capacity has no payer: together the price of the nodes,
+ * to the last bit. */
 static void outcome__splits_the_price_exactly(void **state)
 {
 	static const char *const texts[] = {
@@ -296,7 +299,8 @@ static void outcome__splits_the_price_exactly(void **state)
 	}
 }
 
-/* Section 2, rule 1: usd_h / (3600 X) 1e6. Closed ones that always are busy pay more for each request when they share. */
+/* Section 2, rule 1: usd_h / (3600 X) 1e6. Closed workloads that are always busy pay more for each request
+ * when they share. */
 static void outcome__says_what_a_million_costs(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -345,7 +349,7 @@ static void outcome__counts_interruptions(void **state)
 	assert_int_equal(w.a->plan.n_nodes, 1);
 	assert_int_equal(w.a->money.blast_replicas, 5);
 	assert_int_equal(w.a->money.blast_workloads, 2);
-	assert_true(w.a->outcomes[0].lost_high < 0); /* nobody has said how often */
+	assert_true(w.a->outcomes[0].lost_high < 0); /* the interruption rate is unknown */
 	for (size_t i = 0; i < w.a->n_offers; i++) {
 		w.a->offers[i].interrupt_low_milli = 50;
 		w.a->offers[i].interrupt_high_milli = 100;
@@ -357,7 +361,7 @@ static void outcome__counts_interruptions(void **state)
 	assert_true(w.a->outcomes[1].lost_high == 0);
 }
 
-/* Section 5: where a workload cannot be at all, with a reason of the closed list. */
+/* Section 5: where a workload cannot run, with a reason of the closed list. */
 static void reject__lists_each_gpu_and_mode(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -385,7 +389,7 @@ static void reject__lists_each_gpu_and_mode(void **state)
 	assert_int_equal(reject_list(w.a, list, 1), n);
 }
 
-/* A pool of machines without GPUs, and a sharing config for a type that nobody has a price of. */
+/* A pool of machines without GPUs, and a sharing config for a type without a price. */
 static void answer__passes_over_machines_of_manifests(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -404,7 +408,7 @@ static void answer__passes_over_machines_of_manifests(void **state)
 		fail_msg("%s", err.msg);
 	assert_string_equal(w.a->baseline.offer->type, "g4dn.xlarge");
 	assert_null(w.a->layout.offer);
-	/* Who asks for it himself is told. */
+	/* A plan file that names the type itself gets an error. */
 	assert_error(
 		init_answer_world(&asked,
 			HEAD

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pools, and the objects that are made of them. */
+/* Pools, and the objects that the plan makes of them. */
 
 static const char prices[] =
 	"version: gpuslice/prices/v1\n"
@@ -95,7 +95,7 @@ static void pools__offer_slots_of_all_gpus(void **state)
 	assert_true(has(&w, "patches/a.yaml", "nvidia.com/gpu: null"));
 }
 
-/* Every config that is written is one for the agent's own reader, without a warning. */
+/* The agent's own reader accepts every written config, without a warning. */
 static void make_config__is_read_by_the_agent(void **state)
 {
 	static const char *const texts[] = {
@@ -143,7 +143,8 @@ static void make_config__is_read_by_the_agent(void **state)
 	}
 }
 
-/* Kubernetes' scheduler may put the tight one beside the busy ones of another node: so they get pools of their own. */
+/* Kubernetes' scheduler may put the tight workload beside the busy workloads of another node. So they get
+ * pools of their own. */
 static void pools__are_split_where_arrangements_differ(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -169,7 +170,8 @@ static void pools__are_split_where_arrangements_differ(void **state)
 	assert_int_equal(w.pools->n_notes, 0);
 }
 
-/* Nodes as a plan could have them, in place of those that it has: the workload's letter for each tenant, slots as many. */
+/* Nodes as a plan could have them, in place of the present ones: the workload's letter for each tenant, as
+ * many slots. */
 static void set_nodes(struct world *w, const char *const *nodes, size_t n)
 {
 	struct pack_result *r = &w->plan.a->plan;
@@ -210,8 +212,8 @@ static size_t count_pool_notes(const struct pools *p, const char *code)
 }
 
 /*
- * The tight one gets along with one busy one and the small one. But the busy ones may go to each pool that has any of
- * them, so that two of them may be beside it.
+ * The tight workload fits beside one busy workload and the small one. But the busy workloads may go to each pool
+ * that has any of them, so that two of them may be beside it.
  */
 static void pools__count_who_may_come_from_other_pools(void **state)
 {
@@ -238,7 +240,7 @@ static void pools__count_who_may_come_from_other_pools(void **state)
 	assert_int_equal(w.pools->n_notes, 0);
 }
 
-/* Hardly two of the nodes have the same on them, and split they would be more pools than there may be. */
+/* Few of the nodes have the same content, and a split would make more pools than allowed. */
 static void pools__stay_whole_rather_than_be_too_many(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 20);
@@ -259,7 +261,8 @@ static void pools__stay_whole_rather_than_be_too_many(void **state)
 }
 
 /* K1: EC2 says that an instance with a part of a GPU has none. */
-/* Two that use all of the bandwidth for half of the time each, though others want more of its time. */
+/* Two workloads that use all of the bandwidth for half of the time each, though others want more of the
+ * GPU's time. */
 static void pool_is_feasible__looks_at_bandwidth(void **state)
 {
 	static struct pool_resource slots = { "nvidia.com/gpu.shared", 2 };
@@ -387,7 +390,7 @@ static void make_patch__is_for_the_kind_of_object(void **state)
 	}
 }
 
-/* What the manifest says already is not said twice. */
+/* The patch does not repeat what the manifest already has. */
 static void make_patch__keeps_replicas_apart(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -444,7 +447,7 @@ static void translation__writes_todays_objects(void **state)
 		"f:1:1: metadata.name: expected a name");
 }
 
-/* What somebody had beside his Provisioner is not lost; what was so by itself is said. */
+/* The translation keeps what the user had beside the Provisioner, and reports what was true by default. */
 static void translation__keeps_machines_and_kubelet(void **state)
 {
 	static const char old[] =

@@ -48,7 +48,7 @@ static void objects__say_replicas_and_requests(void **state)
 	} rows[] = {
 		{ DEPLOYMENT("w", "{limits: {nvidia.com/gpu: 1, cpu: 500m, memory: 1Gi}}"), 3,
 			500, 1024, 1, PLAN_OPEN, "deployment" },
-		/* Requests go before limits, of GPUs there are limits only. */
+		/* Requests have precedence over limits; GPUs have only limits. */
 		{ DEPLOYMENT("w",
 			  "{limits: {nvidia.com/gpu: \"2\", cpu: 4}, requests: {cpu: 1}}"),
 			3, 1000, 0, 2, PLAN_OPEN, "deployment" },
@@ -67,7 +67,7 @@ static void objects__say_replicas_and_requests(void **state)
 		  "  metadata: {name: w}\n  spec: {selector: {}, template: {spec: {containers: "
 		  "[{name: a, resources: {limits: {nvidia.com/gpu.shared: 2}}}]}}}\n",
 			1, 0, 0, 1, PLAN_OPEN, "statefulset" },
-		/* A kind that nobody knows, with pods all the same. */
+		/* An unknown kind, which has pods all the same. */
 		{ "apiVersion: x/v1\nkind: Odd\nmetadata: {name: w}\nspec: {selector: {}, replicas: 2, "
 		  "template: {spec: {containers: [{name: a, resources: {limits: "
 		  "{nvidia.com/gpu: 1}}}]}}}\n",
@@ -179,7 +179,8 @@ static void objects__say_what_the_user_has_in_mind(void **state)
 		assert_true(has_note(in, codes[i]));
 }
 
-/* A key that is an instance type needs no pool; the second such is a note, as is a label without a config. */
+/* A key that is an instance type needs no pool. A second such key is a note, and so is a label without a
+ * config. */
 static void objects__find_layouts_by_instance_type(void **state)
 {
 	CLEANUP(input_fini) struct plan_input *in = NULL;
@@ -395,7 +396,7 @@ static void objects__may_ask_for_each_profile_of_the_default_map(void **state)
 	assert_true(n > 50);
 }
 
-/* A part of a GPU is as large as its profile says; without one it is a whole GPU, which is worth a word. */
+/* A share of a GPU is as large as its profile says. Without a profile it is a whole GPU, with a note. */
 static void objects__that_ask_for_a_part_without_a_profile_are_noted(void **state)
 {
 	static const struct {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A small catalogue: figures as of instances that exist. */
+/* A small catalogue: figures of real instance types. */
 static const struct mig_layout a100_mig = {
 	.memory_total_mib = 40960,
 	.slots = 8,
@@ -116,7 +116,7 @@ static void solve_with(struct pack_result *ret, const struct plan_policy *p,
 		fail_msg("%s", err.msg);
 }
 
-/* What a plan promises is so, by what it says itself. */
+/* A plan's promises are true by its own figures. */
 static void check(const struct pack_result *r, const struct plan_policy *p,
 	const struct plan_workload *w, size_t n)
 {
@@ -214,7 +214,7 @@ static void fit__says_why_not(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
 }
 
-/* Four that are a quarter busy do not fit stock time-slicing: 1.11. A little less does. */
+/* Four workloads that are a quarter busy do not fit stock time-slicing: 1.11. A little less does. */
 static void fit__four_quarters_are_more_than_one(void **state)
 {
 	struct plan_workload w = workload(4, 0.25, 1000);
@@ -245,7 +245,7 @@ static void fit__predictions_say_what_they_are_worth(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DERIVED && t[0].band == 0.25);
 	assert_string_equal(t[0].missing, "u");
-	/* On another GPU, and without how it would split: a bound. */
+	/* On another GPU, and without its split: a bound. */
 	assert_int_equal(fits(&w, 1, 3, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DEFAULT && t[0].band == 0.50 && t[0].slowdown > 1);
 	assert_string_equal(t[0].missing, "t_solo on this GPU");
@@ -255,7 +255,8 @@ static void fit__predictions_say_what_they_are_worth(void **state)
 	assert_string_equal(t[0].missing, "t_solo");
 }
 
-/* By all that is known it asks for ten times what there is; one that was busy all the time and did it, did it. */
+/* By its figures it needs ten times the GPU. A workload that was measured on one GPU, always busy, fits one
+ * GPU. */
 static void fit__more_than_a_gpu_is_no_load_for_one(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);
@@ -270,7 +271,7 @@ static void fit__more_than_a_gpu_is_no_load_for_one(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_RHO);
 }
 
-/* The policy's limit is for those that have none of any kind. */
+/* The policy's limit is for workloads without any limit of their own. */
 static void fit__an_slo_of_ones_own_is_the_only_one(void **state)
 {
 	struct plan_workload w = workload(1, 0.6, 1000);
@@ -281,7 +282,7 @@ static void fit__an_slo_of_ones_own_is_the_only_one(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
 }
 
-/* What goes through memory takes its time there, and more multiprocessors alone are no gain. */
+/* Memory-bound work takes its time in memory. More multiprocessors alone do not help it. */
 static void fit__no_gpu_is_faster_than_it_can_be(void **state)
 {
 	static const struct plan_gpu known[] = {
@@ -304,7 +305,7 @@ static void fit__no_gpu_is_faster_than_it_can_be(void **state)
 	CLOSE_TO(fit_pod(f, 0, &known[2])->solo_s, 0.1);
 }
 
-/* Somebody else has the rest of a GPU of which the provider sells a part. */
+/* Another customer has the rest of a GPU that the provider sells in parts. */
 static void fit__a_part_of_a_gpu_needs_the_memory_known(void **state)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
@@ -346,7 +347,7 @@ static void fit__mig_takes_the_least_profile_that_does(void **state)
 	assert_int_equal(t[6].memory_mib, 4864);
 	g.n = 8;
 	assert_int_equal(fit_check(f, &g, t, NULL, NULL), PLAN_MIG_GEOMETRY);
-	/* More work for the multiprocessors: a larger one, though memory would do. */
+	/* More work for the multiprocessors: a larger GPU, though memory would do. */
 	w.u = measured(0.2);
 	f = fit_free(f);
 	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
@@ -355,7 +356,7 @@ static void fit__mig_takes_the_least_profile_that_does(void **state)
 	assert_true(t[0].profile >= 1);
 }
 
-/* A MIG device is a GPU of its own: who asks for more than it has is not put there. */
+/* A MIG device is a GPU of its own: a workload that needs more than the device has is not placed there. */
 static void fit__mig_is_not_overloaded(void **state)
 {
 	struct plan_workload w = workload(1, 0.9, 1000);
@@ -378,7 +379,7 @@ static void fit__mig_is_not_overloaded(void **state)
 	assert_int_equal(fits(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_PROFILE_INCOMPLETE);
 }
 
-/* Without a time it is still known what a fourth of one that is always busy gets. */
+/* Without a time per request the share of a workload that is always busy is still known: a fourth. */
 static void fit__trainings_without_a_time_are_not_piled_up(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);
@@ -415,7 +416,8 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	struct pack_result r;
 
 	(void)state;
-	/* What is said of another GPU than that where it was measured may be wrong by half: not below 1.5. */
+	/* A figure for another GPU than the measured one may be wrong by half, so its slowdown counts as at
+	 * least 1.5. */
 	solve_with(&r, &p, &w, 1, false);
 	assert_int_equal(r.nano_per_hour, 3060000000);
 	pack_result_fini(&r);
@@ -431,7 +433,7 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	solve_with(&r, &p, &w, 1, false);
 	assert_int_equal(r.nano_per_hour, 370000000);
 	pack_result_fini(&r);
-	/* Nothing has place for it. */
+	/* No node has room for it. */
 	w.mem_peak_mib = measured(90000);
 	solve_with(&r, &p, &w, 1, false);
 	assert_int_equal(r.n_unplaced, 1);
@@ -461,7 +463,7 @@ static void random_workloads(struct plan_workload *w, size_t n, uint32_t replica
 	}
 }
 
-/* The search against all there is, and exact never above it. */
+/* The heuristic against the exact search: the exact result is never dearer. */
 static void pack__comes_close_to_the_best(void **state)
 {
 	struct plan_policy p = policy();
@@ -491,7 +493,7 @@ static void pack__comes_close_to_the_best(void **state)
 	assert_true(sum / 20 < 0.002);
 }
 
-/* What is opened before anything is improved has to be good by itself: of many there is no time for more. */
+/* The first solution has to be good by itself: with many workloads there is no time for improvements. */
 static void pack__shares_from_the_beginning(void **state)
 {
 	struct plan_policy p = policy(), whole = p;
@@ -519,7 +521,8 @@ static void pack__shares_from_the_beginning(void **state)
 	pack_result_fini(&alone);
 }
 
-/* Replicas that must be apart are on nodes of their own, though a node has four GPUs, and others are beside them. */
+/* Replicas that must be apart are on different nodes, though a node has four GPUs, and other workloads are
+ * beside them. */
 static void pack__keeps_replicas_apart(void **state)
 {
 	struct plan_policy p = policy();
@@ -574,7 +577,7 @@ static void pack__is_deterministic_and_holds_for_many(void **state)
 	pack_result_fini(&again);
 }
 
-/* Nodes that are there already cost nothing more, and there are no more of them than there are. */
+/* Nodes that exist already cost nothing more. The plan uses no more of them than exist. */
 static void pack__uses_what_is_there_first(void **state)
 {
 	struct plan_offer have[2] = { offers[0], offers[3] };
@@ -623,7 +626,7 @@ static void pack__tries_every_number_of_slots(void **state)
 	assert_int_equal(r.n_nodes, 1);
 	assert_int_equal(r.nano_per_hour, 804800000);
 	pack_result_fini(&r);
-	/* One that cannot be beside itself has a place all the same. */
+	/* A workload that cannot share with itself still gets a place. */
 	w = workload(2, 1, 1000);
 	w.u = measured(0.4);
 	w.dram = measured(0.6);
@@ -632,7 +635,7 @@ static void pack__tries_every_number_of_slots(void **state)
 	pack_result_fini(&r);
 }
 
-/* A node for nothing does not make the others dearer. */
+/* A free node does not make the other nodes dearer. */
 static void pack__free_nodes_cost_nothing(void **state)
 {
 	struct plan_offer have[ARRAY_LEN(offers) + 1];
@@ -664,7 +667,7 @@ static void pack__free_nodes_cost_nothing(void **state)
 
 	assert_int_equal(pack_solve(&with, &s, &err), 0);
 	check(&with, &p, w, ARRAY_LEN(w));
-	/* The search is not exact: it may miss what the node would save, but no more than that is. */
+	/* The search is not exact: it may miss the saving of the node, but no more. */
 	assert_true((double)with.nano_per_hour <= 1.02 * (double)without.nano_per_hour);
 	pack_result_fini(&with);
 	pack_result_fini(&without);
@@ -712,7 +715,7 @@ static bool count(void *arg, double done, int64_t nano)
 	return true;
 }
 
-/* Pairs of whole GPUs cost what the bound says, so that most of the budget is left. */
+/* Pairs of whole GPUs cost as much as the lower bound, so that most of the budget is left. */
 static void pack__does_not_look_for_what_cannot_be(void **state)
 {
 	static const uint64_t budget = 60000;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The traces are those of test/data/openb, and what is expected of them is published or stands in its tables. */
+/* The traces are those of test/data/openb. Their expected figures are published, or in its tables. */
 
 static uint64_t random_state;
 
@@ -122,7 +122,7 @@ static void cuts__know_what_a_rest_is_worth(void **state)
 	assert_true(c.value[999] == 0 && c.value[1000] == 1 && c.bound == 0);
 }
 
-/* No prices are worth more than what can be packed, for any demand. */
+/* No prices are worth more than any packing, for any demand. */
 static void cuts__are_a_bound_of_random_demand(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -199,7 +199,7 @@ static double allocated(const struct place_trace *t, const char *policy, enum re
 	return 100 * r.allocated[4];
 }
 
-/* Below half the cluster everything has a place; after that some policies waste less than others. */
+/* Below half the cluster everything has a place. After that some policies waste less than others. */
 static void policies__differ_as_published(void **state)
 {
 	struct replay_result r;
@@ -242,7 +242,7 @@ static void policies__give_the_same_answers_again(void **state)
 	place_trace_fini(&t);
 }
 
-/* Every choice has room, whatever the cluster looks like, and nobody says no where there is some. */
+/* Every choice has room, whatever the cluster looks like. No policy refuses where there is room. */
 static void policies__choose_what_fits(void **state)
 {
 	struct error err = ERROR_INIT;

@@ -237,7 +237,7 @@ static void dev_char__says_which_link_could_not_be_made(void **state)
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
 	assert_ok(dir_make(at("dev"), 0755, &err), &err);
 	make_node("dev/nvidia0", 195, 0);
-	/* Where nobody may write, root neither. */
+	/* In a directory where no user may write, root may not either. */
 	assert_error(dev_char_link(at("dev"), "/proc/self", "/dev", &made, &err), &err,
 		"195:0");
 	assert_error(dev_char_link(at("none"), at("char"), "/dev", &made, &err), &err,

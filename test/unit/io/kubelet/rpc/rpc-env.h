@@ -27,7 +27,7 @@ struct env {
 int rpc_env_setup(void **state);
 int rpc_env_teardown(void **state);
 
-/* Turns the loop until *@counter has come to @until; fails after 20 seconds. */
+/* Runs the loop until *@counter has come to @until; fails after 20 seconds. */
 void run(struct env *e, const unsigned *counter, unsigned until);
 void run_for_ms(struct env *e, unsigned ms);
 

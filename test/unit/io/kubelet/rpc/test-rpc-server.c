@@ -35,7 +35,7 @@ static void rpc_server_close__ends_what_is_open(void **state)
 	run_for_ms(e, 20);
 	rpc_reply_error(s.kept[1], RPC_INTERNAL, "late");
 
-	/* Nobody there: an answer with the reason, and at once. */
+	/* No server: an answer with the reason, and at once. */
 	call_and_wait(e, c, "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_UNAVAILABLE);
 	assert_non_null(strstr(a.text, "No such file"));
@@ -136,7 +136,7 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 	assert_error(rpc_serve(e->rpc, e->path, rpc_env_methods, rpc_env_n_methods, &s, &server,
 			     &err),
 		&err, "no socket");
-	assert_int_equal(err.code, ERR_INVALID); /* nobody serves it */
+	assert_int_equal(err.code, ERR_INVALID); /* no process serves it */
 	assert_int_equal(unlink(e->path), 0);
 
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", e->path);
@@ -196,7 +196,7 @@ static void rpc_server_close__spares_newer_socket(void **state)
 	FRESH(struct rpc_answer, a);
 	struct rpc_server *old = start_test_server(e, &s);
 
-	/* Somebody deletes the file, and another server takes the name. */
+	/* The file is deleted, and another server takes the name. */
 	assert_int_equal(unlink(e->path), 0);
 	(void)start_test_server(e, &s2);
 	rpc_server_close(old);

@@ -127,7 +127,7 @@ static void rpc_invoke__ends_at_deadline(void **state)
 	took = time_mono_ns() - begin;
 	assert_int_equal(a.status, RPC_DEADLINE_EXCEEDED);
 	assert_true(took >= 99 * NS_PER_MS && took < 3 * NS_PER_SEC);
-	/* The answer to nobody is allowed, and the connection is as good as before. */
+	/* The server may answer a call that has ended. The connection is as good as before. */
 	run(e, &s.n_kept, 1);
 	run_for_ms(e, 50);
 	rpc_reply(s.kept[0], "y", 1);
@@ -227,7 +227,7 @@ static void rpc_stream__sends_and_finishes(void **state)
 		(void)uv_run(&e->loop, UV_RUN_ONCE);
 	assert_int_equal((w.ends ? &w : &w2)->status, RPC_UNAVAILABLE);
 	assert_string_equal((w.ends ? &w : &w2)->last, "last");
-	assert_int_equal(s.ends, 0); /* whoever finishes knows */
+	assert_int_equal(s.ends, 0); /* the side that ends a stream gets no callback */
 }
 
 static void rpc_stream_cancel__ends_both_sides(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A monitor on a loop of its own, with the real worker, and what it has told so far. */
+/* A monitor on a loop of its own, with the real worker, and what the monitor has reported so far. */
 #include "lib/base/time.h"
 #include "io/nvml/monitor/monitor.h"
 

@@ -24,7 +24,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* Each test has a node of its own, as the environment tells it to the worker. */
+/* Each test has a node of its own. The environment names the node to the worker. */
 static void make_node(const char *model)
 {
 	struct error err = ERROR_INIT;
@@ -120,7 +120,8 @@ static void sim__counts_no_links_into_switches(void **state)
 	assert_false(s.inv->gpus[0].mig_enabled);
 	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 0);
 	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
-	/* But over them each reaches each, for who asks; a look comes for that. */
+	/* But over the links each GPU reaches each other GPU, when peer-to-peer is requested; that request
+	 * starts a probe. */
 	assert_int_equal(inventory_link(s.inv, 0, 1).p2p, 0);
 	gpu_monitor_want_p2p(s.m, true);
 	run_until(&s, s.inventories == 2);
@@ -187,7 +188,7 @@ static void sim__delivers_an_xid(void **state)
 	make_node("p3.8xlarge");
 	start(&s);
 	run_until(&s, s.inventories == 1);
-	/* The worker registers right after its first look; an XID of before is nobody's. */
+	/* The worker registers right after its first probe. It does not deliver an XID from before that. */
 	for (uint64_t until = time_mono_ns() + MONITOR_TIMEOUT_NS;
 		s.xids == 0 && time_mono_ns() < until;) {
 		uint64_t pause = time_mono_ns() + 50 * NS_PER_MS;
@@ -231,7 +232,7 @@ static void sim__sees_a_gpu_lost_and_back(void **state)
 	stop(&s);
 }
 
-/* The XID comes once, at the worst moment: the loss of another GPU is just being found out. */
+/* The XID comes once, at the worst moment: while the worker finds out that another GPU is lost. */
 static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
 {
 	static const unsigned pauses_ms[] = { 0, 5, 50, 150, 400 };
@@ -282,7 +283,7 @@ static void sim__sees_gpus_come_and_go(void **state)
 
 /* ---- MIG -------------------------------------------------------------------------------------- */
 
-/* NVML in this process, as somebody else than the worker who cuts GPUs. */
+/* NVML in this process, for a program other than the worker that partitions GPUs. */
 static nvmlDevice_t other_nvml(struct nvml *n, uint32_t gpu)
 {
 	struct error err = ERROR_INIT;
@@ -294,7 +295,7 @@ static nvmlDevice_t other_nvml(struct nvml *n, uint32_t gpu)
 	return d;
 }
 
-/* The library stays, for what the simulator has mapped is its own until the process ends. */
+/* The library stays loaded: the simulator's mappings belong to it until the process ends. */
 static void other_nvml_end(struct nvml *n)
 {
 	assert_int_equal(n->nvmlShutdown(), NVML_SUCCESS);
@@ -329,7 +330,8 @@ static nvmlComputeInstance_t create_sim_instance(struct nvml *n, nvmlDevice_t d,
 	return ci;
 }
 
-/* The node's count of calls, once there are none for a while: no look is owed, events are waited for. */
+/* The node's count of calls, once there are none for a while: no probe is due, and the worker waits for
+ * events. */
 static uint64_t count_calls_when_idle(struct monitor_watcher *s)
 {
 	uint64_t n = sim_count_read(node.state, SIM_COUNT_CALLS), since = time_mono_ns();
@@ -391,8 +393,8 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 	assert_int_equal(m->ci_slices, 2);
 	assert_int_equal(m->multiprocessors, 28);
 
-	/* The events come once they are registered, which is right after the first look; no interval
-	 * is set, so nothing else makes it look again. */
+	/* The events come once the worker has registered them, right after the first probe. Without an
+	 * interval nothing else starts another probe. */
 	(void)count_calls_when_idle(&s);
 	assert_int_equal(n.nvmlComputeInstanceDestroy(ci), NVML_SUCCESS);
 	run_until(&s, s.inv->n_mig == 1);
@@ -404,7 +406,7 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 	stop(&s);
 }
 
-/* Docs tell how much a look asks of a full node. */
+/* docs/ states how many calls a probe makes on a full node. */
 static void sim__looks_at_a_full_node_with_few_calls(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
@@ -431,13 +433,13 @@ static void sim__looks_at_a_full_node_with_few_calls(void **state)
 	full = count_calls_of_probe(&s);
 	print_message("# NVML calls of a look: %llu without MIG, %llu with 56 MIG devices\n",
 		(unsigned long long)whole, (unsigned long long)full);
-	/* handle, UUID and attributes of each; some of the thread for events may be among them */
+	/* handle, UUID and attributes of each device; some calls of the event thread may be among them */
 	assert_in_range(full, whole + 3 * 56 - 4, whole + 3 * 56 + 4);
 	assert_int_equal(s.inv->n_mig, 56);
 	stop(&s);
 }
 
-/* Not a limit, a number to read: the first look has to fit into the start of the agent. */
+/* Not a limit, but a number to read: the first probe has to fit into the start of the agent. */
 static void sim__answers_fast(void **state)
 {
 	uint64_t best = UINT64_MAX;

@@ -103,7 +103,7 @@ static void monitor__tells_what_there_is(void **state)
 	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 2);
 	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
 
-	/* Again, and the links stay although nobody reads them any more. */
+	/* Again. The links stay, although the worker does not read them any more. */
 	fake_nvml("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor -1 3\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
@@ -117,7 +117,7 @@ static void monitor__tells_what_there_is(void **state)
 	assert_int_equal(find_worker(), 0);
 }
 
-/* The loop goes on while a look takes longer than the time between two of them. */
+/* The loop continues while a probe takes longer than the interval between two probes. */
 static void monitor__takes_its_time_in_spite_of_the_interval(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
@@ -146,7 +146,7 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	fake_nvml("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
 	t0 = time_mono_ns();
 	gpu_monitor_probe(s.m);
-	/* Told at once with the others as they were, then with the others as they are. */
+	/* Reported at once with the last state of the other GPUs, then with their present state. */
 	run_until(&s, s.inventories == 2);
 	assert_in_range(time_mono_ns() - t0, CALL_TIMEOUT_NS, 10 * CALL_TIMEOUT_NS);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
@@ -159,14 +159,15 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	assert_string_equal(s.inv->gpus[1].uuid, "GPU-fake-1");
 	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
 
-	/* Well again: noticed when its time has come, without anybody asking. */
+	/* Healthy again: the monitor notices at its next retry, without a request. */
 	fake_nvml("gpus 3\n");
 	run_until(&s, s.inv->gpus[1].fault == GPU_OK);
 	assert_int_equal(s.downs, 0);
 	monitor_watcher_stop(&s);
 }
 
-/* Left alone for an hour, but for somebody who knows that it answers. */
+/* The monitor leaves a GPU that hung alone for an hour. A caller that knows the GPU answers again can end
+ * that. */
 static void monitor__looks_at_a_gpu_that_hung_when_told_to(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
@@ -289,7 +290,7 @@ static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "the NVIDIA kernel module is not loaded"));
 	assert_int_equal(s.down.code, ERR_UNAVAILABLE);
-	run_until(&s, s.downs == 2); /* it is told each time */
+	run_until(&s, s.downs == 2); /* the monitor reports each time */
 	assert_false(s.mismatch);
 	fake_nvml("error nvmlInit_v2 -1 18\n");
 	run_until(&s, s.mismatch);
@@ -368,7 +369,7 @@ static void monitor__notices_a_stopped_worker(void **state)
 	run_until(&s, worker_state(name) == 'T');
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
-	/* The old one may still be on its way out. */
+	/* The old worker may still be about to exit. */
 	run_until(&s, find_worker() != pid);
 	monitor_watcher_stop(&s);
 }
@@ -388,11 +389,11 @@ static void monitor__delivers_xids(void **state)
 	assert_int_equal(s.xid, 79);
 	assert_int_equal(s.gi, UINT32_MAX); /* not a MIG GPU, whatever the driver writes */
 	assert_int_equal(s.ci, UINT32_MAX);
-	fake_nvml("gpus 2\nxid 2 7 48 3 4\n"); /* of a GPU that nobody knows */
+	fake_nvml("gpus 2\nxid 2 7 48 3 4\n"); /* of an unknown GPU */
 	run_until(&s, s.xids == 2);
 	assert_string_equal(s.uuid, "");
 	assert_int_equal(s.gi, 3);
-	run_until(&s, s.inventories == 2); /* a look may tell which one it was */
+	run_until(&s, s.inventories == 2); /* a probe may tell which GPU it was */
 	monitor_watcher_stop(&s);
 }
 
@@ -405,7 +406,7 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	fake_nvml("gpus 2\n");
 	monitor_watcher_start(&s, &o);
 	run_until(&s, s.inventories == 1);
-	/* Nobody asks for a look. */
+	/* No caller requests a probe. */
 	fake_nvml("gpus 2\nerror nvmlEventSetWait_v2 -1 15\nerror nvmlDeviceGetUUID 1 15\n");
 	run_until(&s, s.inventories >= 2);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_LOST);
@@ -413,7 +414,7 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	assert_string_equal(s.inv->gpus[1].reason, "nvmlDeviceGetUUID: GPU is lost");
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 
-	/* Back: the next look is made in a new session. */
+	/* The GPU is back: the next probe runs in a new session. */
 	fake_nvml("gpus 2\nfixed\n");
 	s.inventories = 0;
 	gpu_monitor_probe(s.m);
@@ -433,7 +434,7 @@ static void monitor__says_when_events_are_refused(void **state)
 	run_until(&s, s.inventories >= 1 && !s.inv->gpus[1].xid_events);
 	assert_true(s.inv->gpus[0].xid_events);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
-	/* It stays so with each look, until they are not refused any more. */
+	/* The state stays with each probe, until the driver does not refuse the GPUs any more. */
 	for (uint32_t i = 0; i < 4; i++) {
 		int before = s.inventories;
 
@@ -597,11 +598,11 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	run_until(&s, s.inventories == 1);
 	request_processes(&s, uuids, 3, &t);
 	assert_int_equal(t.n, 3);
-	/* Nobody is an answer too, and no such GPU is another. */
+	/* No process is an answer, too; an unknown GPU is another one. */
 	assert_true(t.known[0] && t.n_processes[0] == 0);
 	assert_false(t.known[2]);
 	assert_string_equal(t.reason[2], "there is no such GPU");
-	/* One in both lists stands once, with the larger figure. */
+	/* A process in both lists is listed once, with the larger figure. */
 	assert_true(t.known[1]);
 	assert_int_equal(t.n_processes[1], 3);
 	assert_int_equal(t.v[1][0].pid, 11);
@@ -610,7 +611,7 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	assert_true(t.v[1][1].bytes == GPU_BYTES_UNKNOWN);
 	assert_int_equal(t.v[1][2].pid, 13);
 
-	/* Each answer is of now. */
+	/* Each answer is current. */
 	fake_nvml("gpus 2\nprocess compute 1 14 1 -1 -1\n"
 		  "error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
 	request_processes(&s, uuids, 2, &t);
@@ -642,7 +643,7 @@ static void monitor__says_who_uses_a_mig_device(void **state)
 	monitor_watcher_stop(&s);
 }
 
-/* A GPU that hangs then is treated as in a look, and who asks hears of it. */
+/* A GPU that hangs in this call is treated as in a probe, and the caller gets the error. */
 static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0", "GPU-fake-1" };
@@ -658,7 +659,7 @@ static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 	request_processes(&s, uuids, 2, &t);
 	assert_true(t.failed);
 	run_until(&s, s.inventories >= 2 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
-	/* The other one can be asked about. */
+	/* The other GPU still answers. */
 	run_until(&s, s.inventories >= 3);
 	request_processes(&s, uuids, 2, &t);
 	assert_true(!t.failed && t.known[0] && !t.known[1]);
@@ -666,7 +667,7 @@ static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 	monitor_watcher_stop(&s);
 }
 
-/* With nothing known yet, or the worker gone, there is an error at once, and no call later. */
+/* Without a first probe, or without the worker, the caller gets an error at once, and no callback later. */
 static void monitor__cannot_ask_without_a_worker(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0" };
@@ -683,7 +684,7 @@ static void monitor__cannot_ask_without_a_worker(void **state)
 	run_until(&s, s.inventories == 1);
 	error_clear(&err);
 	assert_ok(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err);
-	monitor_watcher_stop(&s); /* with the question under way */
+	monitor_watcher_stop(&s); /* with the request under way */
 	assert_int_equal(t.times, 0);
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three GPUs, all of whose links were read. */
+/* Three GPUs. The round has read all links. */
 static void make_round(struct probe_round *l)
 {
 	struct error err = ERROR_INIT;
@@ -51,7 +51,7 @@ static void probe_round_start__has_links_read_until_all_are_known(void **state)
 	}
 }
 
-/* Its links are read when it is back. */
+/* The round reads the GPU's links when it is back. */
 static void probe_round_start__does_not_wait_for_a_gpu_without_a_uuid(void **state)
 {
 	struct worker_probe probe;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define TWO_GPUS "gpus 2\nmemory 40960\nmigmode 1 1\n"
-#define GI       7 /* calls of a look for a GPU's list: one for each index */
+#define GI       7 /* calls of a probe for a GPU's list: one for each index */
 #define KNOWN    3 /* calls for a device that is as it was */
 
 static struct nvml nvml;
@@ -39,14 +39,14 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* One GPU that is looked at again and again, as the worker does. */
+/* One GPU that the test probes again and again, as the worker does. */
 struct fixture {
 	struct probe probe;
 	struct probe_caps caps;
 	struct probe_mig keep;
 	struct gpu gpu;
 	bool good;
-	uint32_t calls; /* of the last look at the MIG devices */
+	uint32_t calls; /* of the last probe of the MIG devices */
 };
 
 static struct fixture *fixture_new(void)
@@ -296,7 +296,7 @@ static void probe_layout(struct fixture *f, size_t i, unsigned change_after)
 	probe_fake_gpu(f, text);
 }
 
-/* The devices change before the first call of a look, before its second one, and so on. */
+/* The devices change before the first call of a probe, before its second one, and so on. */
 static void probe_while_changing(struct fixture *f, size_t from, const struct probe_mig *last,
 	const struct probe_mig *old, const struct probe_mig *new)
 {
@@ -413,7 +413,7 @@ static void mig_minors_fill__takes_a_list_or_refuses_it(void **state)
 	}
 }
 
-/* ---- looks ------------------------------------------------------------------------------------ */
+/* ---- probes ----------------------------------------------------------------------------------- */
 
 static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type)
 {
@@ -516,7 +516,7 @@ static void look__keeps_mig_devices_of_a_sick_gpu(void **state)
 	assert_int_equal(end(&l), 1);
 	assert_mig(&l, all, 3);
 
-	/* Empty is not unknown, also of a GPU with another fault; nor is a GPU without MIG. */
+	/* Empty is not unknown, also on a GPU with another fault. A GPU without MIG is not unknown either. */
 	begin(&l, 3);
 	feed_gpu_message(&l, 1, false, GPU_OK);
 	feed_gpu_message(&l, 2, true, GPU_FAULT_FIELD);
@@ -599,7 +599,7 @@ static void worker_msg_check__refuses_what_is_no_mig_device(void **state)
 	REFUSED(m.mig.mig[1].ci_minor = UINT32_MAX, "minor number");
 	REFUSED(*flag = 2, "neither 0 nor 1");
 #undef REFUSED
-	m = good; /* what is wrong with a device is told, and what could be read with it */
+	m = good; /* the message says what is wrong with a device, and what of the device could be read */
 	m.mig.mig[1].uuid[0] = '\0';
 	m.mig.mig[1].has_minors = false;
 	memcpy(m.mig.mig[1].reason, "x", 2);

@@ -379,7 +379,7 @@ static void probe_bound_gpus__changes_with_the_driver(void **state)
 	assert_int_equal(probe_bound_gpus(&p), two);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------ */
+/* ---- probes ----------------------------------------------------------------------------------- */
 
 static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type,
 	struct error *err)
@@ -433,7 +433,7 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	assert_int_equal(feed_gpu(&l, 2, "C", GPU_OK), -1); /* not announced */
 	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), 0);
 	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(feed_end(&l), -1); /* nobody asked */
+	assert_int_equal(feed_end(&l), -1); /* without a request */
 
 	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
@@ -445,7 +445,7 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_LOST);
 	assert_true(probe_round_needs_session(&l));
 
-	/* B is at another place now: index 1 is somebody whom we do not know. */
+	/* B has another index now: index 1 is an unknown GPU. */
 	probe_round_start(&l, 0, &q);
 	assert_int_equal(feed_begin(&l, 2), 0);
 	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
@@ -593,7 +593,7 @@ static void feed_pair(struct probe_round *l, uint8_t p2p)
 	assert_int_equal(feed_end(l), 1);
 }
 
-/* Once, and anew only for who wants more of them. */
+/* Peer-to-peer is requested once, and again only when a caller wants more. */
 static void look__asks_for_p2p_once_it_is_wanted(void **state)
 {
 	static struct probe_round l;

@@ -509,7 +509,7 @@ static void sampling__leaves_what_is_of_another_question(void **state)
 	end(&s, NULL);
 	assert_int_equal(t.times, 1);
 	assert_int_equal(t.sample->n, 0);
-	/* Nobody has asked. */
+	/* Without a request. */
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
 		0);
@@ -527,7 +527,7 @@ static void sampling__refuses_what_is_out_of_place(void **state)
 
 	(void)state;
 	begin(&s, &t);
-	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* of no unit */
+	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* of no device */
 	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 0, 1, "MIG-0")),
 		-1); /* before its GPU */
 	assert_int_equal(

@@ -41,7 +41,7 @@ static void start(struct monitor_watcher *s, const char *text)
 
 #define CALLS "control.calls"
 
-/* How often a call was made since the last time that somebody asked for it. */
+/* How often a call was made since the last calls() for it. */
 static int calls(const char *what)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 20);
@@ -149,7 +149,7 @@ static void sample__converts_as_dcgm_does(void **state)
 	assert_null(sample_value(u, at("DCGM_FI_DEV_FAN_SPEED")));
 	assert_null(sample_value(u, at("DCGM_FI_DEV_PSTATE")));
 	assert_null(sample_value(u, at("DCGM_FI_DEV_XID_ERRORS")));
-	/* Nor is there what nobody asked for. */
+	/* Fields that were not requested are absent. */
 	assert_null(sample_value(u, at("DCGM_FI_DEV_VIDEO_CLOCK")));
 	/* By their fields' order. */
 	for (uint32_t i = 1; i < u->n_values; i++)
@@ -360,7 +360,7 @@ static void sample__makes_a_rate_of_nvlink_counters(void **state)
 	assert_int_equal(int_of(&t.sample->devices[0], names[1]), rate);
 	rate = int_of(&t.sample->devices[0], names[2]);
 	assert_in_range(rate, want / 3 - want / 100 - 1, want / 3 + want / 100 + 1);
-	/* Counters that began anew. */
+	/* Counters that were reset. */
 	fake_nvml("gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 1\n"
 		  "figure nvmlDeviceGetFieldValues 0 139 9000000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
@@ -416,7 +416,7 @@ static void sample__stops_at_a_gpu_that_is_lost(void **state)
 	assert_string_equal(t.sample->devices[0].reason, "GPU is lost");
 	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 0);
 	assert_int_equal(int_of(&t.sample->devices[1], names[0]), 31);
-	/* The monitor hears of it and looks. */
+	/* The monitor gets a notice and probes. */
 	run_until(&s, s.inventories > 0 && s.inv->gpus[0].fault == GPU_FAULT_LOST);
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_non_null(strstr(t.sample->devices[0].reason, "GPU is lost"));
@@ -474,7 +474,7 @@ static void sample__reads_mig_devices(void **state)
 	u = &t.sample->devices[2];
 	assert_int_equal(u->gi, 2);
 	assert_near(real_of(u, names[2]), 0.9); /* of the whole instance */
-	assert_false(u->busy_known);            /* so nobody knows of this part */
+	assert_false(u->busy_known);            /* so the busy time of this share is unknown */
 	assert_int_equal(u->processes[0].pid, 78);
 	assert_int_equal(t.sample->devices[3].gpu, 1);
 	assert_int_equal(t.sample->devices[3].processes[0].pid, 79);
@@ -502,7 +502,7 @@ static void sample__is_one_at_a_time(void **state)
 	gpu_monitor_probe(s.m);
 	s.inventories = 0;
 	run_until(&s, s.inventories > 0);
-	/* The monitor goes: nobody is told. */
+	/* The monitor stops: no callback comes. */
 	sample_request_and_wait(&s, &t, NULL, 0);
 	t.times = 0;
 	monitor_watcher_stop(&s);

@@ -40,7 +40,7 @@ json_t *json_of(const char *text);
 
 /* Watches the Node that is @object (JSON as above without name and version; NULL: there is none) until that is known. */
 void node_env_watch(struct node_env *n, const char *object, const char *condition_type);
-/* Scripts the list and the watch alone, for who starts the watch by itself. */
+/* Scripts the list and the watch alone, for a test that starts the watch by itself. */
 void node_env_script(struct node_env *n, const char *object);
 /* The Node is changed to @object (NULL: deleted); does not wait for the watch. */
 void node_env_send(struct node_env *n, const char *object);
@@ -52,7 +52,7 @@ void clock_skip(uint64_t ns);
 
 /* How long @t waits now; the test fails if it does not wait. */
 uint64_t task_due_ms(const struct api_task *t);
-/* The time that @t waits for passes: it looks in the loop's next turn. */
+/* The time that @t waits for passes: @t runs in the loop's next round. */
 void task_skip(struct api_task *t);
 /* Runs until @t rests, or waits for more than the moment. */
 void task_settle(struct env *e, const struct api_task *t);

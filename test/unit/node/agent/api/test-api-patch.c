@@ -20,7 +20,7 @@ static void label_patch__writes_what_differs_and_removes_what_was_ours(void **st
 		{ "nvidia.com/a=1", NULL, NULL,
 			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"1\"},"
 			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
-		/* As it is to be. */
+		/* The Node is as desired. */
 		{ "nvidia.com/a=1,nvidia.com/b=2",
 			"{\"nvidia.com/a\":\"1\",\"nvidia.com/b\":\"2\",\"x\":\"y\"}",
 			"nvidia.com/a,nvidia.com/b", NULL },
@@ -29,19 +29,19 @@ static void label_patch__writes_what_differs_and_removes_what_was_ours(void **st
 		{ "nvidia.com/a=1", "{\"nvidia.com/a\":\"1\",\"nvidia.com/c\":\"3\"}", NULL,
 			"{\"metadata\":{\"labels\":{},"
 			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
-		/* One changed, one that is not true any more, one that somebody removed already. */
+		/* One label changed, one that is not true any more, one that another client removed already. */
 		{ "nvidia.com/a=2",
 			"{\"nvidia.com/a\":\"1\",\"nvidia.com/b\":\"2\",\"nvidia.com/gpu.present\":"
 			"\"true\"}",
 			"nvidia.com/a,nvidia.com/b,nvidia.com/c",
 			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"2\",\"nvidia.com/b\":null},"
 			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
-		/* Somebody deleted one of ours. */
+		/* Another client deleted one of our labels. */
 		{ "nvidia.com/a=1,nvidia.com/b=2", "{\"nvidia.com/a\":\"1\"}",
 			"nvidia.com/a,nvidia.com/b",
 			"{\"metadata\":{\"labels\":{\"nvidia.com/b\":\"2\"},"
 			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a,nvidia.com/b\"}}}" },
-		/* A record that somebody wrote takes nothing away that we would never write. */
+		/* Another client changed the record: the agent removes no label that it would never write. */
 		{ "nvidia.com/a=1",
 			"{\"nvidia.com/a\":\"1\",\"kubernetes.io/hostname\":\"n\",\"" KEEP
 			"\":\"x\"}",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When what is to be so in the cluster is tried again, and what is remembered of a failure. */
+/* When a task tries again to make the cluster as desired, and what the task remembers of a failure. */
 #include "unit/node/agent/api/node-env.h"
 
 #include <unistd.h>
@@ -285,7 +285,7 @@ static void task_poke__waits_for_an_api_server_unless_the_task_is_local(void **s
 	x.task.local = true;
 	task_poke(&x.task);
 	task_poke(&x.task);
-	assert_int_equal(x.looks, 0); /* never from inside of who pokes */
+	assert_int_equal(x.looks, 0); /* never from inside of the caller of task_poke() */
 	run(e, &x.looks, 1);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
 	task_end(e, &x.task);

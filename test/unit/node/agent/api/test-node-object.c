@@ -156,7 +156,7 @@ static void node_object__keeps_what_is_known_while_the_server_is_away(void **sta
 	assert_false(is_in_touch(n));
 	assert_int_equal(node_object_state(n->node), NODE_PRESENT);
 	assert_string_equal(node_object_label(n->node, "a"), "1");
-	assert_int_equal(n->changes, 1); /* that the server is away is no change */
+	assert_int_equal(n->changes, 1); /* a server that is down is no change */
 	node_env_script(n, "{'metadata':{'uid':'u-1','labels':{'a':'2'}}}");
 	run(n->e, &n->changes, 2);
 	assert_true(is_in_touch(n));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the parts of the agent share: one reconcile per turn of the loop, what is reported, states of components. */
+/* What the parts of the agent share: one reconcile per round of the loop, reports, states of components. */
 #include "unit/node/agent/agent-fixture.h"
 
 #include "node/agent/base/components.h"
@@ -17,7 +17,7 @@ static void wake_up__is_one_call_however_often_it_is_asked_for(void **state)
 	wake_up(&f->wake);
 	wake_up(&f->wake);
 	wake_up(&f->wake);
-	assert_int_equal(f->wakes, 0); /* never from inside of who asks */
+	assert_int_equal(f->wakes, 0); /* never from inside of the caller of wake_up() */
 	agent_fixture_run_once(f);
 	assert_int_equal(f->wakes, 1);
 	agent_fixture_run_once(f);

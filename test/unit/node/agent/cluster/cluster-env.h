@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The agent's side of the API server with one that is scripted, facts of its own, and an agent that records what it is told. */
+/* The agent's side of a scripted API server, with facts of its own, and an agent that records the reports. */
 #include "unit/node/agent/agent-fixture.h"
 #include "unit/node/agent/api/node-env.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where the API server is: what is found at the start, later, or never, and what the agent is told of it. */
+/* Where the API server is: the agent finds it at the start, later, or never. What the cluster part reports
+ * to the agent. */
 #include "unit/node/agent/cluster/cluster-env.h"
 
 #include <unistd.h>

@@ -55,7 +55,7 @@ static void cluster_sync__removes_our_taint_alone_once_the_node_is_ready(void **
 	node_env_send_event(x->n, NODE(""));
 	task_settle(env_of(x), &x->c.taint);
 	assert_int_equal(env_of(x)->requests, 1);
-	/* Somebody puts it on again: it goes again. */
+	/* Another client sets the taint again: the agent removes it again. */
 	node_env_send_event(x->n, TAINTED);
 	task_settle(env_of(x), &x->c.taint);
 	assert_int_equal(env_of(x)->requests, 2);
@@ -171,7 +171,7 @@ static void cluster_sync__writes_the_condition_by_the_gpus(void **state)
 	task_skip(&x->c.condition.task);
 	task_settle(env_of(x), &x->c.condition.task);
 	assert_int_equal(x->f->components[COMPONENT_NODE_CONDITION].code, ERR_NONE);
-	/* Somebody changes it back: that alone is no change of the Node for the agent. */
+	/* Another client changes the condition back. For the agent that alone is no change of the Node. */
 	node_env_send(x->n,
 		"{'metadata':{'uid':'u-1'},'spec':{},'status':{'conditions':[{'type':"
 		"'" CONDITION "','status':'True','reason':'x','message':'y'}]}}");

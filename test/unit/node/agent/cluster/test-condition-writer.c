@@ -69,7 +69,7 @@ static void set(struct written *x, const struct node_repair *desired)
 	task_settle(x->n->e, &x->w.task);
 }
 
-/* The Node is changed by somebody, and the writer looks. */
+/* Another client changes the Node, and the writer compares. */
 static void change(struct written *x, const char *object)
 {
 	node_env_send_event(x->n, object);
@@ -161,7 +161,7 @@ static void condition_writer__says_nothing_while_nothing_is_known(void **state)
 	set(&x, &lost);
 	assert_sent(&x, 1, "False");
 	change(&x, NODE("u-1", LOST));
-	set(&x, &unknown); /* NVML is away: what was known stays on the Node */
+	set(&x, &unknown); /* NVML is unavailable: the known state stays on the Node */
 	change(&x, NODE("u-1", READY));
 	assert_int_equal(x.n->e->requests, 1);
 	task_end(x.n->e, &x.w.task);
@@ -191,7 +191,7 @@ static void condition_writer__writes_a_new_node_at_once(void **state)
 	set(&x, &lost);
 	change(&x, NODE("u-2", READY)); /* as an image was made with it, perhaps */
 	assert_sent(&x, 2, "False");
-	change(&x, NODE("u-3", LOST)); /* its heartbeat is somebody else's */
+	change(&x, NODE("u-3", LOST)); /* another client wrote its heartbeat */
 	assert_sent(&x, 3, "False");
 	assert_string_equal(x.w.uid, "u-3");
 	task_end(x.n->e, &x.w.task);

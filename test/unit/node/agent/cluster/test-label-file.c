@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The feature file of node feature discovery: when it is written, whose it is, and what a file system that refuses means. */
+/* The feature file of node feature discovery: when the agent writes it, its owner, and what an error of the
+ * file system means. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/cluster/label-writer.h"
@@ -173,7 +174,8 @@ static void label_writer__leaves_files_of_others(void **state)
 	assert_int_equal(access(theirs, F_OK), 0);
 	task_settle(e, &w.task);
 	assert_int_equal(access(ours, F_OK), 0);
-	/* What we wrote goes when another one is named, and what is not written yet stays then. */
+	/* Our file is removed when the agent gets another file name. A foreign file stays while ours is not
+	 * written yet. */
 	label_writer_set(&w, labels_of("nvidia.com/a=1"), theirs);
 	assert_int_equal(access(ours, F_OK), -1);
 	label_writer_close(&w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The NodeFeature object: what is read, compared and written, who owns it, and what a refusal means. */
+/* The NodeFeature object: what the agent reads, compares and writes, the object's owner, and what a refusal
+ * means. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/cluster/label-writer.h"
@@ -83,7 +84,7 @@ static void label_writer_nfd__makes_an_object_where_there_is_none(void **state)
 	assert_true(w.written);
 	assert_int_equal(w.task.last_error.code, ERR_NONE); /* the 404 was an answer */
 	assert_in_range(task_due_ms(&w.task), 590000, 600000);
-	/* Somebody deletes it. */
+	/* Another client deletes it. */
 	task_skip(&w.task);
 	SCRIPT(e, STEP("GET " OBJECT " ", "404 Not Found", "{}"),
 		STEP("POST " OBJECTS " ", "201 Created", "{}"));
@@ -116,7 +117,7 @@ static void label_writer_nfd__writes_only_a_difference_and_keeps_what_is_of_othe
 			"{" METADATA("") "," SPEC(A1) "}" },
 		{ "{'metadata':{'labels':{'" NODE_LABEL "':'n-2'}}," SPEC(A1) "}",
 			"{" METADATA("") "," SPEC(A1) "}" },
-		/* We have no owner to give: one that is there would have it collected. */
+		/* The agent sets no owner: Kubernetes would delete the object with its owner. */
 		{ "{" METADATA(",'ownerReferences':[{'kind':'Pod'}]") "," SPEC(A1) "}",
 			"{" METADATA("") "," SPEC(A1) "}" },
 	};

@@ -77,7 +77,7 @@ static void label_writer_node__patches_what_differs_and_rests(void **state)
 	assert_non_null(strstr(n->e->seen[0], "Content-Type: " API_MERGE_PATCH "\r\n"));
 	assert_int_equal(w.writes, 1);
 	assert_true(w.written && w.written_wall_ns > 0);
-	/* The watch has not shown it yet: until then the Node looks as before. */
+	/* The watch has not shown the change yet: until then the Node seems unchanged. */
 	assert_in_range(task_due_ms(&w.task), 1000, 2000);
 	node_env_send_event(n, WRITTEN);
 	task_skip(&w.task);
@@ -203,7 +203,7 @@ static void label_writer_node__logs_a_collision_only_when_it_goes_on(void **stat
 
 /* --- others who change them --- */
 
-/* Somebody takes our label away again. Returns how long it is left so, in ms. */
+/* Another client removes our label again. Returns for how long the agent leaves that, in ms. */
 static uint64_t meddle(struct label_writer *w, struct node_env *n)
 {
 	uint64_t ms = 0;

@@ -41,7 +41,7 @@ static void start_file(struct config_env *e, const char *text)
 	assert_ok(try_file(e, text, &err), &err);
 }
 
-/* The file has this text now, and somebody asks for it. */
+/* Writes @text to the file, and requests a reload. */
 static void reload(struct config_env *e, const char *text)
 {
 	if (text)
@@ -156,7 +156,7 @@ static void agent_config_start__has_no_source_without_a_file(void **state)
 	assert_null(e->config.where);
 	assert_null(e->config.source);
 	assert_int_equal(e->config.generation, 1);
-	/* None of these has anything to look at. */
+	/* None of these has a file to read. */
 	config_env_probe(e, 2);
 	agent_config_reload(&e->config);
 	agent_config_retry(&e->config);

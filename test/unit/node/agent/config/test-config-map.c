@@ -213,7 +213,7 @@ static void agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_ver
 
 	SCRIPT(m->server, { .silent = true });
 	config_env_start(m->e);
-	/* Its trouble looks like that of a server that is down. */
+	/* The error has the same effect as a server that is down. */
 	assert_int_equal(label_wait_answer(w, node_object_state(n), node_object_error(n)),
 		LABEL_DOWN);
 	agent_config_with_api(&m->e->config, m->server->api);

@@ -52,7 +52,7 @@ static void remove_entry(struct config_env *e, const char *name)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* As when the source has noticed something: what is the same is not looked at again. */
+/* As when the source has noticed a change: it does not read again what is the same. */
 static void check_entries(struct config_env *e)
 {
 	config_source_check(e->config.source);
@@ -160,7 +160,7 @@ static void agent_config__waits_for_a_directory_that_comes_late(void **state)
 		"; nothing is offered yet"));
 	check_entries(e); /* no news */
 	assert_int_equal(e->f->n_events, 1);
-	agent_config_reload(&e->config); /* somebody asks */
+	agent_config_reload(&e->config); /* the operator requests a reload */
 	assert_int_equal(e->f->n_events, 2);
 	config_env_entry(e, "a", SHARING(2));
 	check_entries(e);
@@ -322,11 +322,10 @@ static void agent_config__does_without_the_label_when_the_time_is_over(void **st
 	agent_fixture_until(e->f, e->f->facts.decided);
 	assert_good(e, 3);
 	assert_chosen(e, CHOICE_DEFAULT, "b");
-	/* Then nobody waits any more. */
+	/* After that the config waits no more. */
 	agent_fixture_until(e->f, !uv_is_active((uv_handle_t *)&e->config.wait));
 	agent_config_label(&e->config, "u1", "a");
-	agent_fixture_until(e->f,
-		e->config.generation == 2); /* the slow look may be going on */
+	agent_fixture_until(e->f, e->config.generation == 2); /* the slow poll may still run */
 	assert_good(e, 2);
 }
 
@@ -408,7 +407,7 @@ static void agent_config_gpus_changed__tries_the_chosen_entry_with_other_gpus(vo
 	config_env_entry(e, "a", SHARING(20001));
 	check_entries(e);
 	assert_refused(e, 2, "40002 devices make more than 40000");
-	check_entries(e); /* the same text needs no second look */
+	check_entries(e); /* the source does not read the same text twice */
 	config_env_probe(e, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	config_env_probe(e, 1);

@@ -113,7 +113,7 @@ static const char *text_of(struct source_env *e, const char *name)
 	return ret;
 }
 
-/* Each source looks every ten seconds as well: what is noticed is noticed long before that. */
+/* Each source polls every ten seconds as well: inotify reports changes long before that. */
 #define SOON_MS 5000
 #define until_soon(e, condition)                                                             \
 	do {                                                                                 \
@@ -262,8 +262,7 @@ static void config_source_dir__sees_a_directory_that_comes_late(void **state)
 	assert_error(config_source_names(e->source, &names, &err), &err,
 		"error getting list of configuration files: open");
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	until_soon(e,
-		e->changes == 1); /* a slow look, of which there are more while it is missing */
+	until_soon(e, e->changes == 1); /* a slow poll; one of several while it is missing */
 	write_source_file(e, "configs/a", "1");
 	until_soon(e, e->changes == 2);
 	assert_names(e, "a");
@@ -278,7 +277,7 @@ static void config_source_check__watches_the_directory_of_that_name(void **state
 	write_source_file(e, "other/b", "2");
 	start_dir(e, e->root);
 	until_soon(e,
-		e->changes == 1); /* the first slow look, the second is ten seconds later */
+		e->changes == 1); /* the first slow poll; the second is ten seconds later */
 	assert_int_equal(rename(path_of(e, "configs"), path_of(e, "away")), 0);
 	assert_int_equal(rename(path_of(e, "other"), path_of(e, "configs")), 0);
 	config_source_check(e->source);
@@ -328,7 +327,7 @@ static void config_source_file__reports_another_text_and_not_the_same(void **sta
 	start_file(e, "1");
 	agent_fixture_run_once(e->f);
 	write_source_file(e, "configs", "1");
-	config_source_check(e->source); /* but to somebody who asks */
+	config_source_check(e->source); /* a requested check reports the same text, too */
 	assert_int_equal(e->changes, 1);
 	write_source_file(e, "configs", "2");
 	until_soon(e, e->changes == 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The wait for the Node's label, as stories: what happens when, what is to be done, and in which state that ends. */
+/* The wait for the Node's label, as stories: what happens when, the right action, and the state after the action. */
 #include "support/test.h"
 
 #include "lib/base/time.h"
@@ -235,7 +235,7 @@ static void label_wait_node__chooses_again_only_by_another_label(void **state)
 				SAYS(200, NODE, "u1", NULL, NOTHING, KNOWN),
 				SAYS(300, NODE, "u1", "a", CHOOSE, KNOWN),
 				SAYS(400, NODE, "u1", "a", NOTHING, KNOWN),
-				/* The same Node loses it: that is what somebody wants. */
+				/* The same Node loses its label: the operator wants that. */
 				SAYS(500, NODE, "u1", NULL, CHOOSE, KNOWN) } },
 		{ "after the wait was given up", .map = true,
 			.steps = { AT(30000, TICK, LABEL_SILENT, CHOOSE, GIVEN_UP),

@@ -210,7 +210,7 @@ static const struct mig_ops ops = { on_probe, on_release, is_released, mps_query
 	mps_has_answered, mps_idle_servers, mps_check_withdrawn, ask_holders, is_kubelet_absent,
 	is_ready };
 
-/* --- looks --- */
+/* --- probes --- */
 
 static struct inventory *copy_of(const struct inventory *inv)
 {

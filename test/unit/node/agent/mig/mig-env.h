@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A MIG manager for its tests: fake operations of the agent, and shell scripts in place of `gpuslice mig apply` and of
- * `chroot HOST systemctl`. What they are asked for is appended to one file, so that its order can be compared.
+ * A MIG manager for its tests: fake operations of the agent, and shell scripts in place of `gpuslice mig apply`
+ * and of `chroot HOST systemctl`. They append their requests to one file, so that tests can compare the order.
  */
 #include "unit/node/agent/agent-fixture.h"
 
@@ -30,13 +30,13 @@ struct mig_env {
 	/* The GPUs: one that is whole and has MIG, and one that has a MIG device "MIG-1-0" (gi 7, ci 0). */
 	struct inventory *gpus;
 	struct inventory *after; /* .gpus once something was applied; NULL: the same */
-	bool slow_nvml;          /* the GPUs are looked at by mig_env_probe() alone */
+	bool slow_nvml;          /* only mig_env_probe() probes the GPUs */
 	unsigned probes;
 
 	/* How the fakes answer. */
 	bool mps_silent, locked, no_kubelet, kubelet_fails, kubelet_silent, not_ready;
 	int mps_check_withdrawn;
-	unsigned mps_asked, polls; /* .polls: whether something is so by now */
+	unsigned mps_asked, polls; /* .polls: whether a wait is over */
 	uint32_t idle_servers;
 	const char *holder
 		[2]; /* the device that a pod has, at the first and at later calls; NULL: none */
@@ -44,7 +44,7 @@ struct mig_env {
 	void (*pod_devices_done)(void *arg, const struct pod_devices *list,
 		const struct error *err);
 	void *pod_devices_arg;
-	char leaving[256]; /* " UUID" of what mps_check_withdrawn() was told to leave */
+	char leaving[256]; /* " UUID" that the caller of mps_check_withdrawn() wanted left */
 
 	char text[MIG_TEXT_CAP]; /* of mig_env_read() */
 };
@@ -53,7 +53,7 @@ struct mig_env {
 int mig_env_setup(void **state);
 int mig_env_teardown(void **state);
 struct mig_env *mig_env_another(void **state); /* in its place: for the next row of a table */
-/* The same on another loop, whose owner calls mig_env_stop() before the loop runs for the last time. */
+/* The same on another loop. The loop's owner calls mig_env_stop() before the loop runs for the last time. */
 struct mig_env *mig_env_new(uv_loop_t *loop, struct patience *patience);
 void mig_env_stop(struct mig_env *e);
 void mig_env_free(struct mig_env *e);
@@ -64,27 +64,27 @@ void mig_env_write(struct mig_env *e, const char *name, const char *text);
 const char *mig_env_read(struct mig_env *e, const char *name);
 /* The path of such a file; yours. */
 char *mig_env_path(const struct mig_env *e, const char *name);
-/* What was asked for so far, a line each: "plan NAME", "apply NAME", "holders", "release", "stop SERVICE". */
+/* The requests so far, a line each: "plan NAME", "apply NAME", "holders", "release", "stop SERVICE". */
 #define assert_calls(e, expected) assert_string_equal(mig_env_read(e, "calls"), expected)
 unsigned mig_env_count(struct mig_env *e, const char *call);
 
-void mig_env_start(struct mig_env *e); /* nothing is known of the GPUs yet */
-void mig_env_probe(struct mig_env *e); /* what the agent does with a look at NVML */
+void mig_env_start(struct mig_env *e); /* the GPUs are not known yet */
+void mig_env_probe(struct mig_env *e); /* what the agent does with a probe of NVML */
 void mig_env_begin(struct mig_env *e); /* both */
 void mig_env_run(struct mig_env *e);   /* and until the attempt has ended */
 /* Until another attempt has ended. */
 void mig_env_retry(struct mig_env *e);
-/* Answers what the kubelet was asked for. */
+/* Answers the request to the kubelet. */
 void mig_env_holders(struct mig_env *e);
-/* Until the phase has asked again, and then once more, whether what it waits for is so. */
+/* Until the phase has polled again, and then once more, whether its wait is over. */
 void mig_env_ticks(struct mig_env *e);
 /* The next tick of @phase is late. */
 void mig_env_late(struct mig_env *e, enum mig_phase phase);
 /* MIG devices that can be offered now, and whether the GPU at position 0 is changing. */
 uint32_t mig_env_offered(struct mig_env *e, bool *ret_changing);
-void mig_env_services(struct mig_env *e); /* a.service and b.service are to be stopped */
+void mig_env_services(struct mig_env *e); /* a.service and b.service have to stop */
 
-/* The attempt has ended so; @reason is in what the state says. */
+/* The attempt has ended so; the state's message contains @reason. */
 void assert_ended(const struct mig_env *e, const char *state, const char *reason);
 
 #define mig_env_until(e, condition)                                                         \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One attempt of the MIG manager without an API server: what each phase asks for, and what is put back when it fails. */
+/* One attempt of the MIG manager without an API server: what each phase requests, and what it restores on
+ * failure. */
 #include "unit/node/agent/mig/mig-env.h"
 
 #define MODE     "planned 0 2 '\"enable\"'\n" /* takes GPU-0 as a whole */
@@ -154,7 +155,7 @@ static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
 	e->mps_silent = false;
 	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "success", "applied");
-	/* A daemon that does not answer is in use, if at all: the tool will say so. */
+	/* A daemon that does not answer may be in use: the tool will report that. */
 	e->mps_silent = true;
 	e->mig.tried_key[0] = '\0';
 	mig_sync(&e->mig);
@@ -195,7 +196,7 @@ static void mig_plan__fails_where_somebody_has_what_goes(void **state)
 			cases[i].reason ? cases[i].reason : "all: applied");
 		assert_int_equal(e->mig.in_use, cases[i].reason != NULL);
 		if (cases[i].reason) {
-			/* Asking disturbs nobody. */
+			/* The plan alone stops and probes nothing. */
 			assert_calls(e, "plan all\nholders\n");
 			assert_int_equal(e->probes, 0);
 			assert_int_equal(agent_fixture_count(e->f, "MigConfigPending"), 0);
@@ -212,7 +213,7 @@ static void mig_plan__needs_the_gpus(void **state)
 	mig_env_write(e, "plan", "while [ ! -e \"$dir/go\" ]; do sleep 0.01; done\n" MODE);
 	mig_env_begin(e);
 	mig_env_until(e, mig_env_count(e, "plan all") == 1);
-	/* The agent starts again with a driver that is away. */
+	/* The agent restarts while the driver is unavailable. */
 	node_fini(&e->f->facts.node);
 	node_init(&e->f->facts.node);
 	e->f->facts.nvml_down = down;
@@ -303,7 +304,7 @@ static void mig_withdraw__gives_back_what_turns_out_to_be_in_use(void **state)
 		assert_ended(e, cases[i].reason ? "failed" : "success",
 			cases[i].reason ? cases[i].reason : "applied");
 		assert_int_equal(e->mig.in_use, cases[i].reason != NULL);
-		assert_true(e->probes > 0); /* what there is comes back with a look */
+		assert_true(e->probes > 0); /* a probe brings back what exists */
 	}
 }
 
@@ -444,7 +445,7 @@ static void mig_apply__that_fails_puts_everything_back(void **state)
 		{ "finish false reset-required 'GPU 0: pending'",
 			"GPU 0: pending; a reset of the GPU or a reboot of the host is needed",
 			.code = ERR_UNSUPPORTED },
-		/* Without a Node nobody could say that it was done: it might go on for ever. */
+		/* Without a Node the agent cannot record the reboot, and might reboot for ever. */
 		{ "finish false reset-required", "the MIG mode did not change; a reset",
 			ERR_UNSUPPORTED, true },
 		{ "finish false unavailable 'in use by process 9'", "process 9",
@@ -482,7 +483,7 @@ static struct inventory *partition_gpu(const char *reason)
 	return inv;
 }
 
-/* The handle that NVML had was closed: the first look is a new one. Else one may be under way since before. */
+/* NVML's handle was closed, so the first probe is a new one. Otherwise an older probe may still run. */
 static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **state)
 {
 	static const struct {
@@ -522,7 +523,7 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	mig_env_begin(e);
 	mig_env_until(e, e->mig.phase == MIG_SETTLE && !e->mig.masked);
 	probes = e->probes;
-	mig_env_until(e, e->probes > probes); /* the reason may pass: it is looked at again */
+	mig_env_until(e, e->probes > probes); /* the reason may pass: the agent probes again */
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
 	e->gpus->mig[1].reason[0] = '\0';
 	mig_env_probe(e);
@@ -589,7 +590,7 @@ static void mig_restore__that_fails_is_tried_again_with_the_next_attempt(void **
 	assert_ended(e, "failed", "start service b.service: status 1");
 	assert_int_equal(mig_env_count(e, "start a.service"), 1);
 	assert_string_equal(mig_env_read(e, "mig-services"), "b.service\n");
-	/* Nothing is to be changed any more, but it runs again. */
+	/* The plan has no steps any more, but the attempt runs again. */
 	mig_env_write(e, "plan", SAME);
 	mig_env_write(e, "systemd", "");
 	e->mig.retry_at_ns = 1;
@@ -635,7 +636,7 @@ static void mig_attempt_stop__ends_it_in_each_phase(void **state)
 		assert_false(e->mig.attempted);
 		assert_null(e->mig.child);
 		assert_null(e->mig.host.child);
-		/* What was stopped is known to the agent after us. */
+		/* The next agent knows the stopped services. */
 		assert_int_equal(*mig_env_read(e, "mig-services") != '\0',
 			cases[i].phase > MIG_HOST);
 		mig_sync(&e->mig); /* does nothing any more */

@@ -6,7 +6,7 @@
 #include "node/agent/mig/node-labels.h"
 #include "node/agent/mig/desired.h"
 
-/* --- the wish --- */
+/* --- the desired layout --- */
 
 static void mig_desired__is_the_label_then_the_default(void **state)
 {
@@ -131,7 +131,7 @@ static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
 	mig_basis_fini(&b);
 }
 
-/* --- marks --- */
+/* --- labels --- */
 
 #define DEPLOY "nvidia.com/gpu.deploy."
 

@@ -78,7 +78,7 @@ static void mig_host_stop__keeps_each_in_the_file_before_it_stops(void **state)
 	assert_string_equal(mig_env_read(e, "at-a.service"), "a.service\n");
 	assert_string_equal(mig_env_read(e, "at-c.service"), "a.service\nc.service\n");
 	assert_stopped(&x, "a.service\nc.service\n");
-	/* Somebody has started one meanwhile: it is stopped again, and in the list once. */
+	/* Another program has started a service meanwhile: it is stopped again, and is in the list once. */
 	mig_host_stop(&x.h);
 	wait_done(&x, 2);
 	assert_stopped(&x, "a.service\nc.service\n");

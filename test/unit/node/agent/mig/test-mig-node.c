@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The label that is followed, what is written onto the Node and when, reboots, and layouts from a ConfigMap. */
+/* The label that the agent follows, what it writes onto the Node and when, reboots, and layouts from a
+ * ConfigMap. */
 #include "unit/node/agent/mig/mig-cluster.h"
 
 #define MODE  "planned 0 2 '\"enable\"'\n"
@@ -107,7 +108,7 @@ static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **
 	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 	assert_string_not_equal(mig_cluster_get(c, MIG_STATE_LABEL), "pending");
 	assert_string_equal(mig_cluster_get(c, DEPLOY "dcgm"), "true");
-	/* The same label is a new wish then. */
+	/* The same label is a new desired state then. */
 	mig_cluster_label(c, MIG_LABEL, "a");
 	mig_env_until(c->m, mig_env_count(c->m, "plan a") == 2);
 }
@@ -276,7 +277,7 @@ static void mig_reboot__is_done_once_for_a_layout(void **state)
 	} cases[] = {
 		{ "", false, true },
 		{ "", true, false },
-		{ " " MIG_STATE_LABEL "=rebooting", false, false }, /* we are what came of it */
+		{ " " MIG_STATE_LABEL "=rebooting", false, false }, /* it started this agent */
 		{ " " MIG_STATE_LABEL "=failed", false, true },
 	};
 

@@ -206,13 +206,13 @@ static void mig_mask__takes_what_goes_and_no_more(void **state)
 	assert_string_equal(inv->mig[0].uuid, "MIG-0-1");
 	assert_string_equal(inv->mig[1].uuid, "MIG-1-0");
 	assert_true(inv->gpus[0].changing && !inv->gpus[1].changing && inv->gpus[2].changing);
-	/* Neither whole nor cut while it is being cut. */
+	/* Neither whole nor partitioned during the change. */
 	assert_true(inv->gpus[2].mig_enabled);
 	mig_mask_fini(&m);
 	inventory_free(inv);
 }
 
-/* Whatever a look finds of the GPUs that change, and only of them. */
+/* For any result of a probe for the GPUs that change, and only for them. */
 static void mig_mask__holds_what_was_there(void **state)
 {
 	static const uint32_t seen_of_0[] = { 0, 1, 2, 3 };

@@ -48,7 +48,7 @@ static void mig_sync__waits_until_the_gpus_are_known(void **state)
 	mig_env_start(e);
 	mig_sync(&e->mig);
 	assert_string_equal(e->mig.waiting, "the GPUs are not known yet");
-	/* A driver that is not there: for no GPU there is nothing to be wanted. */
+	/* The driver is not loaded: without a GPU there is no desired state. */
 	(void)error_set(&e->f->facts.nvml_down, ERR_UNAVAILABLE, "no driver");
 	mig_sync(&e->mig);
 	assert_string_equal(e->mig.waiting, "");
@@ -133,7 +133,7 @@ static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
 	assert_string_equal(mig_env_read(e, "text"), "one");
 	assert_non_null(strstr(mig_env_read(e, "args"), " -f - -c all "));
 	assert_null(strstr(e->text, "--builtin"));
-	/* Another file there, or the same text, is no other wish. */
+	/* Another file, or the same text, does not change the desired state. */
 	mig_env_write(e, "layouts/other", "two");
 	mig_env_write(e, "layouts/a.yaml", "one");
 	config_source_check(e->mig.source);
@@ -170,7 +170,7 @@ static void mig_sync__fails_without_the_file_until_it_comes(void **state)
 	mig_env_write(e, "layouts/a.yaml", "at last");
 	mig_env_retry(e);
 	assert_ended(e, "success", "all: applied");
-	/* When it goes again nothing can be applied; what there is stays. */
+	/* The file is deleted: the agent can apply nothing, and the present layout stays. */
 	assert_int_equal(unlink(path), 0);
 	mig_env_retry(e);
 	assert_ended(e, "failed", "has no a.yaml");
@@ -230,7 +230,7 @@ static void mig_sync__waits_for_layouts_but_not_for_ever(void **state)
 	mig_env_until(e, e->mig.attempted);
 	assert_ended(e, "failed", "configmap gpu/layouts: no credentials");
 	assert_calls(e, "");
-	/* Other words for the same are no other wish. */
+	/* Another message for the same error does not change the desired state. */
 	(void)error_set(&e->link.why, ERR_UNAVAILABLE, "no token");
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_REST);
@@ -345,7 +345,7 @@ static void mig_sync__makes_again_what_a_gpu_lost_and_leaves_what_a_person_chang
 			assert_ended(e, "success", "applied");
 		}
 		mig_sync(&e->mig);
-		mig_env_probe(e); /* what is told is told once */
+		mig_env_probe(e); /* each Event comes once */
 		assert_int_equal(e->mig.phase, MIG_REST);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigDrift"), cases[i].told);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"), 1);
@@ -438,7 +438,7 @@ static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
 	mig_env_until(e, e->mig.phase == MIG_REST);
 	assert_calls(e, "start b.service\nstart a.service\n");
 	assert_string_equal(mig_env_read(e, "mig-services"), "a.service\n");
-	/* What does not start is not tried with each look. */
+	/* A service that does not start is not started again with each probe. */
 	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_REST);
 	set_capable(e, true);

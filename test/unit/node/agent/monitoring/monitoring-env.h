@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Monitoring with a clock that stands still, in place of NVML, the kubelet and the arbiter what a test says, and a /proc
- * of its own. A round is begun, answered and ended by the test:
+ * Monitoring with a clock that stands still and a /proc of its own. The test plays NVML, the kubelet and the
+ * arbiter. The test begins, answers and ends a round:
  *
- *	env_start(e);              the usage records are open, the first round has asked
- *	env_answer(e);             those asked answer, as .sample, .list and .slices_refresh say
+ *	env_start(e);              the usage records are open, the first round has sent its requests
+ *	env_answer(e);             the requests are answered, as .sample, .list and .slices_refresh say
  *	env_end(e);                the view is shown
- *	env_round(e, NS_PER_SEC);  the same of a round that begins a second later
+ *	env_round(e, NS_PER_SEC);  the same for a round that begins a second later
  */
 #include "unit/node/agent/agent-fixture.h"
 
@@ -19,18 +19,18 @@
 #define ENV_PROCESSES 8
 #define ENV_UID       "1b9c0d3e-0f4a-4b5c-8d6e-7f809100000" /* and a digit */
 
-/* Who is asked, and how it goes. */
+/* The sources of a round, and how each answers. */
 enum env_how {
 	ENV_LATER,   /* env_answer() has it answer */
 	ENV_AT_ONCE, /* before the question returns */
-	ENV_FAILS,   /* env_answer() has it say why not */
-	ENV_REFUSES, /* it does not take the question */
+	ENV_FAILS,   /* env_answer() makes it fail, with the reason */
+	ENV_REFUSES, /* it refuses the request */
 	ENV_NEVER,
 };
 
 struct env_asked {
 	enum env_how how;
-	unsigned n;   /* times that it was asked */
+	unsigned n;   /* number of requests */
 	bool pending; /* it has not answered */
 };
 
@@ -39,11 +39,11 @@ struct env_process {
 	int64_t mib, busy_ms; /* < 0: not known */
 };
 
-/* What the next samples say of a GPU or MIG device; of an interval of a second. */
+/* The next samples of a GPU or MIG device; over an interval of a second. */
 struct env_device {
 	const char *uuid;          /* NULL: none */
 	int64_t used_mib, busy_ms; /* < 0: not known */
-	bool first;                /* the first look at it: busy times are of no interval */
+	bool first;                /* the first sample of it: busy times have no interval */
 	bool no_processes;         /* they are not known */
 	const char *reason;        /* why it could not be read; NULL */
 	struct env_process processes[ENV_PROCESSES]; /* to the first without a PID */
@@ -74,9 +74,8 @@ struct monitoring_env {
 	void *sample_arg, *list_arg, *slices_arg;
 	struct gpu_sample_request request; /* the last */
 
-	struct view *view; /* the last one shown; NULL */
-	unsigned shown,
-		n_wrong; /* views; those of which view_check() says that they are, and: */
+	struct view *view;       /* the last one shown; NULL */
+	unsigned shown, n_wrong; /* views; views that view_check() refuses, and why: */
 	struct error wrong;
 };
 
@@ -89,7 +88,7 @@ void env_pass(uint64_t ns);
 uint64_t env_now_ns(void);
 
 void env_start(struct monitoring_env *e);
-/* Stops and starts it again, as another agent; what is in the state directory is there. */
+/* Stops it and starts it again, as another agent. The files of the state directory stay. */
 void env_restart(struct monitoring_env *e);
 void env_stop(struct monitoring_env *e);
 /* The timer of rounds is due; it never is by itself. */
@@ -98,7 +97,7 @@ void env_answer(struct monitoring_env *e);
 /* The view, which may be the one before. */
 const struct view *env_end(struct monitoring_env *e);
 const struct view *env_round(struct monitoring_env *e, uint64_t ns);
-/* In how many milliseconds the timer was to be due when it was started. */
+/* The milliseconds with which the timer was started. */
 uint64_t env_due_ms(const struct monitoring_env *e);
 
 /* A container has a device from the next list on. */
@@ -115,7 +114,7 @@ struct stored_slice *env_slice(struct monitoring_env *e, const char *id, const c
 	const char *device, const char *uuid, enum slice_compute compute);
 void env_set_arbiter_status(struct monitoring_env *e, const char *seen);
 
-/* Those there are; the test fails without. */
+/* The usage of that pod; the test fails without one. */
 const struct view_use *env_find_use(const struct monitoring_env *e, const char *pod);
 const struct view_device *env_find_device(const struct monitoring_env *e, const char *uuid);
 const struct view_replica *env_find_replica(const struct monitoring_env *e, const char *id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which part of a GPU a seat is, and who has a seat that several pods are listed with. */
+/* Which share of a GPU a replica is, and which pod has a replica that the kubelet lists with several pods. */
 #include "unit/model/core-fixture.h"
 
 #include "node/agent/monitoring/usage.h"
@@ -65,9 +65,10 @@ static const struct monitoring_replica *make_test_replica(const struct scene *s,
 	return &s->replicas.v[at];
 }
 
-/* --- seats --- */
+/* --- replicas --- */
 
-/* Whatever the number of replicas: all of them are the whole GPU, and no two differ by more than a millionth. */
+/* Whatever the number of replicas: all replicas are the whole GPU, and no two differ by more than a
+ * millionth. */
 static void seats__come_to_the_whole_exactly(void **state)
 {
 	static const uint32_t replicas[] = { 1, 2, 3, 7, 48, 999, 30000 };
@@ -120,7 +121,7 @@ static void seats__of_profiles_have_their_weight(void **state)
 	scene_fini(&s);
 }
 
-/* One GPU that two resources offer: each of the two has half of it to give. */
+/* One GPU that two resources offer: each resource has half of the GPU. */
 static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 {
 	struct scene s;
@@ -140,7 +141,7 @@ static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 	scene_fini(&s);
 }
 
-/* A GPU of the offer that NVML does not report any more: its seats are of no unit. */
+/* A GPU of the offer that NVML does not report any more: its replicas have no device. */
 static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 {
 	struct monitoring_devices devices = { .n = 0 };
@@ -166,7 +167,7 @@ static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 	scene_fini(&s);
 }
 
-/* A GPU in MIG mode that is offered as a whole is one unit, and its devices are none. */
+/* A GPU in MIG mode that is offered as a whole is one device. Its MIG devices are none. */
 static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
 {
 	static const struct {
@@ -190,7 +191,7 @@ static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
 	}
 }
 
-/* More compute slices than the GPU has: its parts still come to no more than the whole. */
+/* More compute slices than the GPU has: the shares still add up to no more than the whole. */
 static void units__never_come_to_more_than_the_gpu(void **state)
 {
 	struct scene s;
@@ -224,7 +225,7 @@ static void givens__forget_the_oldest_of_too_many(void **state)
 	}
 	assert_int_equal(g.n, MONITORING_PENDING_MAX);
 	assert_string_equal(g.v[0].id, "GPU-1");
-	/* The same once more is the same, with a new time. */
+	/* The same allocation again counts once, with a new time. */
 	assert_ok(monitoring_pending_add(&g, "r", "GPU-1", 9999, &err), &err);
 	assert_int_equal(g.n, MONITORING_PENDING_MAX);
 	assert_int_equal(g.v[0].at_ns, 9999);
@@ -233,7 +234,7 @@ static void givens__forget_the_oldest_of_too_many(void **state)
 	monitoring_pending_fini(&g);
 }
 
-/* --- who holds what --- */
+/* --- allocations --- */
 
 static void listed_as(struct scene *s, const char *pod, const char *container,
 	const char *resource, const char *id, bool dynamic)
@@ -261,7 +262,7 @@ static void add_test_pending(struct scene *s, const char *id, uint64_t after_ns)
 		&err);
 }
 
-/* A round of one second; the list is taken at its end, and is empty for the next. */
+/* A round of one second. The list is read at its end, and is empty for the next round. */
 static void update_allocations(struct scene *s)
 {
 	struct monitoring_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + NS_PER_SEC };
@@ -295,7 +296,7 @@ static void shared_scene(struct scene *s)
 	scene_offer(s);
 }
 
-/* Containers of a pod hand their devices on: both have the seat, and its share counts once for each. */
+/* Containers of a pod hand their devices on: both have the replica, and its share counts once for each. */
 static void holds__of_two_containers_of_a_pod_are_both(void **state)
 {
 	struct scene s;
@@ -329,7 +330,8 @@ static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
 	scene_fini(&s);
 }
 
-/* Of pods that are all news the kubelet's last one has it; one that had it loses it to one that did not. */
+/* Of several new pods the last of the kubelet's list has the replica. A pod that had the replica loses it to a
+ * pod that did not. */
 static void holds__of_several_pods_are_the_latest(void **state)
 {
 	struct scene s;
@@ -346,7 +348,7 @@ static void holds__of_several_pods_are_the_latest(void **state)
 	listed(&s, "one", "GPU-0::0");
 	update_allocations(&s);
 	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
-	/* Who has lost it does not come back, whatever the order. */
+	/* A pod that has lost the replica does not get it back, whatever the order. */
 	listed(&s, "three", "GPU-0::0");
 	listed(&s, "one", "GPU-0::0");
 	update_allocations(&s);
@@ -356,7 +358,7 @@ static void holds__of_several_pods_are_the_latest(void **state)
 	scene_fini(&s);
 }
 
-/* The seat goes from the one to the other within the round: their times add up to the round. */
+/* The replica goes from one pod to the other within the round: their times add up to the round. */
 static void holds__split_the_round_at_the_allocation(void **state)
 {
 	struct scene s;
@@ -392,7 +394,7 @@ static void holds__listed_twice_are_one(void **state)
 	scene_fini(&s);
 }
 
-/* What was given and never came is forgotten; what was given after the list waits for the next. */
+/* A pending allocation that was never listed is forgotten. One from after the list waits for the next list. */
 static void givens__wait_two_minutes(void **state)
 {
 	struct scene s;
@@ -400,7 +402,7 @@ static void givens__wait_two_minutes(void **state)
 	(void)state;
 	shared_scene(&s);
 	add_test_pending(&s, "GPU-0::0", 2 * NS_PER_SEC);
-	listed(&s, "one", "GPU-0::0"); /* who had it before */
+	listed(&s, "one", "GPU-0::0"); /* the earlier pod */
 	update_allocations(&s);
 	assert_int_equal(s.pending.n, 1);
 	assert_false(s.allocations.v[0].fresh);
@@ -415,7 +417,7 @@ static void givens__wait_two_minutes(void **state)
 	scene_fini(&s);
 }
 
-/* Names that mean a part of a GPU by an id of another plugin. */
+/* Names that mean a share of a GPU by the ID of another plugin. */
 static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state)
 {
 	static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Slices: what the arbiter has charged is counted once and for whose it is, also where it is away for a while. */
+/* Slices: the agent counts the arbiter's charges once and for the right pod, also where the arbiter is down
+ * for a while. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #define SMALL      "nvidia.com/small"
@@ -79,7 +80,7 @@ static void charge__of_a_new_slice_counts_from_zero(void **state)
 	assert_int_equal(env_find_use(e, "one")->received, 0);
 }
 
-/* What it had before this agent, an agent before has counted, or nobody. */
+/* An earlier agent has counted what the slice had before this agent, or no agent has. */
 static void charge__of_an_old_slice_counts_from_when_it_is_seen(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -115,7 +116,7 @@ static void charge__of_the_time_when_the_arbiter_was_away_counts_once(void **sta
 	charged(e, MS(3000));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(2000));
-	/* NVML had counted more than it was. */
+	/* NVML had counted more than the true time. */
 	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
 	charged(e, MS(3100));
@@ -160,14 +161,14 @@ static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	assert_false(env_find_use(e, "one")->live);
 	assert_int_equal(busy(e, "one"), MS(200));
-	charged(e, MS(1300)); /* of nobody that is known */
+	charged(e, MS(1300)); /* of no known pod */
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(200));
 	assert_int_equal(e->mon.charges.n, 1);
-	env_set_arbiter_status(e, NULL); /* away: nobody says that it is gone */
+	env_set_arbiter_status(e, NULL); /* down: no answer says that the slice is gone */
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.charges.n, 1);
-	/* The arbiter has others, and not this one any more. */
+	/* The arbiter has other slices, and not this one any more. */
 	env_set_arbiter_status(e, "[{\"id\":\"" OTHER "\",\"gpus\":[]}]");
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.charges.n, 0);
@@ -213,7 +214,7 @@ static void charge__of_a_slice_without_compute_is_none(void **state)
 	assert_int_equal(env_find_use(e, "one")->slice->weight, 0);
 }
 
-/* Two containers: each its own, and what NVML says of the GPU fits in the rest. */
+/* Two containers: each has its own charge. NVML's busy time of the GPU is no more than the rest. */
 static void charge__of_two_slices_is_of_each_its_own(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -239,7 +240,7 @@ static void charge__of_two_slices_is_of_each_its_own(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, MS(100));
 }
 
-/* NVML samples, where the runtime measures: the larger of the two is in the last hour, the whole at most. */
+/* NVML samples, where the runtime measures. The last hour has the larger of the two, at most the whole. */
 static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
 {
 	static const struct {
@@ -264,7 +265,7 @@ static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
 		assert_int_equal(u->points[i].busy, rows[i].points_millionths);
 		assert_int_equal(u->points[i].allocated, 500000);
 	}
-	/* A moment is never busier than busy: it says nothing of the next one. */
+	/* A round is never more than fully busy. The surplus does not go to the next round. */
 	e->units[0].busy_ms = 0;
 	charged(e, MS(sum + 10000));
 	(void)env_round(e, VIEW_POINT_S * NS_PER_SEC / 2);
@@ -397,7 +398,7 @@ static void slice__shows_what_the_arbiter_says(void **state)
 	assert_true(s->quantum_ends_known);
 	assert_true(s->has_quantum && s->demoted);
 	assert_false(s->stuck || s->over_limit);
-	/* The arbiter is away: the slice is there, and nothing of it is known. */
+	/* The arbiter is down: the slice is listed, and its figures are unknown. */
 	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
 	s = env_find_use(e, "one")->slice;

@@ -608,7 +608,7 @@ static void monitoring_history__makes_a_point_each_half_minute(void **state)
 	assert_int_equal(points[0].busy, 200000);
 	assert_int_equal(points[0].allocated, 250000);
 	assert_int_equal(points[0].memory_used, 42);
-	/* What nobody has said is not zero. */
+	/* An unknown figure is not zero. */
 	m = (struct monitoring_history_sample){ .dt_ns = 30 * SEC, .memory = UINT64_MAX };
 	monitoring_history_begin(&h);
 	monitoring_history_add(&h, "GPU-0", &m);

@@ -105,7 +105,7 @@ static void records__have_held_and_idle_time_of_the_round(void **state)
 	assert_string_equal(r.source, "option");
 }
 
-/* What nobody knows to be idle is no record, and the time is not covered. */
+/* Time in which the idle state is unknown has no record, and is not covered. */
 static void records__have_nothing_of_unknown_time(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -495,7 +495,7 @@ static void totals__leave_out_what_makes_no_key(void **state)
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
-	assert_int_equal(e->mon.persist.n_totals, 5); /* the node, three units, one use */
+	assert_int_equal(e->mon.persist.n_totals, 5); /* the node, three devices, one usage */
 	env_restart(e);
 	assert_int_equal(e->mon.accounts.n_devices, 3);
 	assert_int_equal(accounts_find_device(&e->mon.accounts, "GPU-0")->n_uses, 0);

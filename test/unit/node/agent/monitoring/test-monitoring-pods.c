@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When the API server is asked for labels of pods, and what stays when it does not answer well. */
+/* When the agent requests labels of pods from the API server, and what stays after an error. */
 #include "unit/io/kube-api/api-env.h"
 
 #include "node/agent/monitoring/pods.h"
@@ -48,7 +48,7 @@ static void allocate_test_device(struct scene *s, const char *pod, const char *u
 			.uid = (char *)(uintptr_t)uid };
 }
 
-/* A round, so long after the one before; whether a request is made of it. */
+/* A round, @after_ns after the round before. Whether the agent sends a request in it. */
 static bool asks(struct scene *s, uint64_t after_ns)
 {
 	unsigned before = s->e->requests;
@@ -82,11 +82,11 @@ static void pods__are_asked_for_where_one_is_not_known(void **state)
 			       "&resourceVersion=0",
 			  .answer = LIST_OF(POD("one", "vision")),
 			  .hang_up = true });
-	assert_false(asks(&s, 0)); /* nobody holds anything */
+	assert_false(asks(&s, 0)); /* no pod has an allocation */
 	allocate_test_device(&s, "one", "uid-one");
 	assert_true(asks(&s, 0));
 	assert_string_equal(team_of(&s, "one", "uid-one"), "vision");
-	assert_false(asks(&s, INTERVAL_NS)); /* it is known, and for a minute */
+	assert_false(asks(&s, INTERVAL_NS)); /* the pod is known, for a minute */
 	assert_false(asks(&s, 50 * NS_PER_SEC));
 	/* The same name is another pod. */
 	s.holds_at[0].uid = (char *)(uintptr_t) "uid-other";
@@ -126,7 +126,7 @@ static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **
 		assert_false(asks(&s, waits_s[i] * NS_PER_SEC - 1));
 		assert_true(asks(&s, 1));
 	}
-	/* One that is known makes the next one welcome soon. */
+	/* A known pod ends the growing pauses: the next new pod is requested soon. */
 	s.allocations.n = 0;
 	allocate_test_device(&s, "one", "uid-one");
 	(void)asks(&s, 0);

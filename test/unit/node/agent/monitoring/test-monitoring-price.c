@@ -76,7 +76,7 @@ static void price__is_looked_up_by_type_and_region(void **state)
 	} rows[] = {
 		{ "gpu.big", "us-east-1", 4250, "catalogue 2026-11-01" },
 		{ "gpu.big", "eu-west-1", 9500, "catalogue 2026-11-01" },
-		/* Nobody says the region, nor will: the usual one. */
+		/* The region is unknown and stays so: the usual region. */
 		{ "gpu.big", NULL, 4250, "catalogue 2026-11-01, us-east-1 (region unknown)" },
 		{ "gpu.big", "mars-1", 0, "" },
 		{ "gpu.none", "us-east-1", 0, "" },
@@ -102,7 +102,7 @@ static void price__is_looked_up_by_type_and_region(void **state)
 	}
 }
 
-/* The Node's labels will say the region: a price of another one would have to be taken back. */
+/* The Node's labels will have the region. The price of another region would have to be corrected. */
 static void price__waits_for_the_region_that_the_node_will_say(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -164,7 +164,7 @@ static void retry__loads_a_file_that_has_come_or_changed(void **state)
 	assert_int_equal(p->nano_per_hour, 5125 * (PRICE_NANO / 1000));
 }
 
-/* It was there all the time, and there was no memory or no descriptor for it. */
+/* The file existed all the time; the agent had no memory or no descriptor for it. */
 static void retry__loads_a_file_that_could_not_be_read_and_is_the_same(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -233,7 +233,7 @@ static void retry__keeps_the_last_valid_prices(void **state)
 	monitoring_retry(&e->mon);
 	assert_int_equal(p->error.code, ERR_NONE);
 	assert_int_equal(p->nano_per_hour, 6 * PRICE_NANO);
-	assert_string_equal(p->logged_error, ""); /* the same again would be news */
+	assert_string_equal(p->logged_error, ""); /* the same error would be logged again */
 }
 
 /* --- in the view --- */
@@ -259,7 +259,7 @@ static void cost__is_that_of_the_time_and_adds_up(void **state)
 	assert_int_equal(e->view->gpus[1].cost_nano_per_hour, 3 * PRICE_NANO / 2);
 }
 
-/* While it is not known who holds what, nobody pays for it. */
+/* While the allocations are unknown, no pod pays for the time. */
 static void cost__of_unknown_holders_is_the_nodes_other_cost(void **state)
 {
 	struct monitoring_env *e = *state;

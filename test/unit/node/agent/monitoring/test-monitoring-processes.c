@@ -88,7 +88,7 @@ static void monitoring_mounts_pod__goes_by_what_containers_alone_have(void **sta
 		{ "1 2 8:1 /var/lib/kubelet/pods/" UID "/volumes/kubernetes.io~empty-dir/v/s "
 		  "/var/lib/kubelet/pods/" UID "/volume-subpaths/v/c/0 rw - ext4 x rw\n",
 			false },
-		/* A tenant's own path, in a volume of his. */
+		/* A tenant's own path, in a volume of the tenant. */
 		{ "1 2 8:1 /k/pods/" UID "/volumes/kubernetes.io~empty-dir/v/pods/"
 		  "ffffffff-ffff-ffff-ffff-ffffffffffff/containers/x /a rw - ext4 x rw\n",
 			false },
@@ -207,7 +207,8 @@ static void monitoring_processes__reads_a_process_once(void **state)
 	assert_int_equal(p->start, 1234);
 	assert_string_equal(monitoring_processes_read(&all, 5)->uid, "");
 	assert_null(monitoring_processes_read(&all, 6));
-	/* It is known; not so another one with its number, nor one that was nobody's. */
+	/* The known process keeps its pod. A process with its PID and another start does not, and one
+	 * without a pod is read again. */
 	monitoring_processes_begin(&all);
 	write_process(dir, "7", "1234", "0::/\n");
 	write_process(dir, "5", "1", pod);
@@ -215,7 +216,7 @@ static void monitoring_processes__reads_a_process_once(void **state)
 	assert_string_equal(monitoring_processes_read(&all, 5)->uid, UID);
 	write_process(dir, "7", "1235", "0::/\n");
 	assert_string_equal(monitoring_processes_read(&all, 7)->uid, "");
-	/* One that has ended is told of once more. */
+	/* A process that has ended is reported once more. */
 	monitoring_processes_begin(&all);
 	test_write(dir, "5/stat", "", 0, 0644);
 	p = monitoring_processes_read(&all, 5);
@@ -233,7 +234,8 @@ static void monitoring_processes__reads_a_process_once(void **state)
 	test_rmdir(dir);
 }
 
-/* One whose files have no end: it is known as far as it can be, others are read, and it is left alone for a while. */
+/* A process whose files have no end: the agent knows what it could read, reads other processes, and skips
+ * this one for a while. */
 static void monitoring_processes__stops_reading_what_has_no_end(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
@@ -265,7 +267,7 @@ static void monitoring_processes__stops_reading_what_has_no_end(void **state)
 	test_rmdir(dir);
 }
 
-/* The time of a round is over: nobody is forgotten, and the next one reads. */
+/* The time limit of a round is over: no process is forgotten, and the next round reads the rest. */
 static void monitoring_processes__goes_on_in_the_next_round(void **state)
 {
 	char *dir = test_tmpdir();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A round: who is asked, who answers late, with an error or never, and when the next one begins. */
+/* A round: its sources, which answer late, with an error or never, and when the next round begins. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
@@ -78,7 +78,7 @@ static void round__waits_for_each_asker(void **state)
 	}
 }
 
-/* Nobody is left to be waited for when the last question returns. */
+/* When the last request returns, the round waits for no answer. */
 static void round__ends_where_all_answer_at_once(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -220,7 +220,7 @@ static void sample__that_never_comes_is_given_up_after_eight_seconds(void **stat
 	env_pass(8 * NS_PER_SEC - 1);
 	env_tick(e);
 	assert_true(e->mon.running && !e->mon.working);
-	assert_int_equal(env_due_ms(e), 100); /* it looks on */
+	assert_int_equal(env_due_ms(e), 100); /* the polling continues */
 	env_pass(1);
 	env_tick(e);
 	(void)env_end(e);
@@ -250,7 +250,7 @@ static void sample__that_comes_too_late_is_dropped(void **state)
 	assert_int_equal(e->view->agent.nvml_calls, 7);
 }
 
-/* Slices and holders have clocks of their own; nothing of the view is made up meanwhile. */
+/* Slices and allocations have clocks of their own. The view has no invented figures meanwhile. */
 static void round__does_not_end_without_list_and_slices(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -316,7 +316,7 @@ static void list__that_fails_leaves_holders_for_three_rounds(void **state)
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
 	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, held);
 	assert_int_equal(e->view->agent.kubelet_errors, 4);
-	/* Nobody knows when in that time who had it: it counts from this answer on. */
+	/* It is unknown which pod had the device in that time. The time counts from this answer on. */
 	e->list.how = ENV_LATER;
 	(void)env_round(e, 60 * NS_PER_SEC);
 	assert_true(e->view->allocations_known);
@@ -366,7 +366,7 @@ static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
 		(void)env_round(e, 1);
 		assert_int_equal(e->list.n, asked + 1);
 	}
-	/* Who allocates is there, and after an answer all is as before. */
+	/* A kubelet that allocates is up; after an answer the interval is as before. */
 	e->list.how = ENV_LATER;
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, 1);
@@ -386,7 +386,7 @@ static void allocated__makes_the_next_round_come_soon(void **state)
 	env_start(e);
 	env_answer(e);
 	(void)env_end(e);
-	/* Long after the round: as soon as the kubelet can have noted it. */
+	/* Long after the round: as soon as the kubelet can have recorded the allocation. */
 	env_pass(3 * NS_PER_SEC);
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_int_equal(env_due_ms(e), 51);
@@ -396,7 +396,7 @@ static void allocated__makes_the_next_round_come_soon(void **state)
 	assert_int_equal(env_due_ms(e), 351);
 }
 
-/* A pod that is not listed within three seconds is none that will be. */
+/* A pod that is not listed within three seconds will not be listed. */
 static void allocated__is_waited_for_until_it_is_listed(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -520,7 +520,7 @@ static void stop__while_it_reads_or_writes_waits_for_the_thread(void **state)
 	assert_int_equal(e->shown, 0);
 }
 
-/* What was shown is never taken back by a restart. */
+/* A restart never takes back a figure that was shown. */
 static void view__is_shown_after_it_is_kept(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -596,7 +596,7 @@ static void round__of_more_than_an_hour_counts_an_hour(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
 }
 
-/* Who is listed first was there before the agent: the time since its start is theirs. */
+/* The pods of the first list were there before the agent: the time since its start is theirs. */
 static void round__that_is_the_first_is_of_those_who_were_there(void **state)
 {
 	struct monitoring_env *e = *state;

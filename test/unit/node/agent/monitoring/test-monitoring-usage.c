@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whose the memory and the time of a GPU are: of which container, of somebody else, or not known. */
+/* To which container the memory and the time of a GPU belong, or to another process, or unknown. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
@@ -31,7 +31,7 @@ static void whole_gpu(struct monitoring_env *e)
 	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 4096, .busy_ms = 800 };
 }
 
-/* "one" and "two" have a replica each, and the kubelet's notes say their UIDs, 1 and 2. */
+/* "one" and "two" have a replica each. The kubelet's checkpoint has their UIDs, 1 and 2. */
 static void two_pods(struct monitoring_env *e)
 {
 	static const char *const pods[] = { "one", "two" };
@@ -127,7 +127,7 @@ static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
 	}
 }
 
-/* Whose a process is that nobody can read: of each that has none. */
+/* An unreadable process may belong to each container without a process. */
 static void assign__does_not_know_who_is_idle_beside_a_hidden_process(void **state)
 {
 	static const struct {
@@ -160,7 +160,7 @@ static void assign__does_not_know_who_is_idle_beside_a_hidden_process(void **sta
 	}
 }
 
-/* A pod is listed before the kubelet's notes have its UID: the process may be its own. */
+/* A new pod is listed before the kubelet's checkpoint has its UID: the process may belong to it. */
 static void assign__waits_for_the_uid_of_a_new_pod(void **state)
 {
 	static const char *const pods[] = { "one", "two" };
@@ -200,7 +200,7 @@ static void checkpoint__that_is_malformed_or_gone_leaves_what_was_known(void **s
 	}
 }
 
-/* Another container of the pod with the GPU: which of the two it is has to be known. */
+/* Another container of the pod with the GPU: the agent has to know to which of the two the process belongs. */
 static void assign__tells_containers_of_one_pod_apart(void **state)
 {
 	static const char *const pods[] = { "one" };
@@ -221,7 +221,7 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 	uses = e->view->uses; /* by name */
 	assert_int_equal(uses[0].memory_used >> 20, 1000);
 	assert_int_equal(uses[1].memory_used >> 20, 500);
-	/* /proc does not say the container: it may be either, and neither is idle for sure. */
+	/* /proc does not have the container: the process may belong to either, and neither is idle for sure. */
 	env_process(e, 13, 1, NULL);
 	process(e, 1, 13, 500, 50);
 	(void)env_round(e, NS_PER_SEC);
@@ -229,7 +229,7 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 	assert_false(e->view->uses[1].memory_known);
 }
 
-/* The most that NVML knows of a process counts, and what it does not know makes the sum unknown. */
+/* The largest figure that NVML has of a process counts. An unknown figure makes the sum unknown. */
 static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -249,7 +249,8 @@ static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
 	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
 }
 
-/* Its files have no end: its pod is known by its control group, and its container when they can be read. */
+/* A process whose files have no end: its control group has the pod. The container is known once the files
+ * are readable. */
 static void assign__does_not_know_the_container_of_files_without_end(void **state)
 {
 	static const char *const pods[] = { "one" };
@@ -345,7 +346,7 @@ static void sole__has_the_figures_of_the_device_where_nothing_is_better(void **s
 	}
 }
 
-/* Two hold it: what the device has is of neither. */
+/* Two containers hold the device: its figures belong to neither. */
 static void sole__is_nobody_where_two_hold_it(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -400,7 +401,7 @@ static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **stat
 
 /* --- MPS --- */
 
-/* The driver does not say it of a process, nor does the only client get all of the GPU's time. */
+/* The driver does not report the time of a process, and a single client does not get all of the GPU's time. */
 static void mps__has_memory_and_no_time_of_a_client(void **state)
 {
 	static const char *const pods[] = { "one" };
@@ -462,14 +463,14 @@ static void peak__is_of_the_container_that_holds_it_now(void **state)
 			    rows[i].container, rows[i].resource, &peak) != rows[i].known)
 			fail_msg("row %zu", i);
 	assert_int_equal(peak >> 20, 3000);
-	/* It has ended, and the next of its name begins at zero. */
+	/* The pod has ended, and the next pod of its name begins at zero. */
 	env_release_all(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_false(env_find_use(e, "one")->live);
 	assert_false(has_peak(e, "GPU-0", "ml", "one", "main", GPU_RESOURCE, &peak));
 }
 
-/* --- who ends, who comes --- */
+/* --- pods end, pods come --- */
 
 static void use__that_has_ended_keeps_its_last_figures(void **state)
 {
@@ -493,7 +494,7 @@ static void use__that_has_ended_keeps_its_last_figures(void **state)
 	assert_int_equal(u->memory_peak >> 20, 1000);
 	assert_int_equal(u->ended_wall_ns, e->view->wall_ns);
 	assert_int_equal(env_find_device(e, "GPU-0")->allocated, 0);
-	/* After ten minutes its figures are a part of the unit's past. */
+	/* After ten minutes its figures are a part of the device's past. */
 	(void)env_round(e, 300 * NS_PER_SEC);
 	(void)env_round(e, 299 * NS_PER_SEC);
 	assert_non_null(env_find_use_or_null(e, "one"));
@@ -533,7 +534,7 @@ static void use__ends_with_its_device_unless_nvml_is_away(void **state)
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-1");
 	two_rounds(e);
 	assert_int_equal(e->mon.accounts.n_devices, 2);
-	/* Nobody may look while MIG modes change, and NVML may be down: nothing is gone. */
+	/* While MIG modes change the agent must not probe, and NVML may be down: no device counts as gone. */
 	e->released = true;
 	node_fini(&e->f->facts.node);
 	node_init(&e->f->facts.node);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The view that comes of given facts: GPUs, MIG devices, seats, resources, and the agent itself. */
+/* The view of given facts: GPUs, MIG devices, replicas, resources, and the agent itself. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include <unistd.h>
@@ -195,7 +195,7 @@ static void xid__counts_by_gpu_and_number(void **state)
 	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	monitoring_add_xid(&e->mon, "GPU-9", 31);
-	monitoring_add_xid(&e->mon, "", 31); /* NVML did not say of which */
+	monitoring_add_xid(&e->mon, "", 31); /* NVML did not report the GPU */
 	env_answer(e);
 	(void)env_end(e);
 	g = &e->view->gpus[0];
@@ -205,7 +205,7 @@ static void xid__counts_by_gpu_and_number(void **state)
 	assert_true(g->xids_known);
 	assert_int_equal(g->xids[0].xid, 79);
 	assert_int_equal(g->xids[0].last_wall_ns + NS_PER_SEC, g->xids[1].last_wall_ns);
-	/* None of a GPU that reports none says nothing. */
+	/* A GPU that reports no XIDs has none in the view. */
 	assert_int_equal(e->view->gpus[1].n_xids, 0);
 	assert_false(e->view->gpus[1].xids_known);
 	e->f->facts.node.gpus[1].gpu.xid_events = true;
@@ -274,7 +274,7 @@ static void view__places_mig_devices_in_compute_slices(void **state)
 		{ "NVIDIA A100", 1, 1, 0, 1, true, true, 0, 1, 0, 1, 142857 },
 		{ "NVIDIA A100", 3, 3, 4, 4, true, true, 4, 3, 4, 4, 428571 },
 		{ "NVIDIA A100", 7, 7, 0, 8, true, true, 0, 7, 0, 8, 1000000 },
-		/* Where it lies is not known, or is the driver's secret. */
+		/* Its placement is unknown, or is the driver's secret. */
 		{ "NVIDIA A100", 1, 1, 0, 1, false, false, 0, 1, 0, 0, 142857 },
 		{ "NVIDIA A100", 3, 1, 0, 4, true, false, 0, 1, 0, 0, 142857 },
 		/* Outside of the GPU. */
@@ -307,7 +307,7 @@ static void view__draws_a_gpu_that_could_be_cut_as_a_whole(void **state)
 	assert_int_equal(env_find_device(e, "GPU-1")->gi, GPU_NO_INSTANCE);
 }
 
-/* A board has its own figures and the hour of its own, of which its devices are parts. */
+/* A board has figures and a last hour of its own. Its devices are parts of the board. */
 static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -339,11 +339,11 @@ static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 	assert_int_equal(env_find_use(e, "train")->share, 428571);
 	assert_string_equal(env_find_device(e, "MIG-0-0")->profile, "3g.20gb");
 	assert_string_equal(env_find_device(e, "MIG-0-1")->resource, "nvidia.com/mig-2g.10gb");
-	/* The last two slices are of no device: the board is there only in part. */
+	/* The last two slices belong to no device: the devices are only a part of the board. */
 	assert_int_equal(env_find_device(e, "MIG-0-1")->part, 285714);
 }
 
-/* --- seats and resources --- */
+/* --- replicas and resources --- */
 
 static void view__replicas_say_who_holds_them(void **state)
 {
@@ -384,7 +384,7 @@ static void view__replicas_say_who_holds_them(void **state)
 	assert_int_equal(e->view->resources[0].idle, 1);
 }
 
-/* Its positions may be of something else. */
+/* The replicas' positions may belong to another offer. */
 static void view__has_no_replicas_while_the_offer_is_in_doubt(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -415,7 +415,7 @@ static void view__has_the_warnings_of_the_offer(void **state)
 	assert_string_equal(e->view->warnings[0], "GPU 3 is in two sets");
 }
 
-/* A unit without seats, as it has no resource: its cost is the node's other cost. */
+/* A device without replicas, as it has no resource: its cost is the node's other cost. */
 static void view__counts_a_gpu_that_is_not_offered_for_nobody(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -437,7 +437,7 @@ static void view__counts_a_gpu_that_is_not_offered_for_nobody(void **state)
 
 /* --- memory --- */
 
-/* NVML and the arbiter are asked at two moments: what containers have is used. */
+/* NVML and the arbiter answer at different times: the memory of containers counts as used. */
 static void view__says_that_memory_is_used_which_containers_have(void **state)
 {
 	static const char *const pods[] = { "one" };

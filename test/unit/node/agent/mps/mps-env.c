@@ -168,7 +168,7 @@ int mps_env_setup(void **state)
 	return 0;
 }
 
-/* Whatever was started, also what nobody watches any more. */
+/* All started daemons, also those that the agent does not watch any more. */
 static void kill_daemons(const struct mps_env *e)
 {
 	char path[PATH_MAX], line[1024];

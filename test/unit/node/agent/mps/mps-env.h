@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * MPS without NVIDIA: the control program and gpuslice-mps are two shell scripts in the fixture's directory. Small files
- * beside them say how they behave, so a test changes one and looks what the part does:
+ * MPS without NVIDIA: the control program and gpuslice-mps are two shell scripts in the fixture's directory. Small
+ * files beside them set their behavior. A test changes a file and checks what the MPS part does:
  *
  *	no-start       text: the daemon writes it to its log and ends with status 3
  *	say-WORD       text: the answer to a command that begins with WORD
@@ -11,12 +11,12 @@
  *	hang-WORD      the command does not end
  *	mode-UUID      the compute mode of that GPU
  *	fail-mode      text: `gpuslice-mps mode` fails if it only reads; fail-mode3: if it sets mode 3
- *	say-mode       text: what it says, malformed perhaps
+ *	say-mode       text: its output, malformed perhaps
  *	who-PID        text: the answer of `gpuslice-mps clients`; without: "PID - -"
- *	who-ends       text: `gpuslice-mps clients` ends at a question
+ *	who-ends       text: `gpuslice-mps clients` ends at a request
  *	who-hangs      it does not answer
  *
- * What they were asked is in started, asked, helped and who-asked, a line for each.
+ * The scripts write their requests to started, asked, helped and `who-asked`, a line for each.
  */
 #include "unit/node/agent/agent-fixture.h"
 
@@ -56,7 +56,7 @@ void mps_env_up(struct mps_env *e, uint32_t n);
 /* As a new agent after a kill: what was there is let go of, and found again. */
 void mps_env_restart(struct mps_env *e);
 
-/* The unit with that key, not closed; NULL: none. */
+/* The daemon with that key, not closed; NULL: none. */
 struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key);
 bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state);
 /* As above, and with no question under way. */

@@ -222,7 +222,7 @@ static void mps_supervisor_env__has_ours_in_place_of_what_the_agent_was_given(vo
 	assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES_OF_OTHERS"), 0);
 }
 
-/* --- GPUs that are to be changed --- */
+/* --- GPUs before a change --- */
 
 static bool is_uuid(void *arg, const char *uuid)
 {
@@ -269,7 +269,7 @@ static void mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key(void 
 	mps_env_up(e, 1);
 	mps_env_client(e, GPU, 1);
 	mps_env_restart(e);
-	/* Nobody has named its devices, and nobody has asked it: it is there, and has no known client. */
+	/* The agent knows neither the daemon's devices nor its clients yet: the daemon exists, without a client. */
 	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 1);
 	mps_query_clients(&e->mps);
 	agent_fixture_until(e->f, mps_has_answered(&e->mps, 1));
@@ -316,7 +316,7 @@ static void mps_idle_servers__are_those_of_daemons_without_clients(void **state)
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0);
 }
 
-/* Who cannot answer holds nobody up. */
+/* A daemon that cannot answer delays no caller. */
 static void mps_has_answered__does_not_wait_for_daemons_that_are_down(void **state)
 {
 	struct mps_env *e = *state;

@@ -249,7 +249,7 @@ static void limits__that_change_while_they_are_told_are_told_once_more(void **st
 
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	u = mps_env_find_daemon(e, GPU);
-	/* The memory is told, the percentage is on its way. */
+	/* The daemon has the memory limit; the percentage is on its way. */
 	agent_fixture_until(e->f, u->state == MPS_SETTING && u->step == 2);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	mps_env_until_state(e, GPU, MPS_READY);
@@ -377,7 +377,7 @@ static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_not_equal(mps_process_pid(u), pid);
-	/* The new one knows nothing of what the old one was told. */
+	/* The new daemon has no settings of the old daemon. */
 	assert_int_equal(mps_env_lines(e, "asked", "set_default_active_thread_percentage 25"),
 		2);
 }

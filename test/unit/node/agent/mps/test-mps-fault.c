@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What happens to the clients of a daemon: faults, servers and daemons that die, and what people are told of it. */
+/* What happens to the clients of a daemon: faults, servers and daemons that die, and the Events about them. */
 #include "unit/node/agent/mps/mps-env.h"
 
 #include "lib/base/fd.h"
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #define GPU             "GPU-0"
-#define FAULT_REPORT_NS (300 * NS_PER_MS) /* as in watch.c: until a fault is told */
-#define KILLED_NS       (500 * NS_PER_MS) /* from a client's end to the fault that it was */
+#define FAULT_REPORT_NS (300 * NS_PER_MS) /* as in watch.c: until a fault is reported */
+#define KILLED_NS       (500 * NS_PER_MS) /* from a client's end to the fault that it causes */
 #define DRAIN_NS        (2 * NS_PER_SEC)  /* between questions while it is faulted */
 #define SERVER_NS       (15 * NS_PER_SEC)
 #define PAUSE_NS        (30 * NS_PER_SEC)
@@ -131,7 +131,7 @@ static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
 	up_with_pod(e, &room, id); /* its pod would be told */
 	add_clients(e, pids, 3);
 	fault(e, 0, pids, 2);
-	mps_env_log(e, GPU, "Client process 2 disconnected"); /* before it is told */
+	mps_env_log(e, GPU, "Client process 2 disconnected"); /* before the report */
 	agent_fixture_until(e->f,
 		mps_clients_count(&mps_env_find_daemon(e, GPU)->clients) == 2);
 	mps_env_skip(e, FAULT_REPORT_NS);
@@ -290,7 +290,7 @@ static void fault__in_several_pieces_is_one(void **state)
 	assert_non_null(strstr(e->f->events[0].message, "(process 1), which it saw first"));
 }
 
-/* Whoever has the pipe directory can write to the log. */
+/* Every container with the pipe directory can write to the log. */
 static void fault__is_told_five_times_a_minute_at_most(void **state)
 {
 	struct mps_env *e = *state;

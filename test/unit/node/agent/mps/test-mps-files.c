@@ -76,7 +76,7 @@ static void process__that_has_ended_does_not_live_though_nobody_waits_for_it(voi
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* A name like the end of the field, which anybody can choose. */
+		/* A name like the end of the field; every process can choose its name. */
 		(void)prctl(PR_SET_NAME, ") Z 1 2 (");
 		(void)!write(fds[1], "", 1);
 		(void)pause();
@@ -222,10 +222,11 @@ static void mps_daemon_dir_make__refuses_what_others_may_write_to(void **state)
 	assert_error(mps_daemon_dir_make(&p, &err), &err,
 		"anybody may write there (mode 0777)");
 	assert_int_equal(err.code, ERR_PERMISSION);
-	assert_int_equal(chmod(p.dir, 01777), 0); /* nobody can replace what is another's */
+	assert_int_equal(chmod(p.dir, 01777), 0); /* no user can replace another user's files */
 	error_clear(&err);
 	assert_ok(mps_daemon_dir_make(&p, &err), &err);
-	/* Containers have the pipe: what its root made of it is undone, but not followed. */
+	/* Containers have the pipe directory: the agent undoes what their root does to it, but follows no
+	 * link. */
 	assert_int_equal(chmod(p.pipe, 0400), 0);
 	assert_ok(mps_daemon_dir_make(&p, &err), &err);
 	assert_int_equal(rmdir(p.pipe), 0);
@@ -313,7 +314,7 @@ static void mps_root_save__remembers_each_root_once(void **state)
 	mps_env_write(e, "mps-roots", buf_str(&full));
 	assert_error(mps_root_save(e->f->dir, "/another", &err), &err, "more MPS roots than");
 	assert_int_equal(mps_env_lines(e, "mps-roots", "/another"), 0);
-	/* Longer than we would write it: nothing is known, and nothing is lost. */
+	/* Longer than the agent would write it: nothing is known, and nothing is lost. */
 	buf_printf(&full, "/%0*d\n", 520, 2);
 	mps_env_write(e, "mps-roots", buf_str(&full));
 	assert_int_equal(mps_root_save(e->f->dir, "/another", &err), -1);

@@ -12,7 +12,7 @@
 #define STOP_NS  (3 * NS_PER_SEC) /* as in supervisor.c: for a quit, when the agent ends */
 #define PAUSE_NS (30 * NS_PER_SEC)
 
-/* One that has ended is a zombie of this process, as nobody waits for what was let go of. */
+/* A daemon that has ended is a zombie of this process: no code waits for a daemon that the agent released. */
 static bool lives(pid_t pid)
 {
 	return mps_process_start_ticks(pid) != 0;

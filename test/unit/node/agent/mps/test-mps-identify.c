@@ -36,7 +36,7 @@ static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
 	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
 	assert_int_equal(mps_env_lines(e, "helped", "clients"), 1);
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 3);
-	/* Nobody is asked about twice. */
+	/* No client is requested twice. */
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 1} connected");
 	mps_env_client(e, GPU, 9);
 	agent_fixture_until(e->f, is_identity_of_client(e, 9, MPS_IDENTITY_KNOWN));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What of MPS is understood from text: the daemon's log, its answers, who a client is. */
+/* What the agent understands of MPS's text: the daemon's log, its answers, the identity of a client. */
 #include "support/test.h"
 
 #include "node/agent/mps/clients.h"
@@ -167,7 +167,8 @@ static void mounts__name_the_pod_by_its_hosts_file(void **state)
 		{ "31 27 0:6 / / rw - overlay overlay rw\n"
 		  "32 27 8:1 /k/pods/6d2d3a8f-12ab-4c5d-9e8f-001122334455/etc-hosts /etc/hosts rw\n",
 			"6d2d3a8f-12ab-4c5d-9e8f-001122334455" },
-		/* One that looks after others: they are mounted there, and none of them is it. */
+		/* A process that manages pods: their directories are mounted in it, and it belongs to none
+		 * of them. */
 		{ "32 27 0:9 / /k/pods/6d2d3a8f-12ab-4c5d-9e8f-001122334455/volumes/x rw\n"
 		  "33 27 8:1 /etc/hosts /etc/hosts rw\n",
 			NULL },
@@ -436,7 +437,7 @@ static void place__is_one_process_s(void **state)
 	assert_non_null(mkdtemp(root));
 	assert_ok(mps_daemon_dir_init(&p, root, "k", &err), &err);
 	assert_ok(mps_daemon_dir_make(&p, &err), &err);
-	/* Where nothing is to be started, nothing is. */
+	/* Without a saved daemon there is no lock. */
 	assert_int_equal(mps_lock_take(p.dir, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_int_equal(mps_lock_find_owner(p.dir).pid, 0);
@@ -444,7 +445,7 @@ static void place__is_one_process_s(void **state)
 	assert_ok(mps_daemon_dir_save(&p, &err), &err);
 	assert_ok(mps_lock_take(p.dir, &err), &err);
 	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
-	/* Not while somebody runs, be it oneself. */
+	/* Not while the owner runs, even if that is this process. */
 	assert_int_equal(mps_lock_take(p.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	error_clear(&err);

@@ -287,7 +287,7 @@ static void serve_counters__go_before_the_file_until_they_are_taken_back(void **
 	free(large);
 }
 
-/* Else a ConfigMap that is malformed would look well because somebody wrote the file. */
+/* Otherwise a malformed ConfigMap would look valid after a change of the file. */
 static void serve_counters__that_were_refused_are_down_whatever_the_file_does(void **state)
 {
 	struct served *x = *state;

@@ -45,7 +45,7 @@ static void web_config_parse__takes_certificate_and_key(void **state)
 	}
 }
 
-/* Nobody gets in whom the file would keep out. */
+/* No client gets in that the file would keep out. */
 static void web_config_parse__refuses_what_it_would_not_do(void **state)
 {
 	static const struct {

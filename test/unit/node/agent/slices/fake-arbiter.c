@@ -9,7 +9,7 @@
 
 static volatile sig_atomic_t ends;
 
-/* Who runs the test may end it. */
+/* A SIGTERM from outside of the test ends the test. */
 static void on_term(int number, siginfo_t *info, void *context)
 {
 	(void)number;

@@ -31,17 +31,17 @@ struct slices_env {
 	struct pod_device holders[ENV_HOLDERS];
 	char pods[ENV_HOLDERS][64], ids[ENV_HOLDERS][64]; /* of .holders */
 	size_t n_holders;
-	bool holders_known;                    /* false: an error instead of the list */
-	bool pod_devices_stale;                /* an error with the list, which is of before */
-	bool pod_devices_available;            /* false: ask_holders() refuses */
-	uint64_t peak;                         /* 0: not known */
+	bool holders_known;         /* false: an error instead of the list */
+	bool pod_devices_stale;     /* an error with the list, which is an older one */
+	bool pod_devices_available; /* false: ask_holders() refuses */
+	uint64_t peak;              /* 0: not known */
 	const struct gpu_processes *processes; /* NULL: read_processes() refuses */
 	uint32_t n_processes;
 
-	/* At the ask of that number: a pod has GPU-0::0; slices_stop(). 0: never. */
+	/* At the request of that number: a pod gets GPU-0::0; slices_stop(). 0: never. */
 	unsigned allocate_at_request, stop_at_request;
 
-	/* What was asked. */
+	/* Requests so far. */
 	unsigned n_requests, on_dir_unavailable;
 	struct strv read; /* UUIDs */
 };
@@ -54,7 +54,7 @@ int slices_env_setup(void **state);
 int slices_env_teardown(void **state);
 #define SLICES_TEST(f) cmocka_unit_test_setup_teardown(f, slices_env_setup, slices_env_teardown)
 
-/* A config in which each GPU has @replicas, isolated so; .present false: shared and not isolated. */
+/* A config in which each GPU has @replicas, with @isolation; .present false: shared and not isolated. */
 struct config *env_config(uint32_t replicas, const struct isolation *isolation);
 /* That each replica has an equal part of the memory. */
 extern const struct isolation env_equal;
@@ -69,7 +69,7 @@ void env_stop(struct slices_env *e);
 /* With env_equal for 4 replicas, the libraries, and the arbiter connected. */
 void env_start_isolated(struct slices_env *e);
 
-/* Removes or writes the libraries that are to be installed. */
+/* Removes or writes the libraries that the agent installs. */
 void env_libraries(struct slices_env *e, bool there);
 
 /* Allocates @id and gives its new slice. */

@@ -22,7 +22,7 @@ struct env {
 	unsigned int hung;
 };
 
-/* Listens, in a child, and answers what it is asked as often as @answers says. */
+/* Listens, in a child, and answers @answers requests. */
 static pid_t listen_as_arbiter(const char *dir, unsigned int answers)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -31,7 +31,7 @@ static pid_t listen_as_arbiter(const char *dir, unsigned int answers)
 	pid_t pid;
 
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", dir, CONTROL_SOCKET);
-	/* What it listens on is a process's that listens. */
+	/* The listening process is the owner of the socket. */
 	pid = fork();
 	if (pid) {
 		(void)close(fd);
@@ -131,7 +131,7 @@ static void hung__agent_does_not_end_the_arbiter(void **state)
 	end = time_mono_ns() + 1500 * NS_PER_MS;
 	while (time_mono_ns() < end)
 		(void)uv_run(&e->loop, UV_RUN_ONCE);
-	/* This process is held up, for longer than an arbiter may be. */
+	/* This process stops for longer than an arbiter may. */
 	(void)usleep(7 * 1000 * 1000);
 	end = time_mono_ns() + 1500 * NS_PER_MS;
 	while (time_mono_ns() < end)
@@ -151,7 +151,7 @@ int main(void)
 		TEST(hung__agent_does_not_end_the_arbiter),
 	};
 
-	/* As the agent does: the arbiter may be gone when it is asked. */
+	/* As the agent does: the arbiter may be gone at the request. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests_name("arbiter-link", tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The agent's end of the arbiter: what it says and does not say, programs that end or do not start, and who gets which
- * answer. The clock stands still. Nothing here may hang for as long as the agent kills for: the arbiter is this process.
+ * The agent's end of the arbiter: what it sends and does not send, programs that end or do not start, and which
+ * caller gets which answer. The clock stands still. No test may hang for as long as the agent waits before it
+ * kills: the arbiter is this process.
  */
 #include "unit/node/agent/slices/slices-env.h"
 
@@ -124,7 +125,7 @@ static void make_due(uv_handle_t *h, void *arg)
 		(void)uv_timer_start(t, t->timer_cb, 0, t->repeat);
 }
 
-/* All that waits for time to pass is looked at, with the clock as it is. */
+/* Runs all timers that are due, with the clock as it is. */
 static void tick(struct env *e)
 {
 	uv_walk(&e->f->loop, make_due, NULL);
@@ -178,7 +179,7 @@ static void status__answers_come_in_the_order_of_the_questions(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		arbiter_link_status(e->l, on_status, &v[i]);
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "status") == 3);
-	/* In pieces that are no lines, with what is no answer in between. */
+	/* In pieces that are no lines, with lines in between that are no answer. */
 	fake_arbiter_send(&e->a, STATUS("1") "{\"op\":\"news\"}\n{\"op\":\"sta");
 	agent_fixture_until(e->f, v[0].calls == 1);
 	assert_int_equal(v[1].calls, 0);
@@ -191,7 +192,7 @@ static void status__answers_come_in_the_order_of_the_questions(void **state)
 	}
 }
 
-/* What comes late is of the question that was given up, not of the next one. */
+/* A late answer belongs to the abandoned request, not to the next one. */
 static void status__late_answer_is_not_taken_for_the_next(void **state)
 {
 	struct env *e = *state;
@@ -226,7 +227,7 @@ static void status__is_answered_at_once_where_no_arbiter_is(void **state)
 	wait_for_run(e, 1);
 }
 
-/* An answer of nobody's question. */
+/* An answer without a request. */
 static void status__answer_without_a_question_is_ignored(void **state)
 {
 	struct env *e = *state;
@@ -312,7 +313,7 @@ static void connection__answers_all_when_it_ends(void **state)
 	}
 }
 
-/* Also where nobody has asked anything. */
+/* Also where there is no request. */
 static void connection__is_made_again_when_it_ends(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(connection_ends); i++) {
@@ -411,7 +412,7 @@ static void reading__that_is_too_long_is_not_sent(void **state)
 	assert_non_null(text);
 	memset(text, 'x', CONTROL_LINE_MAX - 1);
 	text[CONTROL_LINE_MAX - 1] = '\0';
-	arbiter_link_reading(e->l, json_pack("{s:s}", "op", "reading")); /* to nobody */
+	arbiter_link_reading(e->l, json_pack("{s:s}", "op", "reading")); /* unsent */
 	connect_arbiter(e);
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", text));
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", "reading"));
@@ -499,7 +500,8 @@ static void program__says_by_which_signal_it_ended(void **state)
 	assert_string_equal(why, "the arbiter ended by signal 11 (Segmentation fault)");
 }
 
-/* It runs and does not listen: for 2 s it starts, after that it is said why it does not answer. */
+/* The program runs and does not listen: for 2 s it counts as starting, after that the agent reports why it
+ * does not answer. */
 static void program__that_does_not_listen_is_said_after_2_s(void **state)
 {
 	struct env *e = *state;
@@ -519,7 +521,7 @@ static void program__that_does_not_listen_is_said_after_2_s(void **state)
 	assert_non_null(strstr(why, "connect '"));
 	assert_int_equal(runs(e, &pid), 1);
 
-	/* Not wanted any more: it is asked to end, although nobody could talk to it. */
+	/* The arbiter is not wanted any more: the agent asks it to end, although no connection was possible. */
 	arbiter_link_set_wanted(e->l, false);
 	agent_fixture_until(e->f, kill(pid, 0) < 0);
 	assert_int_equal(state_of(e, &why), ARBITER_OFF);

@@ -454,7 +454,7 @@ static void slices_sync__changes_limits_with_the_config(void **state)
 				.unhooked = UNHOOKED_STOP },
 			{ .memory = SLICE_NO_LIMIT, .weight = 1, .cap = 500000 },
 			SLICE_COMPUTE_FAIR_SHARE },
-		/* Isolation is taken away: the limits go, the slice does not. */
+		/* The config has no isolation any more: the limits go, the slice stays. */
 		{ 4, { .present = true }, { .memory = SLICE_NO_LIMIT, .weight = 1 },
 			SLICE_COMPUTE_NONE },
 		{ 4, { .present = true, .memory = ISOLATION_MEMORY_EQUAL },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is shown of slices: the config's side, the arbiter's, pods without a slice; and what the arbiter asks. */
+/* What the status shows of slices: the config's side, the arbiter's side, pods without a slice. What the
+ * arbiter requests. */
 #include "unit/node/agent/slices/slices-env.h"
 
 #include "abi/slice-dir.h"
@@ -365,7 +366,7 @@ static void slices_refresh__forgets_what_an_arbiter_said_that_is_away(void **sta
 	assert_null(e->s.arbiter_gpus);
 	assert_non_null(strstr(e->s.arbiter_error.msg, "closed its control connection"));
 
-	/* It comes back, and nothing is said of the error any more. */
+	/* The arbiter comes back, and the error is gone. */
 	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
 	refresh(e, answer(e, "\"stopped\":1", "[]"));
 	assert_non_null(e->s.arbiter_slices);
@@ -391,7 +392,7 @@ static void slices_refresh__gives_up_on_an_answer_after_2_s(void **state)
 	ASSERT_STATUS(e, rows);
 }
 
-/* --- whose they are --- */
+/* --- their pods --- */
 
 static void slices_status__takes_the_larger_peak_of_a_holder(void **state)
 {
@@ -474,7 +475,7 @@ static void slices_status__names_containers_without_a_slice(void **state)
 	ASSERT_STATUS(e, no_rows);
 }
 
-/* --- what the arbiter asks --- */
+/* --- the arbiter's requests --- */
 
 static void read__answers_with_what_nvml_says_of_each_gpu(void **state)
 {

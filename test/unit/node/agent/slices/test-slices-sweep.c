@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which slices go: what is asked, what counts as not known, and what stays when something fails. */
+/* Which slices the sweep removes: its requests, what counts as unknown, and what stays when a request fails. */
 #include "unit/node/agent/slices/mounted-slice.h"
 #include "unit/node/agent/slices/slices-env.h"
 
@@ -35,7 +35,7 @@ static void copy_id(char ret[SLICE_ID_DIGITS + 1], const struct stored_slice *sl
 	memcpy(ret, slice->file.id, SLICE_ID_DIGITS + 1);
 }
 
-/* Nobody has had any slice for so long that all go at the next sweep for which it is known. */
+/* Lets so much time pass without a pod that the next sweep removes every slice known to be free. */
 static void age(struct slices_env *e)
 {
 	env_sweep(e);
@@ -119,7 +119,7 @@ static void sweep__takes_not_known_for_in_use(void **state)
 	}
 }
 
-/* An old list that comes with an error is not what is true now. */
+/* An old list with an error is not the present state. */
 static void sweep__does_not_trust_a_list_with_an_error(void **state)
 {
 	struct slices_env *e = *state;
@@ -174,7 +174,7 @@ static void sweep__counts_an_arbiter_that_went_as_not_known(void **state)
 
 /* --- one after the other on one device --- */
 
-/* Two within SLICE_SIBLING_S; what the kubelet names says whether both are of one pod. */
+/* Two within SLICE_SIBLING_S; the kubelet's checkpoint decides whether both belong to one pod. */
 static void sweep__removes_what_the_kubelet_has_replaced(void **state)
 {
 	static const struct {
@@ -226,7 +226,8 @@ static void sweep__does_not_take_another_device_for_a_replacement(void **state)
 	assert_int_equal(env_count(e), 2);
 }
 
-/* Its device went to a container without a slice: it goes when no process is left, whoever holds the device. */
+/* Its device went to a container without a slice: the slice goes when no process is left, whichever pod has
+ * the device. */
 static void sweep__removes_a_slice_that_was_passed_on_when_its_processes_end(void **state)
 {
 	struct slices_env *e = *state;
@@ -269,7 +270,7 @@ static void sweep__keeps_what_a_container_has_mounted(void **state)
 	assert_int_equal(env_count(e), 0);
 }
 
-/* Between the search and the removal all is asked again. */
+/* Between the search and the removal the sweep sends all requests again. */
 static void sweep__asks_again_after_the_search(void **state)
 {
 	struct slices_env *e = *state;
@@ -388,7 +389,7 @@ static void sweep__keeps_all_libraries_beside_a_broken_slice(void **state)
 	assert_int_equal(env_count(e), 1); /* left alone */
 }
 
-/* The clock of a slice is the agent's own: what was free under another agent has all its time again. */
+/* A slice's clock belongs to the agent: a slice that was free under an earlier agent has all its time again. */
 static void sweep__gives_a_found_slice_all_its_time(void **state)
 {
 	struct slices_env *e = *state;

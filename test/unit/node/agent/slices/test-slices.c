@@ -218,8 +218,7 @@ static int entries(const char *dir)
 	return n - 2;
 }
 
-/* Directories that lie ready are used up, made anew, and gone with the agent. */
-/* The agent is the first, and there is one of an older release. */
+/* The agent creates the directory; or it finds the directory of an older release. */
 static void slice_store__keeps_others_out_of_the_directory(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
@@ -244,6 +243,7 @@ static void slice_store__keeps_others_out_of_the_directory(void **state)
 	test_rmdir(dir);
 }
 
+/* The store makes directories in advance, uses them, makes others, and removes them with the agent. */
 static void slice_store__has_directories_ready(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
@@ -292,7 +292,7 @@ static void slice_store__does_without_what_was_taken_away(void **state)
 	test_rmdir(dir);
 }
 
-/* Also by an agent that starts anew, in the order of their age. */
+/* Also after a restart of the agent, in the order of their age. */
 static void slice_store__knows_who_came_after(void **state)
 {
 	char *dir = test_tmpdir();
@@ -326,8 +326,8 @@ static void slice_store__wants_an_absolute_path(void **state)
 	slice_store_fini(&s);
 }
 
-/* The kubelet gives devices away again only when their pod has ended; but of one pod, init containers
- * hand them on within the same moment. */
+/* The kubelet reuses a device only when its pod has ended. Within a pod, init containers hand devices on at
+ * the same moment. */
 static void slice_store__supersedes_what_had_the_same_devices(void **state)
 {
 	char *dir = test_tmpdir();
@@ -359,26 +359,26 @@ static void slice_life__follows_the_table(void **state)
 	static const struct {
 		bool superseded;
 		enum slice_life_answer named, held, busy;
-		uint64_t free_for; /* at the look */
+		uint64_t free_for; /* at the sweep */
 		bool ends;
 	} rows[] = {
 		/* a pod has it */
 		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, 1000, false },
 		{ false, SLICE_LIFE_YES, SLICE_LIFE_NO, SLICE_LIFE_NO, 1000, false },
 		{ true, SLICE_LIFE_YES, SLICE_LIFE_NO, SLICE_LIFE_NO, 1000, false },
-		/* nobody knows */
+		/* unknown */
 		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, 1000, false },
-		/* nobody has it, for some time */
+		/* no pod has it, for some time */
 		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP - 1, false },
 		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP, true },
 		{ false, SLICE_LIFE_UNKNOWN, SLICE_LIFE_NO, SLICE_LIFE_NO, KEEP, true },
-		/* but for a process */
+		/* but a process has */
 		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_YES, 1000, false },
 		{ true, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_YES, 1000, false },
-		/* the arbiter is away */
+		/* the arbiter is down */
 		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_UNKNOWN, KEEP, false },
 		{ false, SLICE_LIFE_NO, SLICE_LIFE_NO, SLICE_LIFE_UNKNOWN, 2 * KEEP, true },
-		/* its devices are somebody else's */
+		/* its devices belong to another slice */
 		{ true, SLICE_LIFE_NO, SLICE_LIFE_YES, SLICE_LIFE_NO, 0, true },
 		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, KEEP - 1, false },
 		{ true, SLICE_LIFE_UNKNOWN, SLICE_LIFE_YES, SLICE_LIFE_NO, KEEP, true },
@@ -401,7 +401,7 @@ static void slice_life__follows_the_table(void **state)
 	}
 }
 
-/* A pod that comes back takes up its slice: the clock begins anew. */
+/* A pod that comes back uses its slice again: the clock restarts. */
 static void slice_life__begins_anew_when_held(void **state)
 {
 	struct slice_life_facts facts = { .named = SLICE_LIFE_NO,

@@ -173,7 +173,7 @@ static void page__that_is_held_counts(void **state)
 	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
-	/* Whoever has it mapped, or has a copy of the descriptor, has it. */
+	/* A page lives as long as a mapping of it, or a copy of its descriptor. */
 	fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 	(void)close(fds[0]);
 	assert_int_equal(pass_page_to_next(&e->s[0]), PAGE_TOO_MANY);
@@ -444,7 +444,7 @@ static void page__of_one_process_are_few(void **state)
 		(void)close(fds[i]);
 }
 
-/* Nothing of it is touched: it is not charged to us. */
+/* The arbiter touches nothing of it, so no memory is charged to the arbiter. */
 static void page__that_is_not_as_ours_is_refused(void **state)
 {
 	static const struct {

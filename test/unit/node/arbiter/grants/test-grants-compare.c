@@ -206,12 +206,12 @@ static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memor
 
 	read_both(&b, t, 600 * MIB);
 	assert_false(grants_slice_needs_reading(s, 0));
-	/* Which of the two had it nobody knows; the one that has nothing is dropped. */
+	/* It is unknown which of the two had the memory. The one that has nothing is dropped. */
 	assert_int_equal(b.members.n, 2);
 	grants_drop_dead_tasks(&b);
 	assert_int_equal(grants_slice_used(s, 0), 600 * MIB);
 	assert_true(allocate_from_credit(&c, 0, 300 * MIB, false));
-	/* There is more than was known: a context, for example. */
+	/* The process has more than was known: a context, for example. */
 	read_both(&b, t, 650 * MIB);
 	assert_int_equal(grants_slice_used(s, 0), 950 * MIB);
 	read_both(&b, t, GRANTS_UNKNOWN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Anything in any order: after each step the book says what the processes have in truth. */
+/* Random steps: after each step the grants agree with the true state of the processes. */
 #include "grants-client.h"
 
 #define CLIENTS 12

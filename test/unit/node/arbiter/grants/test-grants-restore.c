@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* After a kill: what the records and pages say, and a request whose answer nobody heard. */
+/* After a kill: the content of records and pages, and a request whose answer was lost. */
 #include "grants-client.h"
 
 static void restore__counts_all_that_is_granted_until_the_page_is_there(void **state)
@@ -38,7 +38,7 @@ static void restore__counts_refusals_from_where_the_last_one_stopped(void **stat
 	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
 	atomic_store(&c.page.gpus[0].refused, 3);
 	assert_int_equal(grants_slice_refused(s, 0), 3);
-	/* While nobody looks. */
+	/* While no arbiter runs. */
 	atomic_store(&c.page.gpus[0].refused, 5);
 	restart(&b, &s, GIB, &c, 1);
 	s->gpus[0].refused = 3;
@@ -70,8 +70,8 @@ static void restore__refuses_records_that_are_not_whole(void **state)
 	grants_fini(&b);
 }
 
-/* What the memory looks like after a kill behind each store of a grant of 10 and 5 of credit, to a
- * process that has 100 granted and 20 of it unused. */
+/* The memory after a kill behind each store of a grant of 10 and 5 of credit. The process has 100 granted and
+ * 20 of them unused. */
 static void adopt__finishes_or_takes_back_what_was_under_way(void **state)
 {
 	static const struct {

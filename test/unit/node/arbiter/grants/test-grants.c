@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is granted, to whom, and what a slice has left. */
+/* What is granted to which process, and what a slice has left. */
 #include "grants-client.h"
 
 static void want__grants_what_fits_and_not_a_byte_more(void **state)
@@ -229,12 +229,12 @@ static void refused__counts_each_once_whoever_is_gone(void **state)
 	atomic_store(&c[1].page.gpus[1].refused, 1);
 	assert_int_equal(grants_slice_refused(s, 0), 7);
 	assert_int_equal(grants_slice_refused(s, 0), 7);
-	/* What came since the last look goes with the process, but is not lost. */
+	/* Refusals since the last reading of the page end with the process, but are not lost. */
 	atomic_store(&c[0].page.gpus[0].refused, 5);
 	grants_task_remove(&b, c[0].m->task);
 	assert_int_equal(grants_slice_refused(s, 0), 9);
 	assert_int_equal(grants_slice_refused(s, 1), 1);
-	/* The word begins anew after its largest value. */
+	/* The word wraps to 0 after its largest value. */
 	atomic_store(&c[1].page.gpus[0].counted, UINT32_MAX - 1);
 	atomic_store(&c[1].page.gpus[0].refused, 2);
 	assert_int_equal(grants_slice_refused(s, 0), 13);

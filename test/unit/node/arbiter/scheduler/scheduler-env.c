@@ -145,7 +145,7 @@ bool closes(const struct slice_client *c)
 	return client_wait_gate(c, 0, false, WAIT_MS);
 }
 
-/* Says it until it was heard: a change of the gate may cross it. */
+/* Reports until the arbiter has read it: a change of the gate may cross the report. */
 void report_until(struct slice_client *c, bool busy, bool wants,
 	bool (*heard)(const struct slice_client *c))
 {
@@ -170,7 +170,7 @@ bool is_closed(const struct slice_client *c)
 	return client_gate(c, 0) == TURN_CLOSED;
 }
 
-/* A connection that ended: nothing more can be said. */
+/* The connection has ended: the client can report nothing more. */
 bool hung_up(const struct slice_client *c)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };

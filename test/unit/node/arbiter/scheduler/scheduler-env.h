@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An arbiter (arbiter-env.h), slices that take turns, and what its status says. Clients are connections of this
+ * An arbiter (arbiter-env.h), slices with quanta, and the content of its status. Clients are connections of this
  * process, and of other children. Slices have the numbers 0 to 9 as the last digit of their IDs.
  */
 #include "unit/node/arbiter/arbiter-env.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Turns where something is wrong: processes that die, hang or lie, an arbiter that was killed. */
+/* Quanta under faults: processes that die, hang or lie, an arbiter that was killed. */
 #include "scheduler-env.h"
 
 #include "node/arbiter/scheduler/usage-accounts/usage-accounts.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A process that has the turn of slice 0; with a child that has its connection. */
+/* A process that has the quantum of slice 0, with a child that inherits its connection. */
 static pid_t holder(struct env *e, bool with_child, pid_t *grandchild)
 {
 	int pipes[2];
@@ -74,7 +74,7 @@ static void death__frees_the_quantum(void **state)
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
 		report_until(&b, false, true, is_open);
-		/* Not only its turn is over: it has no seat any more, though its child lives. */
+		/* Not only its quantum is over: the process has no client any more, though its child lives. */
 		assert_true(is_empty(e, 0));
 		report_until(&b, false, false, is_open);
 		if (grandchild)
@@ -108,17 +108,17 @@ static void restart__finds_page_and_accounts_again(void **state)
 	assert_true(charged > 0 && turns > 0);
 	generation = atomic_load(&g->gate) / TURN_GENERATION;
 	end_arbiter(e, SIGKILL);
-	/* What counts and ends meanwhile. */
+	/* Counts and ends work meanwhile. */
 	atomic_fetch_add(&g->ended, 100);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 	start_arbiter(e);
-	/* Nobody of it has come back, and nothing is less. */
+	/* No process of the slice has come back, and no figure is smaller. */
 	assert_int_equal(figure(e, 0, "launches"), 12);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
 	assert_int_equal(figure(e, 0, "turns"), turns);
 	assert_int_equal(client_reconnect(&b, WAIT_MS), SLICE_OK);
-	/* Slice 0 holds up nobody. */
+	/* Slice 0 delays no other slice. */
 	report_until(&b, false, true, is_open);
 	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_OK);
 	assert_true(atomic_load(&g->gate) / TURN_GENERATION > generation);
@@ -141,7 +141,7 @@ static void restart__knows_what_was_taken_back(void **state)
 	join(e, &b, 1);
 	report_until(&a, false, true, is_open);
 	report_until(&b, false, true, is_open);
-	/* What it has in flight never ends, and it wants no more. */
+	/* The work in flight never ends, and the process wants no more. */
 	assert_true(closes(&a));
 	assert_true(eventually(e, 0, "revocations", 1));
 	assert_int_equal(figure(e, 1, "revocations"), 0);
@@ -165,7 +165,7 @@ static void page__of_another_one_is_refused(void **state)
 	pid_t pid;
 
 	join(e, &c, 0);
-	/* Another process of the slice has it open. */
+	/* Another process of the slice has the page open. */
 	pid = child(e);
 	if (pid == 0)
 		_exit(client_reconnect(&c, WAIT_MS) != SLICE_REFUSED);
@@ -181,7 +181,7 @@ static void page__of_another_one_is_refused(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(client_reconnect(&c, WAIT_MS), SLICE_OK);
 
-	/* What is no page of ours: of any size, without seals, of another slice's GPUs. */
+	/* Pages that are not ours: of any size, without seals, with another slice's GPUs. */
 	other = c;
 	fd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, TURN_PAGE_BYTES), 0);
@@ -205,7 +205,7 @@ static void page__of_another_one_is_refused(void **state)
 	assert_int_equal(client_reconnect(&other, WAIT_MS), SLICE_REFUSED);
 	closep(&other.fd);
 	(void)close(fd);
-	/* It still has its seat. */
+	/* The process still has its client. */
 	report_until(&c, false, true, is_open);
 	client_close(&c);
 }
@@ -230,13 +230,13 @@ static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
 		assert_true(hung_up(&a));
 		client_close(&a);
 	}
-	/* A state without turns. */
+	/* A state without quanta. */
 	assert_int_equal(client_connect(&c, slice_dir(e, 0)), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_true(send(c.fd, &s, sizeof(s), MSG_NOSIGNAL) > 0);
 	assert_true(hung_up(&c));
 	client_close(&c);
-	/* A descriptor that comes along is nothing to us, nor is an old generation. */
+	/* The arbiter ignores a descriptor that comes along, and an old generation. */
 	join(e, &a, 0);
 	s.generation =
 		(atomic_load(&a.turns->gpus[0].gate) / TURN_GENERATION + 0x800000) & 0xffffff;
@@ -250,7 +250,7 @@ static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
 	client_close(&b);
 }
 
-/* It rings its bell, or worse, all the time. */
+/* The process rings its doorbell, or worse, all the time. */
 static void page__that_is_spoilt_harms_its_own_slice_only(void **state)
 {
 	struct env *e = *state;
@@ -288,7 +288,7 @@ static void page__that_is_spoilt_harms_its_own_slice_only(void **state)
 
 /* ---- more than there is room for --------------------------------------------------------------- */
 
-/* Comes and goes @n times, and counts one launch each time; how often it was admitted. */
+/* Comes and goes @n times, and counts one launch each time. Returns how often the arbiter admitted it. */
 static unsigned int start_and_end_client(struct env *e, unsigned int slice, unsigned int n)
 {
 	unsigned int i = 0;
@@ -325,7 +325,7 @@ static void process__that_comes_and_goes_takes_no_room(void **state)
 	client_close(&c);
 }
 
-/* With any number, and as many counts as it likes. */
+/* With any number, and as many counts as the process likes. */
 static void page__of_its_own_making_takes_no_room_and_counts_nothing(void **state)
 {
 	struct turn_page page = { .magic = TURN_PAGE_MAGIC,
@@ -357,7 +357,8 @@ static void page__of_its_own_making_takes_no_room_and_counts_nothing(void **stat
 	client_close(&c);
 }
 
-/* Its seat ended while it was away, as others of its process were more: what it had counted counts once. */
+/* Its client ended while the process was disconnected, as its process had too many clients. Its earlier
+ * counts count once. */
 static void page__that_was_away_too_long_is_counted_once(void **state)
 {
 	struct env *e = *state;
@@ -422,7 +423,7 @@ static void slice__has_no_more_than_its_part(void **state)
 	client_close(&c);
 	assert_false(is_status_crowded(e, 2));
 	assert_true(max / USAGE_CLIENTS_SPARE < ARRAY_LEN(pids));
-	/* Each process leaves as many as it may, and lives. */
+	/* Each process leaves as many clients as it may, and lives. */
 	for (; n * USAGE_CLIENTS_SPARE < max; n++) {
 		pids[n] = child(e);
 		if (pids[n] == 0) {
@@ -438,10 +439,10 @@ static void slice__has_no_more_than_its_part(void **state)
 	assert_non_null(strstr(c.welcome.reason, "too many processes"));
 	client_close(&c);
 	assert_true(is_status_crowded(e, 2));
-	/* No matter for another slice. */
+	/* The other slice is not affected. */
 	join(e, &other, 1);
 	assert_false(is_status_crowded(e, 1));
-	/* Nor for this one as soon as they are gone. */
+	/* This slice works again as soon as they are gone. */
 	for (unsigned int i = 0; i < n; i++) {
 		(void)kill(pids[i], SIGKILL);
 		(void)waitpid(pids[i], NULL, 0);
@@ -468,7 +469,7 @@ static void take_connections(struct env *e, unsigned int slice)
 	static struct slice_client c;
 
 	for (unsigned int n = 0, refused = 0; n < 2100 && refused < 20; n++) {
-		/* To look, as nvidia-smi does. */
+		/* Only to read, as nvidia-smi does. */
 		if (client_connect(&c, slice_dir(e, slice)) == 0 &&
 			client_hello(&c, 0) == SLICE_OK) {
 			refused = 0;
@@ -479,7 +480,7 @@ static void take_connections(struct env *e, unsigned int slice)
 	}
 }
 
-/* Comes and goes and keeps its pages; of the status that it was refused with. */
+/* Comes and goes and keeps its pages. Returns the status of the refusal. */
 static int keep_pages(struct env *e, unsigned int slice, uint32_t flags)
 {
 	for (unsigned int i = 0; i < 6000; i++) {
@@ -556,7 +557,7 @@ static void connections__are_there_whatever_others_took(void **state)
 		client_close(&c[i]);
 }
 
-/* ---- processes that stand still ---------------------------------------------------------------- */
+/* ---- processes that are stopped ---------------------------------------------------------------- */
 
 static const json_t *process_of(const json_t *top, unsigned int slice, pid_t pid)
 {
@@ -571,7 +572,7 @@ static const json_t *process_of(const json_t *top, unsigned int slice, pid_t pid
 	return NULL;
 }
 
-/* Takes its turns, and what it sends ends. */
+/* Uses its quanta, and the work that it submits ends. */
 static void works(struct slice_client *c)
 {
 	bool closed = is_closed(c);
@@ -582,8 +583,8 @@ static void works(struct slice_client *c)
 	assert_int_equal(client_report_state(c, 0, !closed, closed), 0);
 }
 
-/* Nobody can know whether it has work on the GPU: that is all that can be said. Another one of its slice goes
- * on. */
+/* The arbiter cannot know whether the process has work on the GPU, so it reports only that. Another process of
+ * the slice continues. */
 static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 {
 	struct env *e = *state;
@@ -627,7 +628,7 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 		json_decref(j);
 		assert_true(time_mono_ns() < end);
 	}
-	/* And in the log, once. */
+	/* The log has it, too, once. */
 	for (int i = 0; i < 50; i++) {
 		works(&a);
 		works(&b);
@@ -645,7 +646,7 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 	client_close(&b);
 }
 
-/* Who waits goes on waiting: for the next one, or for its own patience. */
+/* A waiting thread continues to wait: for the next arbiter, or until its own time limit. */
 static void arbiter__that_ends_opens_no_gate_for_good(void **state)
 {
 	struct env *e = *state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A slice that sends all it can, and what that is to others. The arbiter is in this process, the scheduler's thread is
- * halted, and its rounds and its clock go only when the test lets them: so what it reads before what is known to the
- * packet.
+ * A slice that sends all it can, and the effect on others. The arbiter is in this process. The scheduler's thread
+ * is halted: its rounds and its clock advance only when the test lets them. So the test knows to the packet what
+ * the thread reads before another packet.
  */
 #include "scheduler-env.h"
 
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #define FLOOD   SCHEDULER_REGISTRATIONS_PID /* connections */
-#define PACKETS 100                         /* of each, which its socket has room for */
+#define PACKETS 100                         /* of each connection; fits into its socket */
 
 struct flood {
 	struct env *e;
@@ -25,20 +25,21 @@ struct flood {
 	pid_t pids[2];
 };
 
-/* The clock, and what it looks at where it goes on by .step at each look. */
+/* The clock, and the gate that each reading of the clock checks; the clock advances by .step at each
+ * reading. */
 static struct {
 	const struct scheduler_registration *holder;
 	uint64_t now, step;
 	bool stopped;
 	unsigned int read,
-		before; /* packets: when its gate was seen closed; UINT_MAX: was not */
+		before; /* packets read when its gate was seen closed; UINT_MAX: never */
 	struct arbiter *a;
 } watched;
 
 uint64_t __real_time_mono_ns(void);
 uint64_t __wrap_time_mono_ns(void);
 
-/* ---- what is read ----------------------------------------------------------------------------- */
+/* ---- what the thread reads ---------------------------------------------------------------------- */
 
 static const struct scheduler_slice *slice_number(const struct arbiter *a, unsigned int number)
 {
@@ -52,7 +53,7 @@ static const struct scheduler_slice *slice_number(const struct arbiter *a, unsig
 	return NULL;
 }
 
-/* Packets that lie in the sockets of the slice, and in how many of them all that were sent. */
+/* Unread packets in the sockets of the slice. In how many sockets all sent packets are unread. */
 static unsigned int unread(const struct arbiter *a, unsigned int slice, unsigned int *ret_full)
 {
 	unsigned int sum = 0;
@@ -84,7 +85,7 @@ uint64_t __wrap_time_mono_ns(void)
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* Wants whenever it has no turn, until it is told to stop. */
+/* Wants whenever it has no quantum, until .go. */
 static void alternate_quanta(struct env *e, struct slice_client *c)
 {
 	report_until(c, false, true, is_open);
@@ -98,7 +99,7 @@ static void alternate_quanta(struct env *e, struct slice_client *c)
 	wait_for(&e->shared->go, 2);
 }
 
-/* Slice 0: has many connections, and sends on all of them what is of no generation that is. */
+/* Slice 0: has many connections, and sends packets of unknown generations on all of them. */
 static _Noreturn void run_flood(struct env *e)
 {
 	struct slice_state s = { .head = { .op = SLICE_STATE }, .generation = 0x7fffff };
@@ -144,7 +145,7 @@ static const struct scheduler_registration *first_of(const struct arbiter *a,
 	return c;
 }
 
-/* The one that has the turn, where the other one wants it. NULL: it is not so. */
+/* The client with the quantum, while the other client wants it. NULL: there is none. */
 static const struct scheduler_registration *holder(const struct arbiter *a)
 {
 	for (unsigned int i = 0; i < 2; i++) {
@@ -174,7 +175,7 @@ static void serve_once(struct flood *f)
 	scheduler_round(f->a->sched, false);
 }
 
-/* All is sent, and nothing of it is read. One of the slices has the turn, the other one wants it. */
+/* All packets are sent, and none is read. One of the slices has the quantum, the other one wants it. */
 static int setup(void **state)
 {
 	struct flood *f = calloc(1, sizeof(*f));
@@ -273,7 +274,7 @@ static void deadline__waits_for_no_more_than_a_packet(void **state)
 	watched.a = f->a;
 	watched.read = UINT_MAX;
 	watched.before = unread(f->a, 0, &full);
-	/* Later than its end at the next look. */
+	/* Later than its end at the next reading of the clock. */
 	watched.step = 2 * SCHED_QUANTUM_NS;
 	serve_once(f);
 	watched.step = 0;
@@ -353,7 +354,7 @@ static void release__opens_the_gates_for_good(void **state)
 	struct scheduler_slice *s[2] = { NULL };
 
 	for (unsigned int i = 0; i < 2; i++) {
-		/* Of both: one of them had its gate closed. */
+		/* Of both slices: one of them had its gate closed. */
 		for (struct arbiter_slice *k = f->a->slices; k; k = k->next)
 			s[i] = k->compute.sched_slice == slice_number(f->a, i)
 				       ? k->compute.sched_slice
@@ -386,7 +387,7 @@ static void freeze__leaves_gates_as_they_are(void **state)
 		if (s->compute.sched_slice == slice_number(f->a, gone))
 			conns_stop_sched(s);
 	}
-	/* Else it would be the next. */
+	/* Otherwise it would be the next. */
 	assert_int_equal(atomic_load(&left->page->gpus[0].gate), before);
 }
 

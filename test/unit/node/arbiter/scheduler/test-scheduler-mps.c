@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Slices under MPS as their processes, and whoever looks after the node, see them. */
+/* Slices under MPS as their processes and the node's operator see them. */
 #include "scheduler-env.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ static void write_mps(struct env *e, unsigned int slice, unsigned int weight, un
 	write_slice(e, slice, gpus, more);
 }
 
-/* Slices 0 and 1 are under MPS, 2 and 3 take turns. */
+/* Slices 0 and 1 are under MPS, 2 and 3 have quanta. */
 static int setup(void **state)
 {
 	struct env *e = arbiter_env_new();
@@ -58,7 +58,7 @@ static bool comes_to(struct env *e, unsigned int slice, const char *compute)
 	return false;
 }
 
-/* What the status says of MPS of the slice's first process. */
+/* The status's MPS state of the slice's first process. */
 static int mps_get_member_state(struct env *e, unsigned int slice)
 {
 	json_t *j = status(e);
@@ -166,7 +166,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_ON);
 	report_until(&a, false, true, is_open);
 	assert_int_equal(client_report_state(&b, 0, false, true), 0);
-	/* It waits behind one that does not end. */
+	/* The process waits behind another one that does not end. */
 	write_mps(e, 3, 1, 100000, "batch");
 	assert_true(opens(&b));
 	assert_true(comes_to(e, 3, "mps"));
@@ -180,7 +180,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	assert_true(figure(e, 3, "charged_ns") > charged);
 	charged = figure(e, 3, "charged_ns");
 	report_until(&a, true, true,
-		is_open); /* on a busy machine it has lost its turn meanwhile */
+		is_open); /* on a busy machine the process has lost its quantum meanwhile */
 
 	write_share(e, 3, 1, 0, "batch");
 	assert_true(closes(&b));
@@ -196,7 +196,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	client_close(&m);
 }
 
-/* ---- who is outside ---------------------------------------------------------------------------- */
+/* ---- processes outside of MPS ------------------------------------------------------------------ */
 
 static void mps__who_is_outside_is_seen_and_said_once(void **state)
 {
@@ -225,7 +225,7 @@ static void mps__who_is_outside_is_seen_and_said_once(void **state)
 	client_close(&m);
 }
 
-/* Contexts that were made past the hooks are looked at with the first submission. */
+/* The arbiter checks contexts that bypassed the hooks when the process registers for its gate. */
 static void mps__who_is_outside_is_seen_when_it_comes_for_its_gate(void **state)
 {
 	struct env *e = *state;
@@ -253,7 +253,7 @@ static void mps__who_was_there_before_is_outside(void **state)
 	write_mps(e, 2, 1, 0, "batch");
 	assert_true(comes_to(e, 2, "mps"));
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
-	/* The next arbiter says it too, in a log of its own. */
+	/* The next arbiter reports it, too, in a log of its own. */
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
 	assert_int_equal(client_reconnect(&m, WAIT_MS), SLICE_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Turns as processes see them where all goes well: hello, turns, classes, changes of shares. */
+/* Quanta as processes see them without faults: hello, quanta, classes, changes of shares. */
 #include "scheduler-env.h"
 
 #include "abi/slice-dir.h"
@@ -82,7 +82,7 @@ static void status__has_each_process_once(void **state)
 	json_decref(j);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
-	/* The oldest of its connections ends, and it is there still. */
+	/* The oldest of its connections ends, and the process still has clients. */
 	client_close(&c[0]);
 	client_close(&c[1]);
 	j = status(e);
@@ -105,7 +105,7 @@ static void hello__is_refused_where_there_are_no_turns(void **state)
 	assert_int_equal(client_connect(&m, slice_dir(e, 2)), 0);
 	assert_int_equal(client_hello(&m, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_int_equal(atomic_load(&m.page->turns), 0);
-	/* And as soon as it has some: told through the page. */
+	/* As soon as the slice has quanta, the page reports it. */
 	write_slice(e, 2, ONE_GPU, ", \"compute\": \"turns\"");
 	for (int i = 0; i < WAIT_MS && !atomic_load(&m.page->turns); i++)
 		wait_ms(1);
@@ -115,7 +115,7 @@ static void hello__is_refused_where_there_are_no_turns(void **state)
 	client_close(&m);
 }
 
-/* All in one answer: what was charged to the slices is the time in which anybody had work. */
+/* All in one answer: the slices' charges are the time in which any process had work. */
 static void assert_adds_up(const json_t *j)
 {
 	assert_int_equal(figure_in(j, 0, "charged_ns") + figure_in(j, 1, "charged_ns"),
@@ -123,7 +123,7 @@ static void assert_adds_up(const json_t *j)
 			json_array_get(json_object_get(j, "gpus"), 0), "busy_ns")));
 }
 
-/* How many quanta of the slice ended for this. */
+/* How many quanta of the slice ended for this reason. */
 static uint64_t quantum_ends_in(const json_t *top, unsigned int slice, const char *why)
 {
 	const json_t *gpu = json_array_get(json_object_get(slice_of(top, slice), "gpus"), 0);
@@ -142,7 +142,7 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	join(e, &a, 0);
 	join(e, &b, 1);
 	report_until(&a, false, true, is_open);
-	/* It works without end: the other one has its turn by the clock. */
+	/* A works without end: B has its quantum by the clock. */
 	report_until(&b, false, true, is_open);
 	assert_true(closes(&a));
 	assert_int_equal(client_gate(&b, 0), TURN_METERED);
@@ -150,7 +150,8 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	assert_true(atomic_load(&b.turns->gpus[0].tail_ns) > 0);
 	report_until(&a, false, true, is_open);
 	assert_true(closes(&b));
-	/* The holder wants no more: at once, or after the little while that it is waited for. */
+	/* The holder wants no more: the next slice follows at once, or after the short time that the arbiter
+	 * waits for the holder. */
 	assert_int_equal(client_report_state(&b, 0, false, true), 0);
 	report_until(&a, false, false, is_closed);
 	assert_true(opens(&b));
@@ -174,7 +175,7 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	client_close(&b);
 }
 
-/* It sleeps until it is woken, and looks at nothing meanwhile. */
+/* The thread sleeps until the arbiter wakes it, and polls nothing meanwhile. */
 static void gate__wakes_who_waits(void **state)
 {
 	struct env *e = *state;
@@ -272,7 +273,7 @@ static void share__changes_while_processes_run(void **state)
 	assert_int_equal(atomic_load(&a.turns->gpus[0].cap), 0);
 	assert_true(opens(&a));
 
-	/* No turns any more: nobody waits, and all are told. */
+	/* No quanta any more: no thread waits, and the pages say so. */
 	charged = figure(e, 0, "charged_ns");
 	write_slice(e, 0, "[{\"uuid\": \"" UUID "\", \"memory\": 1073741824}]", "");
 	assert_true(hung_up(&a));
@@ -305,7 +306,7 @@ static void slice__that_is_gone_lets_its_processes_take_turns(void **state)
 		json_t *j = status(e);
 		const json_t *s = slice_of(j, 0);
 
-		/* It stays for as long as somebody is in it. */
+		/* The slice stays for as long as a process is in it. */
 		assert_non_null(s);
 		if (json_is_true(json_object_get(s, "gone")) ||
 			json_array_size(json_object_get(s, "gpus")) == 0)
@@ -322,7 +323,7 @@ static void slice__that_is_gone_lets_its_processes_take_turns(void **state)
 	client_close(&b);
 }
 
-/* More GPUs than turns can have: said, and made up for when there is room. */
+/* More GPUs than the scheduler can have: the arbiter reports it, and catches up when there is room. */
 static void gpus__of_which_there_are_too_many_are_said(void **state)
 {
 	struct env *e = *state;
@@ -385,7 +386,7 @@ static void gpus__of_which_there_are_too_many_are_said(void **state)
 	assert_true(well);
 }
 
-/* Works in turns of 1 ms until .go is 2. */
+/* Works in quanta of 1 ms until .go is 2. */
 static _Noreturn void worker(struct env *e, unsigned int slice, unsigned int number)
 {
 	struct slice_client c;
@@ -429,7 +430,7 @@ static void many__share_and_die(void **state)
 	}
 	wait_for(&e->shared->ready, ARRAY_LEN(pids));
 	atomic_store(&e->shared->go, 1);
-	/* A third of them is killed, wherever it is. */
+	/* A third of the processes is killed, wherever each one is. */
 	for (unsigned int i = 0; i < ARRAY_LEN(pids); i += 3) {
 		wait_ms(10);
 		(void)kill(pids[i], SIGKILL);
@@ -442,7 +443,7 @@ static void many__share_and_die(void **state)
 		assert_true(time_mono_ns() < end);
 		wait_ms(5);
 	}
-	/* Turns go on while the answer is written. */
+	/* Quanta continue while the arbiter writes the answer. */
 	for (int i = 0; i < 500; i++) {
 		j = status(e);
 		assert_adds_up(j);
@@ -458,7 +459,7 @@ static void many__share_and_die(void **state)
 		assert_int_equal(waitpid(pids[i], &code, 0), pids[i]);
 		assert_int_equal(code, 0);
 	}
-	/* Of those that were killed one may have counted what it told nobody. */
+	/* Each killed process may have counted one launch that the test does not know. */
 	j = status(e);
 	launches = figure_in(j, 0, "launches") + figure_in(j, 1, "launches");
 	assert_true(launches >= sum && launches <= sum + ARRAY_LEN(pids));

@@ -26,7 +26,7 @@ static void open_test_accounts(struct env *e, const char *boot)
 	assert_ok(usage_accounts_open(&e->t, e->path, boot, &err), &err);
 }
 
-/* As after a kill: the next one finds what was stored. */
+/* As after a kill: the next arbiter reads what was stored. */
 static void again(struct env *e)
 {
 	usage_accounts_close(&e->t);
@@ -119,7 +119,7 @@ static void a_client__counts_on_where_it_was(void **state)
 	assert_null(find(e, 2));
 	assert_int_equal(s->pid, 1);
 	assert_int_equal(s->start, 7);
-	/* Its page says all that it has counted since it began. */
+	/* Its page has all counts since its begin. */
 	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
 	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
 	assert_int_equal(total(e, USAGE_COPIES), 1);
@@ -183,7 +183,7 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	usage_raise(&a->refusals, 8);
 	usage_account_drop(&e->t, a);
 	assert_null(usage_account_find(&e->t, ID, gpu_a));
-	/* The place is used again, and nothing of it shows. */
+	/* The record is reused, and shows nothing of its earlier content. */
 	assert_ptr_equal(usage_account(&e->t, ID, gpu_a), a);
 	assert_int_equal(usage_load(&a->charged_ns), 0);
 	assert_int_equal(usage_load(&a->revocations), 0);
@@ -195,7 +195,7 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	assert_non_null(usage_client_find(&e->t, usage_account(&e->t, OTHER, gpu_a), 9, 0));
 }
 
-/* Its seats were given up, but not the account: another slice has that now. */
+/* Its clients have ended, but its account was reused: another slice has it now. */
 static void a_client__of_an_account_that_is_another_ones_is_none(void **state)
 {
 	struct env *e = *state;
@@ -262,7 +262,7 @@ static void busy__is_of_a_gpu_and_room_is_made(void **state)
 	assert_int_equal(usage_load(&usage_gpu(&e->t, gpu_a, keep, &kept)->ns), 5);
 }
 
-/* Of slices that are there and of those that are not, whenever a kill was. */
+/* Of slices that exist and of slices that are gone, whenever a kill was. */
 static void busy__has_all_charges(void **state)
 {
 	struct env *e = *state;
@@ -317,7 +317,7 @@ static unsigned int take_all(struct env *e, struct usage_account *a)
 	return n;
 }
 
-/* It comes and goes without end, and may come again each time. */
+/* The process comes and goes without end, and may come again each time. */
 static void a_process__has_some_clients_that_wait(void **state)
 {
 	struct env *e = *state;
@@ -355,7 +355,7 @@ static void a_process__has_some_clients_that_wait(void **state)
 	assert_non_null(find(e, 3));
 }
 
-/* Its seat ended, and it comes again with all that it ever counted. */
+/* Its client ended, and the process comes again with all that it ever counted. */
 static void a_page__counts_beyond_its_base(void **state)
 {
 	struct env *e = *state;

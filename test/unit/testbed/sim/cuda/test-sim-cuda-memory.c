@@ -391,7 +391,7 @@ static void pool__memory_lives_until_the_stream_is_past_its_free(void **state)
 	assert_cuda(cuMemcpyDtoH_v2(&found[1], keep + MIB - 4, 4));
 	assert_int_equal(found[0], 5);
 	assert_int_equal(found[1], 77);
-	/* Now it is nobody's. */
+	/* Now the memory is free. */
 	assert_cuda(cuMemAllocAsync(&again, 512, s));
 	assert_cuda_is(cuMemcpyDtoH_v2(found, first + MIB, 4), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuMemFreeAsync(again, s));

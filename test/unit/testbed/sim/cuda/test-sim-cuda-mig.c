@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Which MIG device the simulated libcuda.so.1 finds, and what that says of itself. A process looks once, so each case is a
- * child.
+ * Which MIG device the simulated libcuda.so.1 finds, and the device's attributes. A process searches once, so each
+ * case is a child.
  */
 #include "sim-cuda-fixture.h"
 #include "unit/testbed/sim/nvml/sim-mig-fixture.h"

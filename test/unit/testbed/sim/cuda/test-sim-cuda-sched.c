@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the turns of slices need of the driver, as an H100 with driver 580.159.04 did it: events of whole
- * contexts, captures beside them, deep queues, operations in batches, calls after exit(). Streams are held
- * by waits for a value in memory, so that no time matters.
+ * What the quanta of slices need of the driver, as an H100 with driver 580.159.04 did it: events of whole
+ * contexts, captures beside them, deep queues, operations in batches, calls after exit(). Waits for a value in
+ * memory hold the streams, so that time does not matter.
  */
 #include "sim-cuda-fixture.h"
 
@@ -510,7 +510,7 @@ static void programmatic_and_cooperative_launches__run(void **state)
 	assert_cuda(cuStreamDestroy_v2(config.hStream));
 }
 
-/* In a process of its own: a thread records and looks while main() returns. */
+/* In a process of its own: a thread records and queries while main() returns. */
 
 static _Atomic CUresult last_answer;
 static atomic_uint answers;
@@ -580,7 +580,7 @@ static void calls_after_exit__say_so_and_never_crash(void **state)
 	assert_int_equal(WEXITSTATUS(status), 42);
 }
 
-/* The last test: it takes the context away. */
+/* The last test: it resets the context. */
 static void a_reset_context__answers_709(void **state)
 {
 	CUevent e = new_event(NO_TIMING);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The engines of simulated GPUs in virtual time: who computes and copies when. */
+/* The engines of simulated GPUs in virtual time: which context computes and copies, and when. */
 #include "support/test.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #define SWITCH (135 * US)
 #define WIDTH  100
 
-/* One stream and what its hooks told. */
+/* One stream, and what its hooks reported. */
 struct lane {
 	struct engine_stream *stream;
 	uint64_t done, host, drained;
@@ -186,13 +186,13 @@ static void contexts__take_turns_and_pay_for_the_switch(void **state)
 	n = engine_gpu_counters(e, 0);
 	a = engine_context_busy_ns(c[0]);
 	b = engine_context_busy_ns(c[1]);
-	/* All time is work or switch; both have the same; 1024 of 1159 us are work. */
+	/* All time is work or context switch. Both contexts have the same; 1024 of 1159 us are work. */
 	assert_int_equal(a + b, n.busy_ns);
 	assert_int_equal(n.busy_ns + n.switch_ns, 1000 * MS);
 	assert_true(a >= b && a - b <= SLICE);
 	assert_in_range(n.busy_ns, 883 * MS, 885 * MS);
 	engine_context_free(c[0]);
-	/* Alone, it has all. */
+	/* Alone, the context has all. */
 	run_until(2000 * MS);
 	assert_true(engine_context_busy_ns(c[1]) - b >= 998 * MS);
 	engine_context_free(c[1]);
@@ -210,13 +210,13 @@ static void idle_contexts__are_skipped(void **state)
 	}
 	kernel(&l[1], 50 * MS, 0);
 	run_until(50 * MS);
-	assert_int_equal(l[1].at[1], 50 * MS); /* nobody before it: no switch, no slice */
+	assert_int_equal(l[1].at[1], 50 * MS); /* none before: no switch, no slice */
 	kernel(&l[2], MS, 0);
 	run_until(60 * MS);
 	assert_int_equal(l[2].at[1], 51 * MS + SWITCH);
 	kernel(&l[2], MS, 0);
 	run_until(70 * MS);
-	assert_int_equal(l[2].at[2], 61 * MS); /* still there: no switch */
+	assert_int_equal(l[2].at[2], 61 * MS); /* the context is still on the GPU: no switch */
 	for (int i = 0; i < 3; i++)
 		engine_context_free(c[i]);
 }
@@ -280,13 +280,13 @@ static void four_that_saturate__lose_what_an_h100_loses(void **state)
 		sum += done;
 		assert_in_range(done, 1940, 2000);
 	}
-	/* Of 8,696 that one alone would do. */
+	/* Of 8,696 that one context alone would do. */
 	assert_in_range(sum, 8696 * 900 / 1000, 8696 * 910 / 1000);
 	for (int i = 0; i < 4; i++)
 		engine_context_free(c[i]);
 }
 
-/* Between kernels it costs less than in the midst of one; and a dead one is not waited for. */
+/* A hand-over between kernels costs less than within a kernel. The engine does not wait for a dead context. */
 static void a_hand_over__costs_what_it_interrupts(void **state)
 {
 	struct engine_context *c[3];
@@ -311,7 +311,7 @@ static void a_hand_over__costs_what_it_interrupts(void **state)
 	kernel(&l[1], ENGINE_NEVER, 0);
 	kernel(&l[2], 500 * US, 0);
 	run_until(20 * MS);
-	/* When it came its slice was over long ago. */
+	/* When the context came, the other's time slice was over long ago. */
 	assert_in_range(l[2].at[1], 10 * MS + 500 * US + 215 * US,
 		10 * MS + SLICE + 500 * US + 215 * US);
 	kernel(&l[0], 500 * US, 0);
@@ -381,7 +381,7 @@ static void mps__clients_join_their_server(void **state)
 	assert_int_equal(l[0].at[1], 4 * MS);
 	kernel(&l[2], MS, 0);
 	open_lane(&l[3], c[2]);
-	kernel(&l[1], MS, 0); /* came before, has less of a say */
+	kernel(&l[1], MS, 0); /* came before, has a lower priority */
 	kernel(&l[3], MS, 0);
 	run_until(20 * MS);
 	assert_int_equal(l[2].at[1], 11 * MS);
@@ -447,7 +447,7 @@ static void mps__a_fault_is_all_clients(void **state)
 	engine_context_free(server);
 }
 
-/* A wide kernel is not starved by narrow ones that come after it, of whatever context. */
+/* Narrow kernels that come after a wide kernel do not starve it, of whatever context. */
 static void a_full_gpu__is_taken_in_order(void **state)
 {
 	struct engine_context *c[3];
@@ -505,11 +505,11 @@ static void events__order_streams(void **state)
 	assert_true(engine_submit(l[1].stream, &wait, now));
 	kernel(&l[1], MS, 10);
 	assert_int_equal(l[1].done, 1);
-	engine_event_free(v); /* what was recorded still counts for the wait */
+	engine_event_free(v); /* the recorded work still counts for the wait */
 	run_until(10 * MS);
 	assert_int_equal(l[1].at[2], 5 * MS);
 	assert_int_equal(l[1].at[3], 6 * MS);
-	assert_int_equal(t.recorded, 0); /* its owner is told nothing any more */
+	assert_int_equal(t.recorded, 0); /* its owner gets no report any more */
 
 	v = engine_event_new(e, &t);
 	record.event = v;
@@ -545,7 +545,7 @@ static void a_stream__waits_for_another_and_for_the_host(void **state)
 	assert_true(engine_host_done(l[0].stream, 2, now));
 	assert_int_equal(l[0].done, 2);
 	assert_int_equal(l[1].done, 1);
-	/* One that waits for a stream that goes is let go. */
+	/* A stream that waits for a freed stream continues. */
 	submit_to_lane(&l[0], SIM_DEVICE_HOST, 0, 0);
 	assert_true(engine_submit(l[1].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_WAIT_STREAM,
@@ -634,7 +634,7 @@ static void queue__has_an_end(void **state)
 	engine_context_free(c);
 }
 
-/* Whatever is submitted: time is work, switch or idle, never twice, and all that can end does. */
+/* For any work: time is work, switch or idle, never twice, and all work that can end does. */
 static void random_work__adds_up(void **state)
 {
 	enum { CONTEXTS = 5, LANES = 20 };

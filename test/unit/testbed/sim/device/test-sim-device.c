@@ -39,7 +39,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* A node whose GPUs nobody has needed yet. */
+/* A node whose GPUs no program has used yet. */
 static int begin_unused_node(void **state)
 {
 	(void)state;
@@ -268,7 +268,7 @@ static void memory__is_shared_by_descriptor(void **state)
 	memcpy(a + MIB, "hello", 6);
 	assert_string_equal(b + MIB, "hello");
 	assert_int_equal(nvml_used(0), 2 * MIB);
-	/* It lives as long as anybody has it, or a descriptor of it. */
+	/* The memory lives as long as any process has it, or a descriptor of it. */
 	assert_int_equal(release(&d, id), 0);
 	assert_int_equal(nvml_used(0), 2 * MIB);
 	assert_int_equal(release(&other, id), 0);
@@ -604,7 +604,7 @@ static void mps__a_fault_is_told_to_the_server(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(atomic_load(&d.page->contexts[r[i].object].error), 700);
 	assert_int_equal(atomic_load(&server.page->contexts[object].error), 700);
-	/* Nobody joins what has failed; one fault is one event. */
+	/* No client joins a failed context; one fault is one event. */
 	assert_int_equal(mps_ticket(&server, object, 0, &other), 700);
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 5000), NVML_SUCCESS);
 	assert_int_equal(e.eventData, 31);
@@ -792,7 +792,7 @@ static void start__happens_once(void **state)
 
 			if (sim_device_connect(&mine, f.dir, NULL, NULL) < 0)
 				_exit(1);
-			/* No child of ours that we did not make. */
+			/* The library leaves no child process behind. */
 			if (waitpid(-1, NULL, __WALL) != -1 || errno != ECHILD)
 				_exit(3);
 			_exit(allocate(&mine, 0, 2 * MIB, &r, NULL) == 0 ? 0 : 2);

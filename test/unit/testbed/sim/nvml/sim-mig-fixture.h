@@ -42,7 +42,7 @@ static inline int end(void **state)
 
 #define ON(test, model) cmocka_unit_test_setup_teardown(test, begin_##model, end)
 
-/* For main(): the driver lets nobody else change MIG, nor does the simulator. */
+/* For main(): the driver lets only root change MIG, and so does the simulator. */
 #define ONLY_ROOT()                                                         \
 	do {                                                                \
 		if (geteuid() != 0) {                                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Event sets: who gets which event, when, and how exactly a wait keeps its time. */
+/* Event sets: which set gets which event, when, and how exactly a wait keeps its time. */
 #include "unit/testbed/sim/sim-fixture.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The simulated library as a file that strangers load: stubs, and what init costs. */
+/* The simulated library as a file that other programs load: stubs, and what init costs. */
 #include "unit/testbed/sim/sim-fixture.h"
 
 #include <dlfcn.h>

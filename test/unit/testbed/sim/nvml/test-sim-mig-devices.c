@@ -326,7 +326,7 @@ static void handles__of_what_was_destroyed_are_stale(void **state)
 			assert_int_equal(nvmlDeviceGetPowerUsage(d, &(unsigned int){ 0 }), 2);
 			assert_int_equal(nvmlComputeInstanceDestroy(ci), 2);
 			assert_int_equal(nvmlGpuInstanceDestroy(gi), 2);
-			/* Nor do they mean a newer one with the same ids. */
+			/* Old handles do not mean a newer instance with the same ids either. */
 			same = gi_new(gpu, P2G);
 			assert_int_equal(gi_info(same).id, 3 + 2 * again);
 			(void)ci_new(same, 1);

@@ -137,7 +137,7 @@ static void products__have_the_documented_names(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(products); i++) {
 		begin(products[i].model);
-		for (int on = 0; on < 2; on++) { /* profiles are told with MIG off as well */
+		for (int on = 0; on < 2; on++) { /* MIG off, too, reports profiles */
 			for (unsigned int k = 0; k < SIM_MIG_GI_NUMBERS; k++)
 				check_profile(k, products[i].names[k]);
 			assert_int_equal(nvmlDeviceGetMaxMigDeviceCount(gpu, &n), 0);
