@@ -462,7 +462,7 @@ static void many__share_and_die(void **state)
 	/* Each killed process may have counted one launch that the test does not know. */
 	j = status(e);
 	launches = figure_in(j, 0, "launches") + figure_in(j, 1, "launches");
-	assert_true(launches >= sum && launches <= sum + ARRAY_LEN(pids));
+	assert_true(launches >= sum && launches <= sum + (ARRAY_LEN(pids) + 2) / 3);
 	assert_adds_up(j);
 	json_decref(j);
 }
