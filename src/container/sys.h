@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * System calls, a lock and a clock for the interception libraries, which are guests in a process of a program. The
- * functions use syscall() instead of the wrappers of libc, for three reasons:
+ * What the interception libraries have of the system: locks, a clock, system calls, memory that a fork wipes, and
+ * warnings. They are guests in a process of a program. So they use syscall() instead of the wrappers of libc, for
+ * three reasons:
  *	- a wrapper can be cancelled (pthread_cancel) while the calling thread holds a lock of the library;
  *	- other preloaded libraries can replace a wrapper;
  *	- an old libc lacks some versions of wrappers (fstat, fcntl64).
@@ -15,12 +16,20 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- locks ----------------------------------------------------------------------------------------- */
 
 /* 0: free, 1: held, 2: held, and threads may wait. Zeroed memory is a free lock. Not recursive. */
 struct sys_lock {
@@ -61,6 +70,8 @@ static inline void sys_unlock(struct sys_lock *l)
 		errno = e;
 	}
 }
+
+/* ---- clock and futexes ----------------------------------------------------------------------------- */
 
 /* Milliseconds of the monotonic clock. */
 static inline int64_t sys_now(void)
@@ -104,6 +115,8 @@ static inline void sys_futex_wake(_Atomic uint32_t *word, bool shared)
 	(void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX,
 		NULL, NULL, 0);
 }
+
+/* ---- descriptors ----------------------------------------------------------------------------------- */
 
 /* Waits until @fd has one of @events (@fd < 0: only sleeps) or sys_now() reaches @deadline. False: the deadline. */
 static inline bool sys_wait(int fd, short events, int64_t deadline)
@@ -196,3 +209,43 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int64_t deadline)
 		}
 	}
 }
+
+/* ---- memory that a fork wipes ---------------------------------------------------------------------- */
+
+/*
+ * Memory that the child of a fork finds zeroed, regardless of which thread forked and which locks were held
+ * (MADV_WIPEONFORK, Linux 4.14). So a child starts without state, and the library needs no fork handler. On
+ * older kernels a fork handler zeroes the memory; a bare clone() bypasses it.
+ *
+ * Only the root of the state is there. All other memory is found by pointers from it, so a child has no way to
+ * that either.
+ */
+
+/* The block of *@where: @bytes of zeroed memory, made at the first call and never freed. NULL: no memory. */
+void *wiped_get(_Atomic(void *) *where, size_t bytes);
+
+/* Zeroed memory from the system, which a fork does not wipe. NULL: no memory. */
+void *wiped_map(size_t bytes);
+void wiped_unmap(void *p, size_t bytes);
+
+/* ---- warnings -------------------------------------------------------------------------------------- */
+
+/*
+ * The only output of the interception libraries: one line to stderr ("gpuslice: ...") when they cannot do their
+ * work. Each library prints it once for each cause. Tools parse the output of programs, so nothing that works
+ * has a line. Not async-signal-safe. Allocates nothing.
+ */
+enum warn_cause {
+	WARN_NO_DRIVER,    /* the driver's library is absent */
+	WARN_NO_ARBITER,   /* the arbiter does not answer: no grants beyond the present ones */
+	WARN_NOT_ADMITTED, /* the arbiter refused this process */
+	WARN_BAD_PAGE,
+	WARN_NEW_NAMES, /* more new names of the driver than space for them */
+	WARN_NO_ALLOC_TABLE,
+	WARN_NOT_SCHEDULED, /* no gate holds the process's work */
+	WARN_NO_MPS,        /* the slice runs under MPS, but this process does not */
+	WARN_CAUSES
+};
+
+void warn_once(enum warn_cause cause, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));

@@ -2,8 +2,6 @@
 #include "container/charges/alloc-table.h"
 
 #include "container/sys.h"
-#include "container/client/warn.h"
-#include "container/client/wiped.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 
 #include "container/client/link.h"
 #include "container/sys.h"
-#include "container/client/wiped.h"
 
 /*
  * Order of writes. `used` never falls below the bytes really in use. This holds for a reader of the page at any

@@ -2,8 +2,7 @@
 #include "container/client/link.h"
 
 #include "container/client/socket.h"
-#include "container/client/warn.h"
-#include "container/client/wiped.h"
+#include "container/sys.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -29,7 +29,6 @@
 #include "container/charges/alloc-table.h"
 #include "container/sys.h"
 #include "container/gate/gate-thread.h"
-#include "container/client/wiped.h"
 
 #define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* a context that seems smaller counts as this */
 #define CONTEXT_BYTES_MAX \

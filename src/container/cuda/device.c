@@ -4,7 +4,7 @@
 
 #include "container/charges/charges.h"
 #include "container/client/link.h"
-#include "container/client/wiped.h"
+#include "container/sys.h"
 
 #include <string.h>
 

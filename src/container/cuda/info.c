@@ -5,11 +5,7 @@
 
 #include "container/cuda/driver.h"
 #include "container/client/link.h"
-
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+#include "container/sys.h"
 
 /* Replaces the driver's figures by those of the slice. False: the slice's figures are not known. */
 static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)

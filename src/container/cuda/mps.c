@@ -4,7 +4,7 @@
 #include "container/cuda/driver.h"
 #include "container/charges/charges.h"
 #include "container/client/link.h"
-#include "container/client/warn.h"
+#include "container/sys.h"
 
 void mps_probe_mode(CUdevice device, int gpu, bool anew)
 {

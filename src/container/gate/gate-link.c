@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/gate-link.h"
 
-#include "container/client/warn.h"
+#include "container/sys.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -7,7 +7,7 @@
 #include "container/gate/launches.h"
 #include "container/gate/process.h"
 #include "container/gate/thread.h"
-#include "container/client/warn.h"
+#include "container/sys.h"
 
 #define FIRST_MS        1000 /* for the first registration; other threads wait for it */
 #define AGAIN_MS        200  /* for each later one of a submitting thread */
@@ -700,11 +700,6 @@ static void sleep_until_woken(struct gate_process *t, uint64_t ns)
 		sys_futex_wait(&t->wake, 2, ns, false);
 }
 
-static uint64_t min_sleep_ns(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void *run_gate_thread(void *arg)
 {
 	struct gate_process *t = arg;
@@ -735,12 +730,12 @@ static void *run_gate_thread(void *arg)
 			uint64_t sleep = NEVER;
 
 			r = poll_gpu_gate(t, i, &sleep);
-			each = min_sleep_ns(each, sleep);
+			each = min_u64(each, sleep);
 		}
 		if (each == NEVER)
 			each = gate_mode(t) == GATE_MODE_UP ? LINK_IDLE_NS : NEVER;
 		if (r == FENCE_OK)
-			sleep_until_woken(t, min_sleep_ns(ns, each));
+			sleep_until_woken(t, min_u64(ns, each));
 	}
 	if (r == FENCE_UNSUPPORTED)
 		warn_once(WARN_NOT_SCHEDULED,

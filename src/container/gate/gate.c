@@ -7,7 +7,6 @@
 #include "container/sys.h"
 #include "container/gate/gate-thread.h"
 #include "container/gate/process.h"
-#include "container/client/wiped.h"
 
 /* The longest sleep at the gate. After it the thread has the gate thread check whether the arbiter lives.
  * Tests set more, so that a lost wake-up shows. */

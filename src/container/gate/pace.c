@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/pace.h"
 
-#include <stddef.h>
-
-static uint64_t min_pace_ns(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+#include "container/sys.h"
 
 static uint64_t max_pace_ns(uint64_t a, uint64_t b)
 {
@@ -125,13 +120,13 @@ uint64_t pace_window(uint64_t window_ns, uint64_t tail_ns, uint64_t turn_ns, uin
 	if (!turn_ns)
 		return window;
 	rest = __builtin_add_overflow(rest, tail_ns, &rest) ? UINT64_MAX : rest;
-	return min_pace_ns(window, rest);
+	return min_u64(window, rest);
 }
 
 /* Of the work in flight, what is not over. */
 static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 {
-	uint64_t gone = now > f->from_ns ? min_pace_ns(now - f->from_ns, f->front_ns) : 0;
+	uint64_t gone = now > f->from_ns ? min_u64(now - f->from_ns, f->front_ns) : 0;
 
 	return f->work_ns > gone ? f->work_ns - gone : 0;
 }
@@ -162,7 +157,7 @@ uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t al
 
 uint32_t pace_fence_gap(const struct pace *p)
 {
-	return (uint32_t)min_pace_ns(max_pace_ns(PACE_FENCE_GAP_NS / get_pace_each_ns(p), 1),
+	return (uint32_t)min_u64(max_pace_ns(PACE_FENCE_GAP_NS / get_pace_each_ns(p), 1),
 		PACE_FENCE_GAP_MAX);
 }
 
@@ -172,7 +167,7 @@ uint64_t pace_stall(const struct pace *p)
 
 	for (unsigned int i = 0; i < PACE_SAMPLES; i++)
 		longest = max_pace_ns(longest, p->measured_ns[i]);
-	return max_pace_ns(PACE_STALL_NS, min_pace_ns(4 * longest, PACE_STALL_MAX_NS));
+	return max_pace_ns(PACE_STALL_NS, min_u64(4 * longest, PACE_STALL_MAX_NS));
 }
 
 bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool held)
@@ -186,7 +181,7 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 
 	if (!s->is_awaited) {
 		sleep = max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS);
-		p->open_ns = min_pace_ns(2 * sleep, PACE_POLL_OPEN_MAX_NS);
+		p->open_ns = min_u64(2 * sleep, PACE_POLL_OPEN_MAX_NS);
 		return sleep;
 	}
 	p->open_ns = PACE_POLL_OPEN_MIN_NS;
@@ -200,16 +195,16 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 		sleep = PACE_POLL_CLOSE_NS;
 	else /* longer than it seemed: so often that the end is known to a sixteenth */
 		sleep = max_pace_ns(PACE_POLL_CLOSE_NS,
-			min_pace_ns((now - p->from_ns) / 16, PACE_POLL_OVERDUE_MAX_NS));
+			min_u64((now - p->from_ns) / 16, PACE_POLL_OVERDUE_MAX_NS));
 	if (s->throttled && s->fits_ns)
-		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_CLOSE_NS,
-						   s->fits_ns - min_pace_ns(s->fits_ns, now)));
+		sleep = min_u64(sleep,
+			max_pace_ns(PACE_POLL_CLOSE_NS, s->fits_ns - min_u64(s->fits_ns, now)));
 	/* Short submissions among them may be over long before. */
 	if (s->throttled)
-		sleep = min_pace_ns(sleep, max_pace_ns(PACE_POLL_THROTTLED_NS,
-						   (now - min_pace_ns(p->from_ns, now)) / 2));
+		sleep = min_u64(sleep, max_pace_ns(PACE_POLL_THROTTLED_NS,
+					       (now - min_u64(p->from_ns, now)) / 2));
 	/* More submissions may come that need a fence. */
-	return min_pace_ns(sleep, s->unfenced ? PACE_FENCE_GAP_NS : PACE_POLL_OPEN_MAX_NS);
+	return min_u64(sleep, s->unfenced ? PACE_FENCE_GAP_NS : PACE_POLL_OPEN_MAX_NS);
 }
 
 enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool closed)
@@ -220,7 +215,7 @@ enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool clo
 		return PACE_REST;
 	if (near)
 		return quiet >= PACE_LINGER_NS ? PACE_REST : PACE_REPORT;
-	return quiet && quiet >= min_pace_ns(max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS),
+	return quiet && quiet >= min_u64(max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS),
 					 PACE_POLL_OPEN_MAX_NS) /
 					       2
 		       ? PACE_REST
@@ -235,7 +230,7 @@ bool pace_bucket(struct pace_bucket *b, uint64_t now, uint32_t cap, bool busy)
 	if (!b->at_ns)
 		b->left_ns = PACE_BURST_NS;
 	b->at_ns = now;
-	dt = min_pace_ns(dt, UINT64_C(1000000000)); /* a process that was stopped */
+	dt = min_u64(dt, UINT64_C(1000000000)); /* a process that was stopped */
 	come = (int64_t)(dt * cap / 1000000);
 	b->left_ns += come - (busy ? (int64_t)dt : 0);
 	if (b->left_ns > PACE_BURST_NS)
@@ -247,7 +242,6 @@ uint64_t pace_bucket_wait(const struct pace_bucket *b, uint32_t cap)
 {
 	uint64_t due = b->left_ns < 0 ? (uint64_t)-b->left_ns + 1 : 1;
 
-	return cap ? min_pace_ns(due * 1000000 / cap, PACE_POLL_OPEN_MAX_NS) +
-			       PACE_POLL_CLOSE_NS
+	return cap ? min_u64(due * 1000000 / cap, PACE_POLL_OPEN_MAX_NS) + PACE_POLL_CLOSE_NS
 		   : PACE_POLL_OPEN_MAX_NS;
 }

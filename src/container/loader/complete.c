@@ -19,7 +19,7 @@
  * table stays unchanged. The changed pages become private copies; none of them holds code.
  */
 #include "container/loader/internal.h"
-#include "container/client/warn.h"
+#include "container/sys.h"
 
 #include <sys/mman.h>
 

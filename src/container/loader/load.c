@@ -16,7 +16,7 @@
  * there, and fills them from the start. The second fill writes what the first has written already.
  */
 #include "container/loader/internal.h"
-#include "container/client/warn.h"
+#include "container/sys.h"
 
 #include <errno.h>
 #include <sched.h>

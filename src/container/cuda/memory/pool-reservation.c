@@ -3,7 +3,6 @@
 
 #include "container/cuda/quiet.h"
 #include "container/sys.h"
-#include "container/client/warn.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/client/wiped.h"
+#include "container/sys.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #ifndef MADV_WIPEONFORK
 #	define MADV_WIPEONFORK 18
 #endif
+
+#define WARN_LINES 16
+#define WARN_BYTES 512
+#define WIPED_MAX  8 /* blocks in one library that the fork handler can wipe */
+
+_Static_assert(WARN_CAUSES <= WARN_LINES, "each cause has its line");
+
+/* ---- memory that a fork wipes --------------------------------------------------------------------- */
 
 /* The function behind pthread_atfork(), which is in another library on old systems. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
@@ -88,4 +95,29 @@ void *wiped_get(_Atomic(void *) *where, size_t bytes)
 	void *p = atomic_load_explicit(where, memory_order_acquire);
 
 	return __builtin_expect(p != NULL, 1) ? p : init_wiped_block(where, bytes);
+}
+
+/* ---- warnings ------------------------------------------------------------------------------------- */
+
+static unsigned int said; /* one bit for each cause */
+
+void warn_once(enum warn_cause cause, const char *fmt, ...)
+{
+	char text[WARN_BYTES], line[WARN_BYTES + 16];
+	unsigned int bit = 1U << (unsigned int)cause;
+	int saved = errno, n;
+	va_list args;
+
+	if (__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit)
+		return;
+	va_start(args, fmt);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see the va_start() */
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
+	/* Not write(): that can be cancelled, and a caller may hold a lock here. A failed write has no other
+	 * place for a report. */
+	if (n > 0 && syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0)
+		errno = 0;
+	errno = saved;
 }
