@@ -2,7 +2,7 @@
 #include "container/cuda/stream.h"
 
 #include "container/cuda/memory/pool-reservation.h"
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/sys.h"
 
 bool stream_captures(CUstream stream, bool own)

@@ -2,7 +2,7 @@
 #include "container/gate/gate-thread.h"
 
 #include "container/cuda/mps.h"
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/charges/charges.h"
 #include "container/gate/launches.h"
 #include "container/gate/process.h"

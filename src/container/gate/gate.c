@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/gate.h"
 
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/cuda/stream.h"
 #include "container/charges/charges.h"
 #include "container/sys.h"

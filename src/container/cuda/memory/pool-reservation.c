@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/cuda/memory/pool-reservation.h"
 
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/sys.h"
 
 #include <string.h>

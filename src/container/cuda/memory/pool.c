@@ -27,7 +27,6 @@
 #include "container/cuda/driver.h"
 #include "container/cuda/work/graph.h"
 #include "container/cuda/memory/pool-reservation.h"
-#include "container/cuda/quiet.h"
 #include "container/cuda/stream.h"
 #include "container/charges/alloc-table.h"
 

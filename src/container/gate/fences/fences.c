@@ -2,7 +2,7 @@
 
 /* Contexts, and the fences in them. */
 #include "container/cuda/green.h"
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/gate/fences/internal.h"
 
 /* ---- what the driver answers -------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Events behind single submissions. */
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/cuda/stream.h"
 #include "container/gate/fences/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Streams that wait for others: an event before each such wait, and one behind it. */
-#include "container/cuda/quiet.h"
+#include "container/cuda/driver.h"
 #include "container/cuda/stream.h"
 #include "container/gate/fences/internal.h"
 
