@@ -24,7 +24,6 @@
 #include "container/cuda/device.h"
 #include "container/cuda/green.h"
 #include "container/cuda/memory/pool-reservation.h"
-#include "container/cuda/mps.h"
 #include "container/charges/charges.h"
 #include "container/charges/alloc-table.h"
 #include "container/sys.h"

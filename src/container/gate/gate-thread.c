@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/gate-thread.h"
 
-#include "container/cuda/mps.h"
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/charges/charges.h"
 #include "container/gate/launches.h"

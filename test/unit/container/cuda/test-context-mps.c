@@ -3,7 +3,7 @@
 /* Whether the driver runs the process under MPS: asked once for each context, said in the page, and warned of. */
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
-#include "container/cuda/mps.h"
+#include "container/cuda/device.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "gate-driver.h"
 
 #include "container/cuda/green.h"
-#include "container/cuda/mps.h"
+#include "container/cuda/device.h"
 #include "container/cuda/stream.h"
 #include "container/loader/dl.h"
 #include "container/charges/charges.h"
