@@ -19,14 +19,10 @@ enum alloc_kind {
 	ALLOC_MANAGED,
 	ALLOC_HANDLE,  /* key: CUmemGenericAllocationHandle; .count: handles and mappings */
 	ALLOC_MAPPING, /* key: address of a mapping; .other: its handle; .bytes: its length */
-	ALLOC_ARRAY, /* key: handle; .other, small arrays only: chunk and texels (array-chunk.c) */
-	ALLOC_MIPMAP,      /* as ALLOC_ARRAY */
+	ALLOC_ARRAY,   /* key: handle; .other, small arrays only: chunk and texels (array.c) */
+	ALLOC_MIPMAP,  /* as ALLOC_ARRAY */
 	ALLOC_ARRAY_CHUNK, /* key: a number; .count: arrays in the chunk */
-	ALLOC_POOL,
-	ALLOC_GRAPH,
 	ALLOC_GRAPH_EXEC,
-	ALLOC_EXTERNAL,
-	ALLOC_IPC,
 	ALLOC_CONTEXT,
 	ALLOC_GREEN, /* key: handle of a green context, as a CUcontext (container/cuda/green.h) */
 	ALLOC_CAPTURE, /* key: capturing stream; .count: captures (container/cuda/work/capture.c) */

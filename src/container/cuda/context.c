@@ -19,7 +19,7 @@
  * context that may go, before it goes. The fences of a primary context cover the work of its green contexts.
  */
 #include "abi/slice-page.h"
-#include "container/cuda/memory/array-chunk.h"
+#include "container/cuda/memory/memory.h"
 #include "container/cuda/work/capture.h"
 #include "container/cuda/device.h"
 #include "container/cuda/green.h"

@@ -28,7 +28,7 @@
  */
 #include "container/cuda/device.h"
 #include "container/cuda/memory/pool-reservation.h"
-#include "container/cuda/memory/vmm.h"
+#include "container/cuda/memory/memory.h"
 #include "container/charges/charges.h"
 #include "container/charges/alloc-table.h"
 

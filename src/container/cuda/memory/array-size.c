@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/cuda/memory/array-size.h"
+#include "container/cuda/memory/memory.h"
 
 #define GOB_WIDTH  64  /* bytes of a row of the smallest block */
 #define GOB_HEIGHT 8   /* its rows */

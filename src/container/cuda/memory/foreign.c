@@ -10,7 +10,7 @@
  * either. Graphics (GL, EGL, VDPAU) map memory for each frame; the regular comparison finds it.
  */
 #include "container/cuda/driver.h"
-#include "container/cuda/memory/vmm.h"
+#include "container/cuda/memory/memory.h"
 #include "container/charges/charges.h"
 #include "container/client/link.h"
 #include "container/charges/alloc-table.h"

@@ -20,7 +20,7 @@
  *
  * Current pool. Only the driver knows which pool is current, so the hook asks the driver each time.
  */
-#include "container/cuda/memory/pool.h"
+#include "container/cuda/memory/memory.h"
 
 #include "abi/slice-page.h"
 

@@ -19,7 +19,7 @@
  * gone.
  */
 #include "container/cuda/device.h"
-#include "container/cuda/memory/vmm.h"
+#include "container/cuda/memory/memory.h"
 #include "container/charges/charges.h"
 #include "container/client/link.h"
 #include "container/charges/alloc-table.h"

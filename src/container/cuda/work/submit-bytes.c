@@ -2,7 +2,7 @@
 /* Bytes that a copy moves, for copies whose arguments are structures. */
 #include "container/cuda/work/submit.h"
 
-#include "container/cuda/memory/array-size.h"
+#include "container/cuda/memory/memory.h"
 
 #define OPERAND_ARRAY 2
 

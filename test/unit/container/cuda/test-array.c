@@ -3,7 +3,7 @@
 /* Arrays against a limit: memory/array-size.c and memory/array.c. */
 #include "unit/container/cuda/fake-driver.h"
 
-#include "container/cuda/memory/array-size.h"
+#include "container/cuda/memory/memory.h"
 #include "container/charges/charges.h"
 
 #define FLOAT 0x20

@@ -4,7 +4,7 @@
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/cuda/memory/pool-reservation.h"
-#include "container/cuda/memory/pool.h"
+#include "container/cuda/memory/memory.h"
 #include "container/charges/alloc-table.h"
 
 #include <pthread.h>
