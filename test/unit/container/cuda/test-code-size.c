@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Images of code, and the hooks that load them: memory/code-size.c and memory/module.c. */
+/* Images of code, and the hooks that load them: memory/code-size.c and memory/hidden.c. */
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/cuda/memory/code-size.h"
