@@ -20,7 +20,7 @@
  */
 #include "abi/slice-page.h"
 #include "container/cuda/memory/memory.h"
-#include "container/cuda/work/capture.h"
+#include "container/cuda/work/work.h"
 #include "container/cuda/device.h"
 #include "container/cuda/green.h"
 #include "container/cuda/memory/pool-reservation.h"

@@ -229,7 +229,7 @@ def submit(path, functions, out):
             lines += hook(row, params, slot)
     head = [
         "/* Made by gen-forward.py. */",
-        '#include "container/cuda/work/submit.h"',
+        '#include "container/cuda/work/work.h"',
         '#include "container/loader/gated.h"',
         "",
         "__asm__(FORWARD_GATED_BEGIN",

@@ -25,7 +25,7 @@
 #include "abi/slice-page.h"
 
 #include "container/cuda/driver.h"
-#include "container/cuda/work/graph.h"
+#include "container/cuda/work/work.h"
 #include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/stream.h"
 #include "container/charges/alloc-table.h"

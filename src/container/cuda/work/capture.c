@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One row for each capturing stream, so that a hook can end its captures when the stream or its context
  * goes. In a child of fork the driver is unusable and the rows are gone. */
-#include "container/cuda/work/capture.h"
+#include "container/cuda/work/work.h"
 
 #include "container/cuda/device.h"
 #include "container/cuda/stream.h"
-#include "container/cuda/work/submit.h"
 #include "container/charges/alloc-table.h"
 #include "container/sys.h"
 

@@ -19,12 +19,11 @@
  * Nodes. The hook walks the nodes of a graph at instantiation, so clones, child graphs and captures need no rows.
  * While no graph of the process has memory nodes, a launch costs a load and a branch.
  */
-#include "container/cuda/work/graph.h"
+#include "container/cuda/work/work.h"
 
 #include "container/cuda/driver.h"
 #include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/stream.h"
-#include "container/cuda/work/submit.h"
 #include "container/client/link.h"
 #include "container/charges/alloc-table.h"
 

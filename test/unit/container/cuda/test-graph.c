@@ -4,7 +4,7 @@
 #include "unit/container/cuda/fake-driver.h"
 #include "unit/container/cuda/fake-gate.h"
 
-#include "container/cuda/work/graph.h"
+#include "container/cuda/work/work.h"
 #include "container/cuda/memory/pool-reservation.h"
 
 static CUgraphExec instantiate(CUgraph graph)

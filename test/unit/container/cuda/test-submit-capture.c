@@ -3,7 +3,7 @@
 /* Captures: the gate knows of each from before it begins until it is over, whatever way it ends. */
 #include "support/test.h"
 
-#include "container/cuda/work/capture.h"
+#include "container/cuda/work/work.h"
 #include "container/cuda/device.h"
 #include "container/cuda/memory/pool-reservation.h"
 #include "unit/container/cuda/fake-gate.h"

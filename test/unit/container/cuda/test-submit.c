@@ -7,7 +7,7 @@
  */
 #include "support/test.h"
 
-#include "container/cuda/work/submit.h"
+#include "container/cuda/work/work.h"
 #include "unit/container/cuda/fake-gate.h"
 #include "unit/container/cuda/submit-test.h"
 
