@@ -3,7 +3,7 @@
 
 /*
  * What the connections to a slice's arbiter have in common (container/client/link.h,
- * container/gate/gate-link.h): own descriptors among those of a program, packets that carry a descriptor, and
+ * container/gate/report.c): own descriptors among those of a program, packets that carry a descriptor, and
  * pages that arrive that way. Holds no state and no lock. Thread: any.
  */
 #include "abi/slice-wire.h"

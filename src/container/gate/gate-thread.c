@@ -4,9 +4,7 @@
 #include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/charges/charges.h"
-#include "container/gate/launches.h"
-#include "container/gate/process.h"
-#include "container/gate/thread.h"
+#include "container/gate/internal.h"
 #include "container/sys.h"
 
 #define FIRST_MS        1000 /* for the first registration; other threads wait for it */
@@ -529,7 +527,7 @@ static bool is_still_idle(const struct gpu_poll *l)
 	       !atomic_load(&l->g->throttled);
 }
 
-/* Sets TURN_BELL (process.h). False: a thread came meanwhile, and the gate thread stays awake. */
+/* Sets TURN_BELL (internal.h). False: a thread came meanwhile, and the gate thread stays awake. */
 static bool set_doorbell(struct gpu_poll *l)
 {
 	uint32_t w = atomic_load(&l->p->gate);

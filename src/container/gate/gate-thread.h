@@ -18,7 +18,7 @@
  *	nothing in flight for a while     reports that, sets TURN_BELL, and sleeps until TURN_BELL is taken away.
  *
  * pace.h has its decisions and the times of its polls, container/gate/fences/fences.h the fences,
- * process.h the reports.
+ * internal.h the reports.
  *
  * No arbiter. The connection hangs up, or the arbiter has read none of its packets for two seconds. A
  * process of a slice with a cap then holds itself to its part of the cap, by a bucket of its own. All

@@ -6,7 +6,7 @@
 #include "container/charges/charges.h"
 #include "container/sys.h"
 #include "container/gate/gate-thread.h"
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 /* The longest sleep at the gate. After it the thread has the gate thread check whether the arbiter lives.
  * Tests set more, so that a lost wake-up shows. */

@@ -24,10 +24,10 @@
  *
  * Forks: all state is in memory that a child sees as zero, and the page is not mapped there. Thread: any.
  */
+#include "abi/launch-log.h"
 #include "abi/turn-page.h"
 #include "container/cuda/driver.h"
 #include "container/client/link.h"
-#include "container/gate/launches.h"
 
 #define GATE_SYNC_BYTES       (64u << 10) /* synchronous copies of at most this are not held */
 #define GATE_PROGRAMMATIC_MAX 8
@@ -65,6 +65,16 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 #define GATE_TAGS      (GATE_OWN_FENCE | GATE_WORK | GATE_FENCE)
 void gate_end_tagged(struct turn_gpu_page *p);
 
+/* ---- launches.c: the log of launches (abi/launch-log.h), where the slice has one ------------------ */
+
+/* NULL: @dir has none of this version. Mapped for the life of the process, not of its children. */
+struct launch_log *launches_open(const char *dir);
+
+/* @kind: as of gate_begin_kind(). */
+void launches_add(struct launch_log *log, uintptr_t kind);
+
+/* ---- around a submission --------------------------------------------------------------------------- */
+
 /* @kind: any key for what the submission takes of the GPU, as far as the caller can know (cost-model.h). */
 static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned int flags,
 	uintptr_t kind)
@@ -89,7 +99,7 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 		return gate_begin_slow(g, stream, flags, kind);
 	/* Memory order, both sequentially consistent: this thread counts .begun, then loads the gate. A
 	 * thread that sees the gate closed, or sets TURN_BELL, loads .begun after that. So that thread
-	 * sees this submission, or this thread sees the gate (process.h). */
+	 * sees this submission, or this thread sees the gate (internal.h). */
 	(void)atomic_fetch_add(&p->begun, 1);
 	if (__builtin_expect((atomic_load(&p->gate) & (TURN_STATE | TURN_BELL)) == TURN_OPEN,
 		    1)) {
@@ -127,6 +137,8 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
 	(void)atomic_fetch_add_explicit(&page->bytes, bytes, memory_order_relaxed);
 	gate_end(p);
 }
+
+/* ---- around other calls ---------------------------------------------------------------------------- */
 
 /*
  * Around a call that is no work, but may make a stream wait for another thread or for another process:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/gate/launches.h"
+#include "container/gate/gate.h"
 
 #include "container/sys.h"
 

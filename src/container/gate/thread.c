@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/gate/thread.h"
+#include "container/gate/internal.h"
 
 #include "container/loader/dl.h"
 #include "container/loader/parse/image.h"

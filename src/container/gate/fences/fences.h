@@ -148,7 +148,7 @@ void fences_context_stays(struct fences *m, CUcontext context);
 CUcontext fences_current_context(void);
 
 /* Adds that context, if none of @gpu is known: no hook saw it being made. While none is known TURN_BELL
- * is set at the gate (container/gate/process.h), so that submitting threads come here. */
+ * is set at the gate (container/gate/internal.h), so that submitting threads come here. */
 void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- fences ------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate-test.h"
 
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 #include <signal.h>
 

@@ -5,7 +5,7 @@
 
 #include "container/sys.h"
 #include "container/gate/fences/internal.h"
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 /* Without a gate thread: fences of one GPU, with the test's clock. */
 static struct {

@@ -5,7 +5,7 @@
 #include "fences-test.h"
 
 #include "container/sys.h"
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 /* ---- captures ----------------------------------------------------------------------------------- */
 

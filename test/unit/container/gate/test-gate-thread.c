@@ -4,7 +4,7 @@
 #include "gate-thread-test.h"
 
 #include "container/sys.h"
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 #include <sched.h>
 

@@ -3,7 +3,7 @@
 
 #include "container/sys.h"
 #include "container/gate/pace.h"
-#include "container/gate/process.h"
+#include "container/gate/internal.h"
 
 #include <dirent.h>
 #include <inttypes.h>

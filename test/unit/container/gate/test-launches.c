@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "container/gate/launches.h"
+#include "container/gate/gate.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What gate.c, report.c and gate-thread.c share: all state that a process has for the gates of its GPUs.
- * It is one piece of memory, which a child of fork sees as zero.
+ * What the parts of container/gate share: above all the state that a process has for the gates of its
+ * GPUs. It is one piece of memory, which a child of fork sees as zero.
  *
  * Memory order of the gate. All these accesses are sequentially consistent.
  * 1. A submitting thread counts .begun, then loads the gate's word.
@@ -35,12 +35,40 @@
  * 4. Before the gate thread rests, it makes sure that the arbiter has read its last report, then that the
  *    gate is still of that generation.
  */
+#include "abi/turn-page.h"
+#include "container/client/socket.h"
 #include "container/gate/gate.h"
 #include "container/gate/fences/fences.h"
 #include "container/gate/pace.h"
-#include "container/gate/gate-link.h"
 
 #include <stdbool.h>
+
+/*
+ * The second connection of this process to its slice's arbiter (SLICE_HELLO_TURNS). It gives the page of
+ * the gates and carries struct slice_state. Its end shows that the arbiter is gone. The page is not
+ * mapped in a child of fork.
+ *
+ * Threads. gate_link_register() is for one thread at a time, and may wait. The caller guards .socket and
+ * the rest by a lock. No other function waits.
+ */
+struct gate_link {
+	struct turn_page *page; /* set by the first registration; for the life of the process */
+	struct own_fd page_fd;
+	struct own_fd socket;  /* not in use, or as gate_link_register() gave it last */
+	struct own_fd pending; /* not in use, or a connection without an answer to its hello */
+	uint32_t pending_tag;  /* of its hello */
+	int64_t pending_until; /* for the caller */
+	/* Of .socket. */
+	uint64_t sent;    /* packets */
+	int packet_bytes; /* the least that was ever unread: one packet; 0: none was */
+	int unread;       /* at the last gate_link_is_being_read(), and .sent then */
+	uint64_t sent_at_read;
+	/* For the caller to write. They begin at 0 with each connection. */
+	uint64_t hung_since, progress_at, progress_sent;
+	bool opened;
+	uint32_t tag;
+	char dir[SOCKET_DIR_MAX];
+};
 
 enum gate_mode {
 	GATE_MODE_NONE,       /* registration was not tried yet */
@@ -139,7 +167,38 @@ bool gate_is_scheduled(void);
 /* Whether the slice runs beside others under MPS: no other slice waits for its work to end. */
 bool gate_is_under_mps(void);
 
-/* ---- report.c -------------------------------------------------------------------------------------- */
+/* ---- report.c: the connection to the arbiter ------------------------------------------------------- */
+
+enum gate_link_answer {
+	GATE_LINK_UP,
+	GATE_LINK_PENDING, /* connected, and no answer yet */
+	GATE_LINK_DOWN,    /* no answer: try again */
+	GATE_LINK_REFUSED, /* no gates for this slice now, or for this process */
+	GATE_LINK_PAGE_LOST, /* the page cannot be passed again: the program has closed its descriptor */
+};
+
+/*
+ * Connects and registers, with the page if there is one, until @deadline on sys_now()'s clock. *ret: the
+ * new connection, which the caller puts in .socket. An earlier request is given up.
+ */
+enum gate_link_answer gate_link_register(struct gate_link *l, int64_t deadline,
+	struct own_fd *ret);
+
+/* The same in steps that never wait. gate_link_request() connects and sends the hello.
+ * gate_link_poll_answer() checks for the answer. PENDING: not yet; gate_link_close() gives up. */
+enum gate_link_answer gate_link_request(struct gate_link *l);
+enum gate_link_answer gate_link_poll_answer(struct gate_link *l, struct own_fd *ret);
+
+void gate_link_close(struct gate_link *l);
+
+/* Whether the arbiter has read any packet since the last such call, or has none to read. So true also for
+ * an arbiter that always has some left. True where the system cannot tell. */
+bool gate_link_is_being_read(struct gate_link *l);
+
+/* Whether the connection has ended. Two system calls. */
+bool gate_link_hung_up(const struct gate_link *l);
+
+/* ---- report.c: what a process says of its turns ---------------------------------------------------- */
 
 /* Reports the state of @gpu to the arbiter, unless the last report was the same. False: the report could
  * not be sent now. Thread: any; never blocks for long. */
@@ -151,3 +210,16 @@ bool gate_state_is_reported(struct gate_process *t, unsigned int gpu);
 
 /* Wakes all waiting threads. Each checks again what it waits for. */
 void gate_wake_all(struct gate_process *t);
+
+/* ---- thread.c -------------------------------------------------------------------------------------- */
+
+/*
+ * Starts a detached thread of this library, with a small stack and no signals. It calls the
+ * pthread_create() that the program's own calls would find: it may be a checker's. Old C libraries have
+ * it in another library than the one that this library needs, so it is not imported. False: no thread can
+ * be started.
+ */
+bool thread_start(void *(*fn)(void *), void *arg);
+
+/* For the thread itself: a name, and timers that are not rounded by 50 us. */
+void thread_prepare(const char *name);
