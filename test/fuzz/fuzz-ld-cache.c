@@ -2,7 +2,6 @@
 /* The loader's cache and the head of a library's file, as an image may have them. */
 #include "fuzz/fuzz.h"
 
-#include "container/loader/parse/cache.h"
 #include "container/loader/parse/file.h"
 
 #include <string.h>

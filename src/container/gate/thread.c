@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/internal.h"
 
-#include "container/loader/dl.h"
+#include "container/loader/forward.h"
 #include "container/loader/parse/image.h"
 #include "container/sys.h"
 

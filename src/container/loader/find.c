@@ -4,7 +4,6 @@
  * front of it, in the loader's order. So an image with its own newer driver library (forward compatibility)
  * keeps using that. The bare name is never opened, as it means this library.
  */
-#include "container/loader/parse/cache.h"
 #include "container/loader/parse/file.h"
 #include "container/loader/internal.h"
 

@@ -42,3 +42,6 @@ bool forward_load(void);
 
 /* The hook of the real library's function at @real; @real itself if it has none. */
 void *forward_ours(void *real);
+
+/* dlopen(), the dynamic loader's own, without the wrappers of any library. NULL also if it cannot be found. */
+__attribute__((visibility("hidden"))) void *dl_open(const char *path, int mode);

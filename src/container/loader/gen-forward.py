@@ -230,7 +230,7 @@ def submit(path, functions, out):
     head = [
         "/* Made by gen-forward.py. */",
         '#include "container/cuda/work/work.h"',
-        '#include "container/loader/gated.h"',
+        '#include "container/loader/entry.h"',
         "",
         "__asm__(FORWARD_GATED_BEGIN",
         *[f'\t"forward_gated {row.name}, {i}\\n"' for i, row in enumerate(rows) if row.made],

@@ -2,7 +2,6 @@
 #pragma once
 
 /* What the parts of container/loader share. All symbols are hidden: each library has its own. */
-#include "container/loader/dl.h"
 #include "container/loader/forward.h"
 #include "container/loader/parse/image.h"
 
@@ -24,7 +23,7 @@ extern const struct forward_hook {
 	int32_t ours;
 } forward_hook_table[];
 
-/* absent-*.c: the prefix of the real library's names, and the function that answers instead of @name. @absent:
+/* cuda.c, nvml.c: the prefix of the real library's names, and the function that answers instead of @name. @absent:
  * the whole library is absent; else only this function is. */
 extern const char forward_prefix[];
 void *forward_answer(const char *name, bool absent);

@@ -18,7 +18,7 @@
  * to its own libraries (cuGetExportTable), without names. Copies to and from these engines are seen.
  */
 
-/* A function behind an entry point of loader/gated.h. */
+/* A function behind an entry point of loader/entry.h. */
 #define SUBMIT_GATED __attribute__((visibility("hidden"), used))
 
 /* For hooks that do more than the gate. */

@@ -4,7 +4,7 @@
 #include "container/cuda/green.h"
 #include "container/cuda/device.h"
 #include "container/cuda/stream.h"
-#include "container/loader/dl.h"
+#include "container/loader/forward.h"
 #include "container/charges/charges.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "container/loader/parse/cache.h"
 #include "container/loader/parse/file.h"
 #include "container/loader/parse/image.h"
 
