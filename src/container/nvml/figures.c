@@ -45,27 +45,3 @@ struct memory_figures figures_memory(uint64_t limit, uint64_t used, uint64_t usa
 		f.free = free;
 	return f;
 }
-
-const struct own_process *figures_own(const struct own_process *own, unsigned int n,
-	unsigned int pid, bool host)
-{
-	for (unsigned int i = 0; i < n; i++)
-		if ((host ? own[i].host_pid : own[i].pid) == pid)
-			return &own[i];
-	return NULL;
-}
-
-bool figures_host_pids(const struct own_process *own, unsigned int own_count, const void *pids,
-	unsigned int n, size_t stride)
-{
-	const char *at = pids;
-
-	for (unsigned int i = 0; i < n; i++, at += stride) {
-		unsigned int pid;
-
-		memcpy(&pid, at, sizeof(pid));
-		if (figures_own(own, own_count, pid, true))
-			return true;
-	}
-	return false;
-}

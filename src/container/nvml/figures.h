@@ -31,18 +31,3 @@ bool figures_uuid(const char *text, uint8_t ret[SLICE_UUID_BYTES]);
  */
 struct memory_figures figures_memory(uint64_t limit, uint64_t used, uint64_t usable,
 	uint64_t free);
-
-/*
- * Finds the process that the driver calls @pid. Drivers differ in the PID namespace that they use, and a list
- * has only PIDs of one namespace. @host: it is the node's; else the container's. NULL: no process of the slice.
- */
-const struct own_process *figures_own(const struct own_process *own, unsigned int n,
-	unsigned int pid, bool host);
-
-/*
- * Whether a list of the driver's has the node's PIDs. The list has @n PIDs that are @stride bytes apart. True:
- * one of them is the node's PID of a process of the slice. False: the list has the container's PIDs, or no
- * process of the slice.
- */
-bool figures_host_pids(const struct own_process *own, unsigned int own_count, const void *pids,
-	unsigned int n, size_t stride);

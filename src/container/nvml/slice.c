@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/nvml/slice.h"
+
 #include "container/client/link.h"
 #include "container/nvml/hooks.h"
 
@@ -111,12 +112,20 @@ int nvml_slice_gpu(nvmlDevice_t device)
 	return find_gpu(device);
 }
 
-void nvml_slice_forget_handles(void)
+/* Forgets all handles, as they may mean other GPUs from now on. */
+static void nvml_slice_forget_handles(void)
 {
 	for (unsigned int i = 0; i < HANDLES_MAX; i++) {
 		atomic_store_explicit(&handles[i].gpu, 0, memory_order_relaxed);
 		atomic_store_explicit(&handles[i].device, NULL, memory_order_release);
 	}
+}
+
+/* After nvmlShutdown() the driver may use the same handles for other GPUs. */
+HOOK nvmlReturn_t nvmlShutdown(void)
+{
+	nvml_slice_forget_handles();
+	return REAL(nvmlShutdown)();
 }
 
 /* Reads the slice's figures, with processes from @first on, and stores those of the GPUs in .last. */

@@ -27,6 +27,3 @@ bool nvml_slice_memory(int gpu, uint64_t *limit, uint64_t *used);
 
 /* The processes of the slice that use one of its GPUs. Returns their number; *ret is for free(). -1: not known. */
 int nvml_slice_processes(int gpu, struct own_process **ret);
-
-/* Forgets all handles, as they may mean other GPUs from now on. */
-void nvml_slice_forget_handles(void);

@@ -195,7 +195,7 @@ static int begin(void **state)
 	forward_slots[SLOT_nvmlDeviceGetAccountingStats] = (void *)real_stats;
 	forward_slots[SLOT_nvmlDeviceGetGpuInstanceId] = (void *)real_instance;
 	forward_slots[SLOT_nvmlDeviceSetNvLinkUtilizationControl] = (void *)real_setting;
-	nvml_slice_forget_handles();
+	(void)nvmlShutdown();
 	return 0;
 }
 
@@ -320,7 +320,7 @@ static void memory__without_an_arbiter_is_what_it_said_last(void **state)
 	assert_int_equal(nvmlDeviceGetMemoryInfo(device, &v1), NVML_SUCCESS);
 	fake.view[0].gpus[1].used = 0;
 	fake.state = LINK_DOWN;
-	nvml_slice_forget_handles();
+	(void)nvmlShutdown();
 	assert_int_equal(nvmlDeviceGetMemoryInfo(device, &v1), NVML_SUCCESS);
 	assert_int_equal(v1.total, 4 * GIB);
 	assert_int_equal(v1.used, 3 * GIB + 512);
