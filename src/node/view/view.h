@@ -258,7 +258,7 @@ struct view_web {
 	uint32_t connections;
 };
 
-/* What the agent does besides serving devices (node/agent/base/components.h). */
+/* What the agent does besides serving devices (node/agent/base/report.h). */
 struct view_component {
 	const char *name;
 	const char *reason;     /* "": it works */

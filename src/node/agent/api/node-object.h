@@ -3,7 +3,8 @@
 
 /*
  * The agent's own Node, as the API server has it: one watch and its last state. A part that needs a label or a
- * taint reads it here. A part that changes one patches the Node, and then the watch reports the change.
+ * taint reads it here. A part that changes one patches the Node, and then the watch reports the change. The link
+ * says whether there is an API server at all, and whether the Node is known.
  * Thread: loop.
  */
 #include "io/kube-api/api.h"
@@ -49,3 +50,19 @@ const json_t *node_object_condition(const struct node_object *n); /* without its
  * @object may be NULL.
  */
 void node_object_patched(struct node_object *n, const json_t *object);
+
+/* ---- the link ---- */
+
+/* What the agent knows of the API server and of its Node. Only cluster/ writes this; all other parts read it. */
+struct api_link {
+	const char *node_name, *pod_name; /* of this node and this pod; "": not known */
+	char namespace_[64];              /* of this pod; "": not known */
+	bool possible; /* the Node's name is known, and so is the API server, or it will be */
+	bool found;    /* the server's address and the credentials */
+	struct error why; /* why the API is not used, now or at all; ERR_NONE: it is used */
+	struct api *api;  /* NULL: not created yet */
+	struct node_object *node; /* NULL: not created yet */
+};
+
+/* Why the Node is not known; "": the Node is known. Borrowed. */
+const char *api_link_error(const struct api_link *l);

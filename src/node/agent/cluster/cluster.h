@@ -7,7 +7,7 @@
  * Thread: loop.
  */
 #include "node/agent/api/event.h"
-#include "node/agent/api/link.h"
+#include "node/agent/api/node-object.h"
 #include "node/agent/base/facts.h"
 #include "node/agent/cluster/condition.h"
 #include "node/agent/cluster/label-writer.h"

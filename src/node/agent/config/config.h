@@ -10,7 +10,7 @@
  * a config is in force, it stays in force whatever fails afterwards.
  * Thread: loop.
  */
-#include "node/agent/api/link.h"
+#include "node/agent/api/node-object.h"
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
 #include "node/agent/config/label-wait.h"

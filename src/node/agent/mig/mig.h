@@ -19,11 +19,11 @@
  *
  * Thread: loop.
  */
-#include "node/agent/api/link.h"
+#include "node/agent/api/node-object.h"
 #include "node/agent/api/task.h"
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
-#include "node/agent/base/wake.h"
+#include "node/agent/base/loop.h"
 #include "node/agent/config/source/source.h"
 #include "lib/proc/child.h"
 #include "node/agent/mig/host.h"

@@ -24,10 +24,9 @@
  * agent writes no usage records.
  * Thread: loop.
  */
-#include "node/agent/api/link.h"
-#include "node/agent/base/components.h"
-#include "node/agent/base/facts.h"
+#include "node/agent/api/node-object.h"
 #include "node/agent/base/report.h"
+#include "node/agent/base/facts.h"
 #include "node/agent/kubelet/pod-resources-cache.h"
 #include "node/agent/monitoring/charges.h"
 #include "node/agent/monitoring/history.h"

@@ -9,7 +9,7 @@
  */
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
-#include "node/agent/base/wake.h"
+#include "node/agent/base/loop.h"
 #include "model/pods/pods.h"
 #include "model/allocate/allocate.h"
 #include "model/mps/mps.h"

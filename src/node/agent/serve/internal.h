@@ -2,7 +2,7 @@
 #pragma once
 
 /* For the files of this folder only. */
-#include "node/agent/base/components.h"
+#include "node/agent/base/report.h"
 #include "node/agent/serve/serve.h"
 #include "node/agent/serve/web-config.h"
 #include "node/view/json/json.h"

@@ -8,7 +8,7 @@
 
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
-#include "node/agent/base/wake.h"
+#include "node/agent/base/loop.h"
 #include "support/patience.h"
 
 #include <uv.h>

@@ -3,7 +3,7 @@
 /* Our Node as the API server has it: what is a change and what is none, and what stays when the server goes. */
 #include "unit/node/agent/api/node-env.h"
 
-#include "node/agent/api/link.h"
+#include "node/agent/api/node-object.h"
 
 #define TYPE "GPUReady"
 #define CONDITION(status, beat) \

@@ -3,8 +3,8 @@
 /* What the parts of the agent share: one reconcile per round of the loop, reports, states of components. */
 #include "unit/node/agent/agent-fixture.h"
 
-#include "node/agent/base/components.h"
-#include "node/agent/base/failure.h"
+#include "node/agent/base/report.h"
+#include "node/agent/base/loop.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/base/wake.h"
+#include "node/agent/base/loop.h"
+
+/* ---- wake ---- */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -27,4 +29,13 @@ void wake_up(struct wake *w)
 void wake_close(struct wake *w)
 {
 	uv_close((uv_handle_t *)&w->idle, NULL);
+}
+
+/* ---- the end ---- */
+
+void failure_set(struct failure *f, const struct error *why)
+{
+	if (f->why.code == ERR_NONE)
+		f->why = *why;
+	uv_stop(f->loop);
 }
