@@ -96,9 +96,3 @@ void cluster_retry(struct cluster_client *c);
 /* The loop must run until all handles are closed. Then call cluster_fini(). */
 void cluster_stop(struct cluster_client *c);
 void cluster_fini(struct cluster_client *c);
-
-/* labels.c: the labels themselves, made a moment after cluster_labels_sync(). */
-void cluster_labels_init(struct cluster_client *c);
-void cluster_labels_sync(struct cluster_client *c);
-void cluster_labels_stop(struct cluster_client *c);
-void cluster_labels_fini(struct cluster_client *c);

@@ -62,8 +62,6 @@ struct label_writer {
 	char *path; /* NULL: none */
 };
 
-extern const struct label_writer_kind label_writer_node, label_writer_nfd, label_writer_file;
-
 void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where);
 
 /* Sets the labels to write, and takes over @desired. @file: where LABELS_FILE writes them. */
@@ -72,6 +70,3 @@ void label_writer_set(struct label_writer *w, struct labels *desired, const char
 /* Removes the file, as NVIDIA's feature discovery does. Labels and NodeFeature objects stay. */
 void label_writer_close(struct label_writer *w);
 void label_writer_fini(struct label_writer *w); /* after the loop has run */
-
-/* For the kinds: the last request has arrived. False: other labels are desired by now. */
-bool label_writer_wrote(struct label_writer *w);

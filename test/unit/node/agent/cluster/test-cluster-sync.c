@@ -231,7 +231,7 @@ static void assert_labelled(const struct cluster_env *x, const char *line)
 
 static void sync_labels(struct cluster_env *x)
 {
-	cluster_labels_sync(&x->c);
+	cluster_sync(&x->c);
 	cluster_env_until(x, !uv_is_active((uv_handle_t *)&x->c.label_state.timer));
 	task_settle(env_of(x), &x->c.labels.task);
 }
@@ -311,7 +311,7 @@ static void cluster_labels__are_made_once_for_several_changes_in_a_row(void **st
 	init_file_labels(x);
 	for (uint32_t n = 1; n <= 3; n++) {
 		cluster_env_know(x, n, GPU_OK);
-		cluster_labels_sync(&x->c);
+		cluster_sync(&x->c);
 	}
 	assert_false(has_file(x)); /* registering with the kubelet comes first */
 	sync_labels(x);
