@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The phases of one attempt (mig/mig.h), for the files that have them. phases.c: the table. attempt.c: changes
- * of phase, failure and end. prepare.c: from PLAN to RELEASE. apply.c: from APPLY to RESTORE. tool.c: how the
- * tool runs. A phase may enter the next one at any time. Its functions must do nothing after that.
+ * One attempt (mig/mig.h), for the files that have its phases. phases.c: the phases, and their table. attempt.c:
+ * changes of phase, failure and end, and how the tool runs. A phase may enter the next one at any time. Its
+ * functions must do nothing after that.
  * Thread: loop.
  */
 #include "node/agent/mig/mig.h"
@@ -20,35 +20,10 @@ void mig_fail(struct mig *m, bool in_use, const struct error *err);
 void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
 void mig_finish(struct mig *m); /* .outcome has the result */
 
-/* --- tool.c --- */
+/* --- the tool --- */
 
 void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops);
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err);
 /* False: the tool did not end properly, or reports a failure. Then *in_use and *err are set. */
 bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *in_use,
 	struct error *err);
-
-/* --- prepare.c, apply.c --- */
-
-void mig_plan_enter(struct mig *m);
-void mig_plan_tick(struct mig *m);
-void mig_pause_enter(struct mig *m);
-void mig_pause_tick(struct mig *m);
-void mig_withdraw_enter(struct mig *m);
-void mig_withdraw_tick(struct mig *m);
-void mig_withdraw_late(struct mig *m);
-void mig_host_enter(struct mig *m);
-void mig_release_enter(struct mig *m);
-void mig_release_tick(struct mig *m);
-void mig_release_late(struct mig *m);
-void mig_apply_enter(struct mig *m);
-void mig_reboot_enter(struct mig *m);
-void mig_reboot_tick(struct mig *m);
-void mig_reboot_late(struct mig *m);
-void mig_settle_enter(struct mig *m);
-void mig_settle_tick(struct mig *m);
-void mig_settle_late(struct mig *m);
-void mig_restore_enter(struct mig *m);
-
-/* Whether NVML was probed after the last step. */
-bool mig_settle_is_probed(const struct mig *m);

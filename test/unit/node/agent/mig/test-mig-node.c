@@ -249,7 +249,7 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	begin_reset(c, "", "");
 	c->quiet = true;
 	mig_cluster_wait(c, "rebooting");
-	mig_reboot_tick(&c->m->mig);
+	mig_phases[MIG_REBOOT].tick(&c->m->mig);
 	assert_false(c->m->mig.rebooted_now);
 	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), c->m->mig.tried_key);
 	assert_string_equal(mig_cluster_note(c, MIG_REASON),
@@ -259,7 +259,7 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	mig_env_until(c->m, mig_env_count(c->m, "reboot") == 1);
 	/* It is asked for once, and the devices do not come back for the moment before it. */
 	mig_env_until(c->m, !c->m->mig.host.child);
-	mig_reboot_tick(&c->m->mig);
+	mig_phases[MIG_REBOOT].tick(&c->m->mig);
 	assert_null(c->m->mig.host.child);
 	assert_int_equal(c->m->mig.phase, MIG_REBOOT);
 	assert_true(c->m->mig.masked);
