@@ -31,12 +31,6 @@ int monitoring_count_round(struct monitoring *mon, struct monitoring_round *r,
 	struct error *err) MUST_USE;
 void monitoring_round_fini(struct monitoring_round *r);
 
-/* assign.c: assigns NVML's figures of devices and processes to the containers of the round. */
-void monitoring_assign_usage(struct monitoring *mon, struct monitoring_round *r);
-/* Called after the charges are counted. If nothing better is known, a container that alone holds a device gets
- * the device's memory. */
-void monitoring_assign_sole_usage(struct monitoring *mon, struct monitoring_round *r);
-
 /* price.c */
 void monitoring_price_update(struct monitoring *mon);
 void monitoring_price_fini(struct monitoring_price *p);
@@ -52,10 +46,5 @@ void monitoring_build_gpus(const struct monitoring *mon, const struct monitoring
 	struct view *v);
 void monitoring_build_devices(struct monitoring *mon, const struct monitoring_round *r,
 	struct view *v);
-void monitoring_build_replicas(const struct monitoring *mon, const struct monitoring_round *r,
-	struct view *v);
 void monitoring_build_usage(const struct monitoring *mon, const struct monitoring_round *r,
 	struct view *v);
-void monitoring_build_resources(const struct monitoring *mon, const struct monitoring_round *r,
-	struct view *v);
-void monitoring_build_agent(const struct monitoring *mon, struct view *v);

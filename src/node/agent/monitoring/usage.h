@@ -21,7 +21,7 @@
  * Thread: any (pure).
  */
 #include "node/agent/monitoring/checkpoint.h"
-#include "node/agent/monitoring/replicas.h"
+#include "node/agent/monitoring/devices.h"
 #include "model/pods/pods.h"
 
 /* A replica that a container holds, as the kubelet listed it. */
