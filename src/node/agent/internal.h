@@ -141,6 +141,10 @@ struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
 void agent_plugin_start(struct agent_plugin *p); /* .why says why it failed */
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
 struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+/* Finds the devices of each resource that Allocate would refuse now; true: they changed. */
+bool agent_plugins_try(struct agent *a);
+/* Why the last trial refused the device; NULL: it did not. Borrowed. */
+const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d);
 
 /* offered.c */
 struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name); /* NULL: none */
@@ -158,17 +162,6 @@ const char *agent_resource_state(const struct agent *a, const char *name, const 
  * Whether the agent is ready: every resource is registered and nothing fails. Else @why gets one line per reason.
  */
 bool agent_ready(const struct agent *a, struct buf *why);
-
-/*
- * node/agent/kubelet/trial.c: finds the devices of @r that Allocate would refuse now. True: they changed; the
- * change is logged, with an Event.
- */
-bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct resource *r);
-/* NULL: no refusal in the last trial. Borrowed. */
-const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d);
-void agent_trial_fini(struct agent_trial *t);
-/* Runs the trial of each resource; true: a result changed. */
-bool agent_plugins_try(struct agent *a);
 
 /* parts.c: gives each part its ops. */
 void agent_components_wire(struct agent *a, const struct agent_options *o);

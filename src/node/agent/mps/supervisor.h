@@ -164,7 +164,7 @@ bool mps_limits_set_next(struct mps_supervisor *u);
 /* Asks for the servers and their clients. */
 void mps_supervisor_check(struct mps_supervisor *u);
 /*
- * env.c: the environment of the daemon and of its commands. The caller owns it: mps_env_free(). NULL: no memory.
+ * process.c: the environment of the daemon and of its commands. The caller owns it: mps_env_free(). NULL: no memory.
  */
 char **mps_supervisor_env(const struct mps_supervisor *u);
 void mps_env_free(char **env);

@@ -47,6 +47,4 @@ struct serve {
 extern const struct web_route serve_routes[];
 extern const size_t serve_n_routes;
 
-/* text.c: a reference to the text of the last view. NULL: none, and *ret_status has the reason. */
-struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret_status);
 void serve_text_unref(void *text);
