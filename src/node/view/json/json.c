@@ -1,7 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/view/json/internal.h"
+#include "node/view/json/rows.h"
 
+#include "lib/base/time.h"
+
+#include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
+
+/*
+ * How the JSON is built. After a lack of memory all functions go on, and .failed reports it at the end. So no
+ * function here has a result to check.
+ */
+
+struct json_maker {
+	const struct view *v;
+	bool failed;
+};
+
+/* --- values --- */
+
+/* Takes @value; NULL: out of memory. */
+static void json_set_value(struct json_maker *m, json_t *object, const char *key, json_t *value)
+{
+	if (json_object_set_new_nocheck(object, key, value) != 0)
+		m->failed = true;
+}
+
+static void json_add(struct json_maker *m, json_t *array, json_t *value)
+{
+	if (json_array_append_new(array, value) != 0)
+		m->failed = true;
+}
+
+/* Adds an empty array to @object. Borrowed; NULL: out of memory, which all functions accept. */
+static json_t *json_set_array(struct json_maker *m, json_t *object, const char *key)
+{
+	json_set_value(m, object, key, json_array());
+	return json_object_get(object, key);
+}
+
+static json_t *json_add_object(struct json_maker *m, json_t *array)
+{
+	json_add(m, array, json_object());
+	return json_array_get(array, json_array_size(array) - 1);
+}
+
+/* No counter comes near INT64_MAX. A wrong figure must not become negative. */
+static json_t *json_u64(uint64_t n)
+{
+	return json_integer(n > INT64_MAX ? INT64_MAX : (json_int_t)n);
+}
+
+/* Money is null without a price, and for this value. */
+#define JSON_COST_UNKNOWN UINT64_MAX
+
+static void json_set_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano)
+{
+	bool known = m->v->priced && nano != JSON_COST_UNKNOWN;
+
+	json_set_value(m, object, key, known ? json_u64(nano) : json_null());
+}
+
+static json_t *build_json_text(const char *s, bool empty_is_unknown)
+{
+	return s && (*s || !empty_is_unknown) ? json_string(s) : json_null();
+}
+
+static json_t *build_json_time(uint64_t wall_ns)
+{
+	char s[TIME_RFC3339_MAX];
+
+	if (wall_ns == 0)
+		return json_null();
+	time_rfc3339(wall_ns, s);
+	return json_string(s);
+}
+
+static json_t *build_json_u32(uint32_t n, uint32_t unknown)
+{
+	return n == unknown ? json_null() : json_integer(n);
+}
+
+static json_t *build_json_u64(uint64_t n, uint64_t unknown)
+{
+	return n == unknown ? json_null() : json_u64(n);
+}
+
+static json_t *build_json_value(enum json_kind kind, const void *at)
+{
+	switch (kind) {
+	case JSON_KIND_TEXT:
+	case JSON_KIND_TEXT_KNOWN:
+		return build_json_text(*(const char *const *)at, kind == JSON_KIND_TEXT_KNOWN);
+	case JSON_KIND_BOOL:
+		return json_boolean(*(const bool *)at);
+	case JSON_KIND_U32:
+		return json_integer(*(const uint32_t *)at);
+	case JSON_KIND_U32_NONE:
+		return build_json_u32(*(const uint32_t *)at, VIEW_NONE);
+	case JSON_KIND_U32_ZERO:
+		return build_json_u32(*(const uint32_t *)at, 0);
+	case JSON_KIND_NUMA:
+		return *(const int32_t *)at < 0 ? json_null()
+						: json_integer(*(const int32_t *)at);
+	case JSON_KIND_INT:
+		return json_integer(*(const int *)at);
+	case JSON_KIND_U64:
+		return json_u64(*(const uint64_t *)at);
+	case JSON_KIND_U64_MAX:
+		return build_json_u64(*(const uint64_t *)at, UINT64_MAX);
+	case JSON_KIND_U64_ZERO:
+		return build_json_u64(*(const uint64_t *)at, 0);
+	case JSON_KIND_TIME:
+		return build_json_time(*(const uint64_t *)at);
+	case JSON_KIND_MODE:
+		return json_string(view_mode_name(*(const enum view_mode *)at));
+	case JSON_KIND_HEALTH:
+		return json_string(view_health_name(*(const enum view_health *)at));
+	case JSON_KIND_SOURCE:
+		return build_json_text(view_source_name(*(const enum view_source *)at), true);
+	}
+	return NULL;
+}
+
+static bool is_json_row_known(const struct json_row *r, const unsigned char *of)
+{
+	return r->known == JSON_ALWAYS || *(const bool *)(of + r->known);
+}
+
+static void json_set_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
+	const void *of)
+{
+	for (const struct json_row *r = rows; r->key; r++) {
+		const void *at = (const unsigned char *)of + r->at;
+
+		json_set_value(m, object, r->key,
+			is_json_row_known(r, of) ? build_json_value(r->kind, at) : json_null());
+	}
+}
+
+/* --- parts --- */
 
 const char *view_part_path(enum view_part part)
 {
@@ -40,7 +178,7 @@ static void add_sample_json(struct json_maker *m, json_t *object, const struct s
 			json_string(s->texts[i].text));
 }
 
-void json_set_use(struct json_maker *m, json_t *object, const struct view_use *use)
+static void json_set_use(struct json_maker *m, json_t *object, const struct view_use *use)
 {
 	json_set_rows(m, object, json_rows_use, use);
 	json_set_cost(m, object, "costNano", use->cost_nano);
@@ -126,6 +264,121 @@ static void add_gpu_list_json(struct json_maker *m, json_t *root)
 
 	for (uint32_t i = 0; i < m->v->n_gpus; i++)
 		add_gpu_json(m, json_add_object(m, list), &m->v->gpus[i]);
+}
+
+/* --- pods: uses on several devices, put together --- */
+
+static int compare_uses_by_pod(const void *a, const void *b)
+{
+	const struct view_use *x = *(const struct view_use *const *)a,
+			      *y = *(const struct view_use *const *)b;
+	int order = strcmp(x->namespace_, y->namespace_);
+
+	if (order == 0)
+		order = strcmp(x->pod, y->pod);
+	if (order == 0)
+		order = strcmp(x->uid, y->uid);
+	if (order == 0) /* as in the view */
+		order = x < y ? -1 : x > y;
+	return order;
+}
+
+static bool is_same_use_pod(const struct view_use *x, const struct view_use *y)
+{
+	return !strcmp(x->namespace_, y->namespace_) && !strcmp(x->pod, y->pod) &&
+	       !strcmp(x->uid, y->uid);
+}
+
+struct pod_sum {
+	bool live, received_known, memory_known, busy_known, memory_counted;
+	uint64_t replicas, share, received, memory, gpu_ns, busy_ns, memory_byte_s, cost;
+};
+
+/*
+ * Figures of now are sums of the live uses; without a live use they are not known. Counters are sums of all uses.
+ * A sum with an unknown part is not known.
+ */
+static void add_use_to_pod_sum(struct pod_sum *s, const struct view_use *use)
+{
+	if (use->live) {
+		s->live = true;
+		s->replicas += use->n_replicas;
+		s->share += use->share;
+		s->received_known &= use->received != VIEW_NONE;
+		s->received += use->received != VIEW_NONE ? use->received : 0;
+		s->memory_known &= use->memory_known;
+		s->memory += use->memory_used;
+	}
+	s->busy_known &= use->busy_known;
+	s->memory_counted &= use->memory_counted;
+	s->busy_ns += use->busy_ns;
+	s->gpu_ns += use->gpu_ns;
+	s->memory_byte_s += use->memory_byte_s;
+	s->cost += use->cost_nano;
+}
+
+static void add_pod_sum_json(struct json_maker *m, json_t *o, const struct pod_sum *s)
+{
+	json_set_value(m, o, "live", json_boolean(s->live));
+	json_set_value(m, o, "nSeats", json_u64(s->replicas));
+	json_set_value(m, o, "share", json_u64(s->share));
+	json_set_value(m, o, "received",
+		s->live && s->received_known ? json_u64(s->received) : json_null());
+	json_set_value(m, o, "memoryUsed",
+		s->live && s->memory_known ? json_u64(s->memory) : json_null());
+	json_set_value(m, o, "gpuNs", json_u64(s->gpu_ns));
+	json_set_value(m, o, "busyNs", s->busy_known ? json_u64(s->busy_ns) : json_null());
+	json_set_value(m, o, "memoryByteS",
+		s->memory_counted ? json_u64(s->memory_byte_s) : json_null());
+	json_set_cost(m, o, "costNano", s->cost);
+}
+
+/* Adds the pod of the first use in @uses. Returns how many of the @n uses belong to that pod. */
+static size_t add_pod_json(struct json_maker *m, json_t *pod, const struct view_use **uses,
+	size_t n)
+{
+	struct pod_sum sum = { .received_known = true,
+		.memory_known = true,
+		.busy_known = true,
+		.memory_counted = true };
+	json_t *list;
+	size_t i;
+
+	json_set_value(m, pod, "namespace", json_string(uses[0]->namespace_));
+	json_set_value(m, pod, "pod", json_string(uses[0]->pod));
+	json_set_value(m, pod, "uid", *uses[0]->uid ? json_string(uses[0]->uid) : json_null());
+	list = json_set_array(m, pod, "uses");
+	for (i = 0; i < n && is_same_use_pod(uses[0], uses[i]); i++) {
+		const struct view_device *u = &m->v->devices[uses[i]->device];
+		json_t *o = json_add_object(m, list);
+
+		json_set_value(m, o, "gpu", json_integer(m->v->gpus[u->gpu].index));
+		json_set_value(m, o, "unit", json_string(u->label));
+		json_set_value(m, o, "unitUuid", json_string(u->uuid));
+		json_set_use(m, o, uses[i]);
+		add_use_to_pod_sum(&sum, uses[i]);
+	}
+	add_pod_sum_json(m, pod, &sum);
+	return i;
+}
+
+static void json_set_pods(struct json_maker *m, json_t *root)
+{
+	size_t n = m->v->n_uses;
+	CLEANUP(freep)
+	const struct view_use **uses = calloc(n + 1, sizeof(const struct view_use *));
+	json_t *list = json_set_array(m, root, "pods");
+
+	if (!uses) {
+		m->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		uses[i] = &m->v->uses[i];
+	qsort(uses, n, sizeof(const struct view_use *),
+		compare_uses_by_pod); /* not stable; compare_uses_by_pod() leaves no ties */
+	for (size_t i = 0; i < n;)
+		i += add_pod_json(m, json_add_object(m, list), uses + i, n - i);
 }
 
 /* --- the rest --- */
