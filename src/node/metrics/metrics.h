@@ -15,10 +15,9 @@
  * Thread: any. Only struct metrics_xids and metrics_clocks keep state between calls; they have locks.
  */
 #include "lib/base/buf.h"
-#include "node/metrics/clocks.h"
+#include "node/metrics/recent.h"
 #include "node/metrics/counters/counters.h"
 #include "node/metrics/options.h"
-#include "node/metrics/xids.h"
 #include "node/view/view.h"
 
 enum metrics_format {

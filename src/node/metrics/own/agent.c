@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/own/own.h"
 
-/* What the agent itself consumes, and its failures. */
+#include <stddef.h>
+
+/* ---- what the agent itself consumes, and its failures ---- */
 
 #define AGENT(member, kind) METRICS_MEMBER(struct view_agent, member, kind)
 
-static const struct metrics_row rows[] = {
+static const struct metrics_row agent_rows[] = {
 	{ .family = { "gpuslice_agent_start_timestamp_seconds", "seconds",
 		  "When the agent was started, in seconds since 1970", METRICS_GAUGE, NULL },
 		AGENT(started_wall_ns, METRICS_NANO) },
@@ -61,9 +63,9 @@ static const struct metrics_row rows[] = {
 		AGENT(usage_db_errors, METRICS_COUNT) },
 };
 
-enum { USAGE_RECORDS, COMPONENT, FAMILIES };
+enum { USAGE_RECORDS, COMPONENT, AGENT_FAMILIES };
 
-static const struct metrics_family families[FAMILIES] = {
+static const struct metrics_family agent_families[AGENT_FAMILIES] = {
 	[USAGE_RECORDS] = { "gpuslice_agent_usage_records_failing", NULL,
 		"Whether the usage records cannot be written now", METRICS_GAUGE, NULL },
 	[COMPONENT] = { "gpuslice_agent_component_degraded", NULL,
@@ -72,15 +74,15 @@ static const struct metrics_family families[FAMILIES] = {
 };
 
 const struct metrics_table metrics_agent_tables[2] = {
-	{ .rows = rows, .n = ARRAY_LEN(rows) },
-	{ .families = families, .n = ARRAY_LEN(families) },
+	{ .rows = agent_rows, .n = ARRAY_LEN(agent_rows) },
+	{ .families = agent_families, .n = ARRAY_LEN(agent_families) },
 };
 
 static void write_components(struct metrics_own *own, const struct view_agent *a)
 {
 	if (!a->n_components)
 		return;
-	metrics_begin(own->w, &families[COMPONENT]);
+	metrics_begin(own->w, &agent_families[COMPONENT]);
 	for (uint32_t i = 0; i < a->n_components; i++)
 		metrics_line_with(own->w, own->node, "component", a->components[i].name,
 			METRICS_COUNT, *metrics_str(a->components[i].reason) != '\0');
@@ -90,8 +92,82 @@ void metrics_own_agent(struct metrics_own *own)
 {
 	const struct view_agent *a = &own->w->v->agent;
 
-	metrics_own_rows(own, rows, ARRAY_LEN(rows), a, 0, 1, &own->node);
-	metrics_begin(own->w, &families[USAGE_RECORDS]);
+	metrics_own_rows(own, agent_rows, ARRAY_LEN(agent_rows), a, 0, 1, &own->node);
+	metrics_begin(own->w, &agent_families[USAGE_RECORDS]);
 	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(a->usage_db_error) != '\0');
 	write_components(own, a);
+}
+
+/* ---- requests and connections of its web server, and those that it refused ---- */
+
+enum { CONNECTIONS, REQUESTS, REFUSED, CLOSED, PAUSES, WEB_FAMILIES };
+
+static const struct metrics_family web_families[WEB_FAMILIES] = {
+	[CONNECTIONS] = { "gpuslice_web_connections", NULL,
+		"Connections to the agent's port that are open", METRICS_GAUGE, NULL },
+	[REQUESTS] = { "gpuslice_web_requests", NULL, "Requests that were answered",
+		METRICS_COUNTER, "class" },
+	[REFUSED] = { "gpuslice_web_refused", NULL,
+		"Connections that were not taken: full, or address for too many from one",
+		METRICS_COUNTER, "reason" },
+	[CLOSED] = { "gpuslice_web_closed", NULL,
+		"Connections that were closed without an answer: displaced by new ones, timeout, or malformed for no request that could be read",
+		METRICS_COUNTER, "reason" },
+	[PAUSES] = { "gpuslice_web_pauses", NULL,
+		"Pauses, as the web server had used its part of a processor", METRICS_COUNTER,
+		NULL },
+};
+
+const struct metrics_table metrics_web_tables[1] = {
+	{ .families = web_families, .n = ARRAY_LEN(web_families) },
+};
+
+/* Lines of one family, which differ in a label. */
+static const struct web_metric_row {
+	size_t family;
+	const char *label, *value; /* NULL: none */
+	size_t at;                 /* in struct view_web */
+} web_rows[] = {
+#define ROW(family, label, value, member)                               \
+	{                                                               \
+		family, label, value, offsetof(struct view_web, member) \
+	}
+	ROW(REQUESTS, "class", "2xx", requests[1]),
+	ROW(REQUESTS, "class", "3xx", requests[2]),
+	ROW(REQUESTS, "class", "4xx", requests[3]),
+	ROW(REQUESTS, "class", "5xx", requests[4]),
+	ROW(REFUSED, "reason", "address", refused_address),
+	ROW(REFUSED, "reason", "full", refused_full),
+	ROW(CLOSED, "reason", "displaced", displaced),
+	ROW(CLOSED, "reason", "malformed", malformed),
+	ROW(CLOSED, "reason", "timeout", timeouts),
+	ROW(PAUSES, NULL, NULL, pauses),
+#undef ROW
+};
+
+static void write_web_row(struct metrics_own *own, const struct web_metric_row *r)
+{
+	const char *web = (const char *)&own->w->v->agent.web;
+	uint64_t value = *(const uint64_t *)(const void *)(web + r->at);
+
+	if (r->label)
+		metrics_line_with(own->w, own->node, r->label, r->value, METRICS_COUNT, value);
+	else
+		metrics_line(own->w, own->node, METRICS_COUNT, value);
+}
+
+void metrics_own_web(struct metrics_own *own)
+{
+	const struct view_web *web = &own->w->v->agent.web;
+
+	if (!web->known)
+		return;
+	metrics_begin(own->w, &web_families[CONNECTIONS]);
+	metrics_line(own->w, own->node, METRICS_COUNT, web->connections);
+	for (size_t f = REQUESTS; f < WEB_FAMILIES; f++) {
+		metrics_begin(own->w, &web_families[f]);
+		for (size_t i = 0; i < ARRAY_LEN(web_rows); i++)
+			if (web_rows[i].family == f)
+				write_web_row(own, &web_rows[i]);
+	}
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The families of gpuslice. Each file has the families of one kind of object, with their table; own/families.c
+ * The families of gpuslice. Each file has the families of one kind of object, with their table; metrics.c
  * lists the tables in the order of the text. Every series has the label node.
  *
  * If a pod is recreated while its ended use is still listed, a device has a container of the same name twice.
@@ -10,7 +10,7 @@
  * that the sums of view.h hold in the text too.
  * Thread: that of the writer.
  */
-#include "node/metrics/rows.h"
+#include "node/metrics/write.h"
 
 struct metrics_own {
 	struct metrics_writer *w;
@@ -56,7 +56,7 @@ void metrics_own_opencost(struct metrics_own *own);
 void metrics_own_agent(struct metrics_own *own);
 void metrics_own_web(struct metrics_own *own);
 
-/* The tables, for own/families.c. */
+/* The tables, for metrics.c. */
 struct metrics_table {
 	const struct metrics_row *rows;        /* or: */
 	const struct metrics_family *families; /* NULL: .rows */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/metrics.h"
 
+#include "node/metrics/dcgm/dcgm.h"
+#include "node/metrics/own/own.h"
+
 #include <string.h>
 #include <strings.h>
+
+/* ---- the format for a client ---- */
 
 /* A remote client wrote the header: nothing is copied, and a malformed part counts as not wanted. */
 
@@ -117,4 +122,83 @@ const char *metrics_content_type(enum metrics_format format)
 	return format == METRICS_OPENMETRICS
 		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
 		       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* ---- the table of families ---- */
+
+static const struct family_group {
+	const struct metrics_table *tables;
+	size_t n;
+} groups[] = {
+	{ metrics_node_tables, ARRAY_LEN(metrics_node_tables) },
+	{ metrics_resource_tables, ARRAY_LEN(metrics_resource_tables) },
+	{ metrics_gpu_tables, ARRAY_LEN(metrics_gpu_tables) },
+	{ metrics_device_tables, ARRAY_LEN(metrics_device_tables) },
+	{ metrics_container_tables, ARRAY_LEN(metrics_container_tables) },
+	{ metrics_slice_tables, ARRAY_LEN(metrics_slice_tables) },
+	{ metrics_opencost_tables, ARRAY_LEN(metrics_opencost_tables) },
+	{ metrics_agent_tables, ARRAY_LEN(metrics_agent_tables) },
+	{ metrics_web_tables, ARRAY_LEN(metrics_web_tables) },
+};
+
+const struct metrics_family *metrics_family_at(size_t i)
+{
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
+		for (size_t t = 0; t < groups[g].n; t++) {
+			const struct metrics_table *table = &groups[g].tables[t];
+
+			if (i < table->n)
+				return table->families ? &table->families[i]
+						       : &table->rows[i].family;
+			i -= table->n;
+		}
+	}
+	return NULL;
+}
+
+/* ---- the text ---- */
+
+static int write_own(struct metrics_writer *w, struct error *err)
+{
+	CLEANUP(metrics_own_fini) struct metrics_own own = { .w = w };
+
+	if (metrics_own_init(&own, w, err) < 0)
+		return -1;
+	metrics_own_node(&own);
+	metrics_own_resources(&own);
+	metrics_own_gpus(&own);
+	metrics_own_devices(&own);
+	metrics_own_containers(&own);
+	metrics_own_slices(&own);
+	metrics_own_opencost(&own);
+	metrics_own_agent(&own);
+	metrics_own_web(&own);
+	return 0;
+}
+
+int metrics_render(struct buf *out, const struct metrics_request *rq, struct error *err)
+{
+	struct metrics_writer w = {
+		.rq = rq,
+		.v = rq->view,
+		.o = rq->options,
+		.out = out,
+		.labels = BUF_INIT(METRICS_LABELS_MAX),
+	};
+	bool complete;
+	int r = dcgm_write(&w, err);
+
+	if (r >= 0)
+		r = write_own(&w, err);
+	if (rq->format == METRICS_OPENMETRICS)
+		buf_puts(out, "# EOF\n");
+	complete = buf_ok(out) && buf_ok(&w.labels);
+	buf_fini(&w.labels);
+	if (r < 0)
+		return r;
+	if (!complete)
+		return error_set(err, ERR_LIMIT,
+			"metrics: the text is longer than %zu bytes, or there is no memory for it",
+			out->max);
+	return 0;
 }
