@@ -7,7 +7,7 @@ A path in code quotes that begins with a folder of this repository (`src/lib/bas
 follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
 src/: `lib/http`. Also the tests (`test-base`, `fuzz-yaml`, `api.bats`) and the functions (`offer_new()`) that ARCHITECTURE.md
 names. Without arguments: all documents but docs/results/, which are of their day, and the files that comments in src/
-and test/ name (`journal.h`, `scheduler/gate.c`: the end of a path).
+and test/ name (`journal.h`, `scheduler/settle.c`: the end of a path).
 """
 import glob
 import os

@@ -24,7 +24,7 @@
  * TURN_BELL may be set while the gate thread is awake, too: where no context of the GPU is known
  * (container/gate/fences/fences.c). The next submitting thread then takes the slow path, and so adds its
  * own context. The arbiter keeps TURN_BELL, except after SCHEDULER_GATE_TRIES failed tries
- * (node/arbiter/scheduler/gate.c). The gate thread may then sleep on, for 5 s at most.
+ * (node/arbiter/scheduler/settle.c). The gate thread may then sleep on, for 5 s at most.
  *
  * Reports.
  * 1. A thread holds .report_lock while it reads the state and sends the packet. So the packet sent last

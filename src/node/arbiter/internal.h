@@ -5,14 +5,13 @@
  * The arbiter's parts with input and output, and what each offers the others. All run on one loop, except the
  * scheduler thread:
  *
- *	slices/    the directory of slices: their files and sockets; their compute, for the scheduler: compute.c
- *	clients/   connections of processes: conn.c; passed descriptors: passed-fds.c; the first packet: register.c,
- *	           for quanta join.c; requests after that: requests.c; pages: page.c; how many pages there are:
- *	           pages.c
- *	process/   what the kernel reports of processes: proc.c; their end: task.c; processes that were there before
- *	           this arbiter: restore.c; unhooked processes: unhooked.c; processes outside MPS: mps.c
- *	control/   the agent's socket: control.c; status: status.c, of compute figures.c; questions for NVML's
- *	           figures, and what the figures change: readings.c
+ *	slices/    the directory of slices: slices.c; their files, sockets and compute: slice.c
+ *	clients/   connections of processes: conn.c; passed descriptors: passed-fds.c; the first packet: register.c;
+ *	           requests after that: requests.c; pages, and how many there are: pages.c
+ *	process/   what the kernel reports of processes: proc.c; their end, and whether they are outside MPS: task.c;
+ *	           processes that were there before this arbiter: restore.c; unhooked processes: unhooked.c
+ *	control/   the agent's socket: control.c; status: status.c; questions for NVML's figures, and what the figures
+ *	           change: readings.c
  *	scheduler/ the scheduler thread: quanta on the GPUs, and their cost; scheduler.h there is the map
  *	watch.c    descriptors on the loop, listening sockets
  *	arbiter.c  start, restore, stop
@@ -146,9 +145,8 @@ struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_
 struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_on_removed(void *arbiter, struct grants_slice *b);
 
-/* Puts the compute settings of .def in force. If this fails, sets .compute.error and logs the reason. */
-void compute_apply(struct arbiter_slice *s);
-void compute_retry(struct arbiter *a); /* slices with an error */
+/* Puts compute settings in force that could not be before. */
+void compute_retry(struct arbiter *a);
 /* Publishes the slice's compute in the page of one of its processes. */
 void compute_publish(const struct grants_member *m);
 
@@ -227,9 +225,6 @@ void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd);
 bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd);
 
-/* Answers a hello for quanta (join.c). May close the connection. */
-void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h, int fd);
-
 /* The .dropped of struct grants_table. */
 void conns_on_dropped(void *arbiter, struct grants_member *m);
 
@@ -280,8 +275,6 @@ bool page_fits(const struct slice_page *page, const struct grants_slice *s);
 void pages_start(struct arbiter *a);
 void pages_stop(struct arbiter *a);
 void pages_detach_slice(struct arbiter_slice *s); /* its issued pages still count */
-/* Counts the page of this memfd until no process has it open or mapped. 0, or enum page_error. */
-int pages_count_page(const struct page_owner *who, int fd);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 

@@ -169,16 +169,12 @@ struct scheduler {
 /* Thread: loop. Ends the thread. Later calls run in the caller. */
 void scheduler_halt(struct scheduler *t);
 
-/* ---- calls.c ---------------------------------------------------------------------------------- */
-
 /* Thread: loop. Runs the steps of a call on the thread, or in the caller after scheduler_halt(). */
 void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg);
 /* Asks the loop to close the registration. */
 void scheduler_post_ended(struct scheduler_registration *c);
 /* Withdraws that request: the loop closes the registration on its own. */
 void scheduler_unpost_ended(struct scheduler_registration *c);
-/* Thread: loop. NULL: nothing is posted. */
-struct scheduler_registration *scheduler_next_posted(struct scheduler *t);
 /* Runs a step of the present call. False: the call is over, or there is none. */
 bool scheduler_step_call(struct scheduler *t);
 
@@ -197,14 +193,17 @@ void scheduler_round(struct scheduler *t, bool wait);
 int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source);
 void scheduler_unwatch_fd(int epoll, int fd);
 
-/* ---- gpus.c ----------------------------------------------------------------------------------- */
+/* ---- slice.c ---------------------------------------------------------------------------------- */
 
 /* NULL: no slice uses the GPU. */
 struct scheduler_gpu *scheduler_gpu_find(struct scheduler *t, const uint8_t *uuid);
-/* Takes, or releases, the number of a GPU for one slice. < 0: all numbers are in use. */
-int scheduler_gpu_ref(struct scheduler *t, const uint8_t *uuid, const char *text,
-	struct error *err) MUST_USE;
-void scheduler_gpu_unref(struct scheduler *t, unsigned int number);
+
+/* ---- register.c ------------------------------------------------------------------------------- */
+
+void scheduler_registration_read(struct scheduler_registration *c,
+	uint64_t now); /* reads the next packet */
+/* The registration's clients leave, and the thread asks the loop to close it. */
+void scheduler_registration_end(struct scheduler_registration *c, uint64_t now);
 
 /* ---- settle.c --------------------------------------------------------------------------------- */
 
@@ -219,21 +218,6 @@ void scheduler_settle(struct scheduler *t, uint64_t now);
 void scheduler_on_gate(void *turn, struct sched_client *s);
 uint64_t scheduler_on_done(void *turn, const struct sched_client *s);
 
-/* ---- registration.c --------------------------------------------------------------------------- */
-
-void scheduler_registration_read(struct scheduler_registration *c,
-	uint64_t now); /* reads the next packet */
-/* The registration's clients leave, and the thread asks the loop to close it. */
-void scheduler_registration_end(struct scheduler_registration *c, uint64_t now);
-
-/* The bucket of the process: its registrations and others, linked by .next_of_pid. */
-struct scheduler_registration *scheduler_registrations_of(const struct scheduler_slice *s,
-	uint32_t pid);
-bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32_t pid,
-	uint64_t start);
-
-/* ---- gate.c ----------------------------------------------------------------------------------- */
-
 /* Writes the scheduler's decision into the page: a new generation, and blocked threads look at the gate again. */
 void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
 	const struct sched_throttle *throttle);
@@ -244,8 +228,6 @@ void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
  */
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu);
 void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu);
-
-/* ---- count.c ---------------------------------------------------------------------------------- */
 
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS]);
 void scheduler_count_client(struct scheduler_client *client);

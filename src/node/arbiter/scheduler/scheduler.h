@@ -17,16 +17,11 @@
  *	thread -> process	gates, in the process's page (abi/turn-page.h)
  *	thread -> loop		.ended(): a registration ended, and the loop must close its connection
  *
- *	thread.c        start, halt, stop
- *	calls.c         calls of the loop, and the ended registrations that the loop must close
+ *	thread.c        start, halt, stop; calls of the loop, and the ended registrations that the loop must close
  *	serve.c         a round of events
- *	settle.c        after a change of the scheduler: gates, charges, the timer
- *	gpus.c          the scheduler's GPUs by number
- *	slice.c         applies the share of a slice
- *	register.c      registers a process (abi/slice-wire.h), with a new page or with its old one
- *	registration.c  a registration from then on: states, end
- *	gate.c          the gates in the page
- *	count.c         charges and counters, from the scheduler and the pages to the accounts
+ *	settle.c        after a change of the scheduler: the gates in the pages, charges and counters, the timer
+ *	slice.c         applies the share of a slice; the scheduler's GPUs by number
+ *	register.c      registers a process (abi/slice-wire.h), with a new page or with its old one; its states, its end
  *	records.c       records of processes and slices that are gone
  *	figures.c       what status shows
  *	usage-accounts/ accounts that outlive this program

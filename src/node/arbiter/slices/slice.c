@@ -2,7 +2,8 @@
 
 /*
  * One slice: puts its file in force and serves its socket. A sync compares the directory with what is served. A
- * malformed file changes only the slice's .refused.
+ * malformed file changes only the slice's .refused. The compute settings of the file go to the scheduler thread
+ * (scheduler/scheduler.h) and to processes.
  */
 #include "node/arbiter/slices/slice.h"
 
@@ -16,9 +17,103 @@
 #include <string.h>
 #include <sys/socket.h>
 
-void slice_refuse(struct arbiter_slice *s, const struct error *err)
+/* ---- compute: in the pages of processes ------------------------------------------------------- */
+
+void compute_publish(const struct grants_member *m)
 {
+	const struct arbiter_slice *s = m->slice->user;
+
+	if (m->page && s)
+		atomic_store(&m->page->turns, s->compute.on);
+}
+
+static void publish_slice_compute(struct arbiter_slice *s, uint32_t on)
+{
+	s->compute.on = on;
+	for (const struct grants_member *m = s->grants ? s->grants->members : NULL; m;
+		m = m->next)
+		compute_publish(m);
+}
+
+/* ---- compute: what is in force ---------------------------------------------------------------- */
+
+static bool has_same_compute_gpus(const struct arbiter_slice_compute *c,
+	const struct slice_def *d)
+{
+	if (c->n_gpus != d->n_gpus)
+		return false;
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		if (memcmp(c->uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void record_compute_gpus(struct arbiter_slice_compute *c, const struct slice_def *d)
+{
+	c->n_gpus = d->n_gpus;
+	for (unsigned int i = 0; i < d->n_gpus; i++)
+		memcpy(c->uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
+}
+
+static void stop_slice_sched(struct arbiter_slice *s)
+{
+	struct scheduler *t = s->arbiter->sched;
+
+	log_info("slice takes no turns any more", LOG_STR("slice", s->id));
+	/*
+	 * In this order:
+	 *
+	 * 1. The arbiter publishes in the pages that there is no compute. A process that sees its connection end
+	 *    in step 3 reads there why.
+	 * 2. The scheduler thread opens the gates for good. A thread that waits at a gate goes on, even if its
+	 *    process does not watch its connection.
+	 * 3. The arbiter closes the connections.
+	 * 4. The scheduler thread ends the share.
+	 */
+	publish_slice_compute(s, SLICE_TURNS_NONE);
+	scheduler_slice_release(t, s->compute.sched_slice);
+	s->arbiter->slices_ops->stop_sched(s);
+	scheduler_slice_stop(t, s->compute.sched_slice);
+}
+
+/* Puts the compute settings of .def in force. If this fails, sets .compute.error and logs the reason. */
+static void compute_apply(struct arbiter_slice *s)
+{
+	struct arbiter_slice_compute *c = &s->compute;
+	uint32_t on = SLICE_TURNS_NONE;
+	char said[sizeof(c->error.msg)];
+
+	memcpy(said, c->error.msg, sizeof(said));
+	error_clear(&c->error);
+	if (c->on != SLICE_TURNS_NONE &&
+		(!s->def.has_compute || !has_same_compute_gpus(c, &s->def)))
+		stop_slice_sched(s);
+	if (s->def.has_compute)
+		on = scheduler_slice_set_share(s->arbiter->sched, &c->sched_slice, &s->def,
+			&c->error);
+	if (on != SLICE_TURNS_NONE)
+		record_compute_gpus(c, &s->def);
 	/* Logs each reason once. */
+	if (c->error.code != ERR_NONE && strcmp(said, c->error.msg) != 0)
+		log_error("slice goes without turns", LOG_STR("slice", s->id),
+			LOG_STR("reason", c->error.msg));
+	publish_slice_compute(s, on);
+}
+
+void compute_retry(struct arbiter *a)
+{
+	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
+		if (s->def.has_compute && s->compute.error.code != ERR_NONE)
+			compute_apply(s);
+	}
+}
+
+/* ---- one slice -------------------------------------------------------------------------------- */
+
+/* Stores in .refused why the present file is not in force. Logs each reason once. */
+static void slice_refuse(struct arbiter_slice *s, const struct error *err)
+{
 	if (strcmp(s->refused.msg, err->msg) != 0)
 		log_warn(s->def.n_gpus ? "slice refused, keeping what was in force"
 				       : "slice refused",
@@ -26,7 +121,8 @@ void slice_refuse(struct arbiter_slice *s, const struct error *err)
 	s->refused = *err;
 }
 
-void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b)
+/* Gives the slice its grants. The refusal counts continue from the usage accounts. */
+static void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b)
 {
 	s->grants = b;
 	b->user = s;
@@ -281,4 +377,60 @@ void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLI
 		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
 		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
 		u[13], u[14], u[15]);
+}
+
+/* ---- slices of an earlier arbiter ------------------------------------------------------------- */
+
+static bool has_gpus_of(const struct grants_slice *b, const struct grants_record *rec)
+{
+	if (b->n_gpus != rec->gpu_count)
+		return false;
+	for (unsigned int i = 0; i < b->n_gpus; i++) {
+		if (memcmp(b->gpus[i].uuid, rec->uuids[i], SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Copies the file's limits of those GPUs that the record also has. */
+static void limits_for(const struct grants_slice *b, const struct grants_record *rec,
+	uint64_t *limits)
+{
+	for (unsigned int i = 0; i < rec->gpu_count; i++) {
+		for (unsigned int k = 0; k < b->n_gpus; k++) {
+			if (!memcmp(b->gpus[k].uuid, rec->uuids[i], SLICE_UUID_BYTES))
+				limits[i] = b->gpus[k].limit;
+		}
+	}
+}
+
+struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants_record *rec)
+{
+	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
+	struct grants_slice *b = grants_slice_find(&a->grants, rec->slice);
+	struct arbiter_slice *s = b ? b->user : NULL;
+
+	if (b && has_gpus_of(b, rec))
+		return b;
+	if (b && b->n_members)
+		return NULL;
+	if (b) {
+		limits_for(b, rec, limits);
+		grants_slice_remove(&a->grants, b);
+	}
+	b = grants_slice_new(&a->grants, rec->slice, rec->gpu_count, rec->uuids, limits);
+	if (!b)
+		return NULL;
+	b->removed = !s;
+	if (s) {
+		/* As if the file had come after the processes. */
+		struct error err = ERROR_INIT;
+
+		slice_attach_grants(s, b);
+		(void)error_set(&err, ERR_INVALID,
+			"gpus: expected those that its processes have, found others");
+		slice_refuse(s, &err);
+		memset(&s->file_stat, 0, sizeof(s->file_stat));
+	}
+	return b;
 }

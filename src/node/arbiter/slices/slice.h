@@ -12,12 +12,6 @@ void slice_sync_dir(struct arbiter_slice *s);
 /* The slice's directory no longer exists: no process may register any more. Registered processes stay. */
 void slice_stop_serving(struct arbiter_slice *s);
 
-/* Stores in .refused why the present file is not in force. Logs each reason once. */
-void slice_refuse(struct arbiter_slice *s, const struct error *err);
-
-/* Gives the slice its grants. The refusal counts continue from the usage accounts. */
-void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b);
-
 /* Returns NULL. The caller has removed the slice from all lists. */
 struct arbiter_slice *slice_free(struct arbiter_slice *s);
 
