@@ -151,9 +151,6 @@ struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name); /
 /* Whether an offered device is usable; *ret_why, unless NULL: why not, for users. */
 bool agent_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why);
-/* Why Allocate would refuse the device, whatever its health; "": it would not. Borrowed. */
-const char *agent_refusal(const struct agent *a, const struct resource *r,
-	const struct offer_device *d);
 /* Why the listed device @uuid is not allocatable, whatever its health; "": it is. Borrowed. */
 const char *agent_device_refusal(const struct agent *a, const char *uuid);
 /* The state, such as "registered"; *ret_why: why not. Borrowed. */

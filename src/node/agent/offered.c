@@ -13,7 +13,8 @@ struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name)
 	return NULL;
 }
 
-const char *agent_refusal(const struct agent *a, const struct resource *r,
+/* Why Allocate would refuse the device, whatever its health; "": it would not. Borrowed. */
+static const char *agent_refusal(const struct agent *a, const struct resource *r,
 	const struct offer_device *d)
 {
 	const struct agent_plugin *p;

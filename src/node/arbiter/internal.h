@@ -138,9 +138,6 @@ void arbiter_slices_stop(struct arbiter *a);
 bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct arbiter_slice *slices_find(struct arbiter *a, const char *id);
-/* The slice with this directory: a process that has the directory mounted is in this slice. NULL: no slice has
- * it. */
-struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
 /* The slice of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
 struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_on_removed(void *arbiter, struct grants_slice *b);

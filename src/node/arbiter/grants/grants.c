@@ -101,17 +101,6 @@ bool grants_member_is_oldest(const struct grants_member *m)
 	return true;
 }
 
-struct grants_task *grants_task_find_pid(const struct grants_table *b, uint32_t pid)
-{
-	struct grants_task *best = NULL;
-
-	for (struct grants_task *t = b->buckets[pid % GRANTS_BUCKETS]; t; t = t->next) {
-		if (t->pid == pid && (!best || t->start > best->start))
-			best = t;
-	}
-	return best;
-}
-
 /* FNV-1a over the fields that do not change. */
 static uint64_t record_check(const struct grants_record *r)
 {

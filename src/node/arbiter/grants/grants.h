@@ -185,8 +185,6 @@ void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_
 
 struct grants_task *grants_task_find(const struct grants_table *b, uint32_t pid,
 	uint64_t start);
-struct grants_task *grants_task_find_pid(const struct grants_table *b,
-	uint32_t pid); /* the newest */
 
 /* Searches this slice only, so that what a process writes into its page does not affect another slice. NULL:
  * none. */

@@ -35,7 +35,9 @@ struct arbiter_slice *slices_find(struct arbiter *a, const char *id)
 	return s;
 }
 
-struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
+/* The slice with this directory: a process that has the directory mounted is in this slice. NULL: no slice has
+ * it. */
+static struct arbiter_slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
 {
 	struct arbiter_slice *s = a->slices;
 

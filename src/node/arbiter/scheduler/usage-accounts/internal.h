@@ -35,9 +35,6 @@ void usage_account_end(struct usage_accounts *t, struct usage_account *a);
 /* Adds client @i to the list of its account. */
 void usage_client_link(struct usage_accounts *t, uint32_t i);
 
-/* NULL: no record of the GPU. */
-struct usage_gpu *usage_gpu_find(const struct usage_accounts *t, const uint8_t *uuid);
-
 /* ---- file.c ----------------------------------------------------------------------------- */
 
 /* Adds one record. False: the file system has no room. */

@@ -131,6 +131,19 @@ static void free_client_record(struct usage_accounts *t, struct usage_client *s)
 		t->free_client = i;
 }
 
+/* NULL: no record of the GPU. */
+static struct usage_gpu *usage_gpu_find(const struct usage_accounts *t, const uint8_t *uuid)
+{
+	for (uint32_t i = 0; i < USAGE_GPUS_MAX; i++) {
+		struct usage_gpu *b = &t->gpus[i];
+
+		if (usage_record_state(&b->state) == USAGE_RECORD_USED &&
+			!memcmp(b->uuid, uuid, sizeof(b->uuid)))
+			return b;
+	}
+	return NULL;
+}
+
 /*
  * A kill at any point of this loses nothing:
  *
@@ -308,18 +321,6 @@ void usage_client_count(struct usage_client *s, const uint64_t now[USAGE_COUNTER
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------- */
-
-struct usage_gpu *usage_gpu_find(const struct usage_accounts *t, const uint8_t *uuid)
-{
-	for (uint32_t i = 0; i < USAGE_GPUS_MAX; i++) {
-		struct usage_gpu *b = &t->gpus[i];
-
-		if (usage_record_state(&b->state) == USAGE_RECORD_USED &&
-			!memcmp(b->uuid, uuid, sizeof(b->uuid)))
-			return b;
-	}
-	return NULL;
-}
 
 struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg)
