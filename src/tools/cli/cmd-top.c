@@ -4,8 +4,8 @@
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"
-#include "tools/cli/top/view/keys.h"
 #include "tools/cli/top/live.h"
+#include "tools/cli/top/view/view.h"
 
 #include <inttypes.h>
 #include <langinfo.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /* The two outputs of `gpuslice top`: text, and a live screen. Both block. Thread: main. */
-#include "tools/cli/top/view/screen/screen.h"
 #include "lib/http/client/get.h"
+#include "tools/cli/top/view/view.h"
 
 struct top_plan {
 	struct top_state state; /* .interval_ns, .choice and .utf8 are set */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/cli/top/view/figures.h"
-#include "tools/cli/top/view/keys.h"
-#include "tools/cli/top/view/rows.h"
+#include "tools/cli/top/view/view.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/cli/top/view/width.h"
+#include "tools/cli/top/view/canvas.h"
 
 #include <locale.h>
 

@@ -3,8 +3,8 @@
 #include "support/view-sample.h"
 
 #include "lib/base/fd.h"
-#include "tools/cli/top/view/screen/screen.h"
 #include "node/view/json/json.h"
+#include "tools/cli/top/view/view.h"
 
 #include <limits.h>
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/top/view/model.h"
+#include "tools/cli/top/view/view.h"
 
 #include "lib/json/record.h"
 
