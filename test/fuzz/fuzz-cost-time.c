@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "lib/base/time.h"
-#include "tools/cli/cost/view/range.h"
+#include "tools/cli/cost/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

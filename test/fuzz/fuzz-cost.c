@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "tools/cli/cost/view/print.h"
-#include "tools/cli/cost/view/prometheus.h"
+#include "tools/cli/cost/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# One table of exit statuses (src/tools/cli/exit-status.h, gpuslice(1)), kept by all commands; and how they end when nobody
+# One table of exit statuses (src/tools/cli/cmd.h, gpuslice(1)), kept by all commands; and how they end when nobody
 # reads what they print.
 
 bats_require_minimum_version 1.5.0
@@ -96,7 +96,7 @@ serve_all() {
 	local table page
 	table=$({
 		grep -oE '^	\[ERR_[A-Z_]+\] = \{ "[a-z-]+", [0-9]+, [0-9]+, [0-9]+ \}' "$ROOT/src/lib/base/error.c" | grep -oE '[0-9]+ \}' | tr -d ' }'
-		sed -n 's/^#define EXIT_[A-Z]* *//p' "$ROOT/src/tools/cli/exit-status.h"
+		sed -n 's/^#define EXIT_[A-Z]* *//p' "$ROOT/src/tools/cli/cmd.h"
 	} | sort -nu)
 	page=$(sed -n '/^# EXIT STATUS/,/^# ENVIRONMENT/s/^\*\([0-9]*\)\*$/\1/p' "$ROOT/man/gpuslice.1.scd")
 	[[ -n $page ]]

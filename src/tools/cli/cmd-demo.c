@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
-#include "lib/base/time.h"
-#include "tools/cli/cmd.h"
-#include "tools/cli/demo/screen.h"
-#include "tools/cli/exit-status.h"
-#include "model/offer/offer.h"
 #include "lib/base/temp-dir.h"
+#include "lib/base/time.h"
+#include "model/offer/offer.h"
+#include "tools/cli/cmd.h"
+#include "tools/cli/demo/demo.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
 #include "tools/cli/cmd.h"
 #include "tools/cli/plan/run.h"
 #include "tools/cli/plan/trace.h"
-#include "tools/cli/plan/translate.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/defaults.h"
-#include "tools/cli/bench/options.h"
+#include "tools/cli/bench/bench.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/profile/profile.h"
 

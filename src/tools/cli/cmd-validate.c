@@ -3,7 +3,6 @@
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"
-#include "tools/cli/exit-status.h"
 #include "tools/cli/output.h"
 #include "tools/cli/table/table.h"
 #include "tools/validate/cuda-child.h"

@@ -7,6 +7,21 @@
  */
 #include "lib/base/option.h"
 
+/*
+ * Exit statuses of every command, as in gpuslice(1):
+ *	0         success, and no finding
+ *	1         the command did its work, and the answer is no: EXIT_FINDING
+ *	2 to 12   the command could not do its work, by the kind of error (lib/base/error.c); 2 is wrong usage
+ *	          or invalid input
+ *	13        the command did its work, and some of the answer is unknown: EXIT_INCONCLUSIVE
+ *	70        a bug (lib/base/error.c)
+ *
+ * SIGPIPE ends a command whose output the reader has closed, as usual. `gpuslice mig` replaces
+ * nvidia-mig-parted, so all its failures have that program's status 1: struct cmd has .exit_code for this.
+ */
+#define EXIT_FINDING      1
+#define EXIT_INCONCLUSIVE 13
+
 struct cmd {
 	const char *name;        /* "config check": the command "config" with an argument */
 	const char *usage;       /* "[--json]" */
@@ -19,7 +34,7 @@ struct cmd {
 	 * is not NULL runs before the subcommand, for the options before it. */
 	const struct cmd *const *commands;
 	bool alone;    /* with .commands: .run is the command without a subcommand */
-	int exit_code; /* of every failure; 0: by the kind of error (tools/cli/exit-status.h) */
+	int exit_code; /* of every failure; 0: by the kind of error */
 	/* Returns 0, an exit status > 0 after it has printed the reason, or < 0 with @err set. */
 	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
 };

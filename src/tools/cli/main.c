@@ -2,7 +2,6 @@
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"
-#include "tools/cli/exit-status.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/bench/plan.h"
+#include "tools/cli/bench/bench.h"
 
 #include "lib/base/parse.h"
 #include "tools/bench/report/calibrate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/bench/session.h"
+#include "tools/cli/bench/bench.h"
 
 #include "tools/cli/bench/mig-partition.h"
 

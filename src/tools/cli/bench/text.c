@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/escape.h"
 #include "tools/bench/report/number.h"
-#include "tools/cli/bench/plan.h"
-#include "tools/cli/bench/print.h"
+#include "tools/cli/bench/bench.h"
 #include "tools/cli/table/table.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/demo/node.h"
+#include "tools/cli/demo/demo.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"

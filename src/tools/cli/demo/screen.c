@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/demo/screen.h"
+#include "tools/cli/demo/demo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 
 /* gpuslice mig apply and restore: bring the node to the state of a config or of a checkpoint. */
 #include "lib/base/defaults.h"
-#include "tools/cli/mig/progress.h"
-#include "tools/cli/mig/tool.h"
+#include "tools/cli/mig/mig.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 /* gpuslice mig assert, checkpoint, export, generate-config: compare the node with files, or write
  * files. */
-#include "tools/cli/mig/tool.h"
+#include "tools/cli/mig/mig.h"
 #include "tools/cli/output.h"
 
 #include <stdio.h>

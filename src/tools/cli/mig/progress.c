@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/mig/progress.h"
+#include "tools/cli/mig/mig.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* `gpuslice plan FILE...`. Thread: main. */
+/* `gpuslice plan FILE...`, and with --translate. Thread: main; prints to standard error, too. */
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
 
@@ -23,3 +23,6 @@ struct plan_run {
 /* Returns 0, or < 0, or an exit status. EXIT_FINDING: a workload has no place. EXIT_INCONCLUSIVE:
  * some SLO cannot be judged. That of ERR_CANCELLED: interrupted; the best plan so far is printed. */
 int plan_run(const struct plan_run *r, struct error *err) MUST_USE;
+
+/* Prints notes on mistakes in @files, then the current Karpenter objects for their Provisioners. */
+int plan_translate(const struct strv *files, struct error *err) MUST_USE;

@@ -5,7 +5,7 @@
 #include "lib/base/option.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/bench/suite/suite.h"
-#include "tools/cli/bench/session.h"
+#include "tools/cli/bench/bench.h"
 
 #include <sys/types.h>
 

@@ -2,7 +2,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/parse.h"
-#include "tools/cli/bench/options.h"
+#include "tools/cli/bench/bench.h"
 #include "tools/cli/profile/profile.h"
 
 #include <math.h>

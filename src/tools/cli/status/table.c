@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/status/table.h"
+#include "tools/cli/status/internal.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -3,8 +3,7 @@
 
 #include "lib/base/escape.h"
 #include "lib/base/strv.h"
-#include "tools/cli/status/table.h"
-#include "tools/cli/status/sections.h"
+#include "tools/cli/status/internal.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "lib/base/escape.h"
-#include "tools/cli/cost/view/print.h"
-#include "tools/cli/cost/view/prometheus.h"
-#include "tools/cli/cost/view/range.h"
 #include "io/price/price.h"
+#include "lib/base/escape.h"
+#include "tools/cli/cost/view/view.h"
 
 #include <jansson.h>
 

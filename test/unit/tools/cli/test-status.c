@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/cli/status/table.h"
+#include "tools/cli/status/internal.h"
 #include "tools/cli/status/view.h"
 
 #define EVIL "\\u001b[2J"

@@ -2,8 +2,7 @@
 #include "support/test.h"
 
 #include "lib/base/buf.h"
-#include "tools/cli/plan/view/report/report.h"
-#include "tools/cli/plan/view/text.h"
+#include "tools/cli/plan/view/view.h"
 #include "unit/tools/plan/plan-world.h"
 
 #include <string.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/cost/view/print.h"
+#include "tools/cli/cost/view/view.h"
 
+#include "io/price/price.h"
 #include "lib/base/escape.h"
 #include "lib/base/time.h"
-#include "tools/cli/cost/view/range.h"
-#include "io/price/price.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/cost/view/print.h"
+#include "tools/cli/cost/view/view.h"
 
+#include "io/price/price.h"
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
-#include "tools/cli/cost/view/range.h"
-#include "io/price/price.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/cost/view/range.h"
+#include "tools/cli/cost/view/view.h"
 
 #include "lib/base/parse.h"
 #include "lib/base/time.h"

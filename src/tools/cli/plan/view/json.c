@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/plan/view/text.h"
+#include "tools/cli/plan/view/view.h"
 
 #include "lib/base/time.h"
 #include "tools/plan/answer/extras.h"

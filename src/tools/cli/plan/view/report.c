@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/plan/view/report/report.h"
+#include "tools/cli/plan/view/view.h"
 
-#include "tools/cli/plan/view/summary.h"
-#include "tools/cli/plan/view/tables.h"
-#include "tools/cli/plan/view/text.h"
 #include "tools/plan/answer/extras.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Helpers of `gpuslice status`: reading the agent's JSON, which is not trusted, and tables with
- * columns as wide as their cells. Pure; thread: any.
+ * The parts of `gpuslice status`: reading the agent's JSON, which is not trusted, tables with columns
+ * as wide as their cells, and the sections of the output. Pure; thread: any.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* --- the JSON and tables --- */
 
 #define STATUS_CELL_MAX 160
 #define STATUS_COLUMNS  9 /* limit */
@@ -58,3 +60,22 @@ struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct err
 
 /* One line for each text; the title begins the first. */
 void status_render_list(struct buf *b, const char *title, const json_t *list);
+
+/* --- sections; they append to @b --- */
+
+/* The profiles of the GPUs in the list. Nothing if no GPU has profiles. */
+int status_render_profiles(struct buf *b, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;
+
+/* The slices of running containers. Nothing if there are none. */
+int status_render_limits(struct buf *b, const json_t *slices, bool colour,
+	struct error *err) MUST_USE;
+
+/* How many quanta of the fair-share scheduler each slice had on a GPU, and why they ended. Nothing
+ * if no slice uses the scheduler. */
+int status_render_quanta(struct buf *b, const json_t *slices, bool colour,
+	struct error *err) MUST_USE;
+
+/* The MPS daemons; @gpus has their devices. Nothing if there are none. */
+int status_render_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;

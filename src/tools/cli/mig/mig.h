@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Functions and options that the commands of `gpuslice mig` share. Thread: main. */
-#include "tools/cli/cmd.h"
+/* What the commands of `gpuslice mig` share. Thread: main. */
 #include "io/config/mig/mig.h"
 #include "io/mig-editor/editor.h"
+#include "tools/cli/cmd.h"
+
+#include <stdio.h>
+
+/* --- commands, options and output --- */
 
 extern const struct cmd mig_cmd_apply;
 extern const struct cmd mig_cmd_assert;
@@ -53,3 +57,30 @@ void mig_tool_notes(const struct strv *notes);
 
 /* Prints @text and frees it. NULL: ERR_NOMEM. */
 int mig_tool_print(char *text, struct error *err) MUST_USE;
+
+/* --- progress --- */
+
+/*
+ * Reports the progress of a MIG change as it happens: text lines, or one JSON object per line
+ * (docs/mig.md).
+ */
+
+struct mig_progress {
+	FILE *to; /* NULL: no progress output */
+	bool json;
+	bool dry_run; /* report the steps of the plan only */
+};
+
+void mig_progress_planned(struct mig_progress *p, const struct mig_node_gpu *g,
+	const struct mig_plan *plan);
+void mig_progress_step(struct mig_progress *p, const struct mig_node_gpu *g,
+	const struct mig_step *s, uint32_t n, uint32_t of, bool undo);
+void mig_progress_resetting(struct mig_progress *p, const struct mig_node_gpu *g);
+void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
+	enum mig_result result, const struct error *why);
+void mig_progress_hook(struct mig_progress *p, const char *name, const char *command);
+void mig_progress_note(struct mig_progress *p, const char *text);
+
+/* The last line. @code: the name of an error class, or "reset-required"; "" if @ok. */
+void mig_progress_end(struct mig_progress *p, bool ok, const char *code, const char *reason,
+	uint64_t nvml_calls);

@@ -2,15 +2,25 @@
 #pragma once
 
 /*
- * Sums charges by what the user asks for. Two sources feed it with rows in the form of the usage
- * records: the usage-db and a Prometheus server. The printers read the sums in order.
- * Thread: the owner's.
+ * What `gpuslice cost` adds up and prints: sums of charges, a price from the user, the queries for
+ * Prometheus, and the sums as a table, as JSON and as CSV. Pure, except for the C library's calendar in
+ * UTC; tools/cli/cmd-cost.c reads the usage records and asks the server.
+ * Thread: any; a summary: the owner's.
  */
 #include "io/usage-db/usage-db.h"
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* --- sums --- */
+
+/*
+ * Sums charges by what the user asks for. Two sources feed it with rows in the form of the usage
+ * records: the usage-db and a Prometheus server. The printers read the sums in order.
+ */
 
 #define COST_LINES_MAX 1000000 /* sums in one summary */
 #define COST_NODES_MAX 1000    /* nodes and prices in one summary */
@@ -88,7 +98,7 @@ struct cost_line cost_summary_total(struct cost_summary *b, const char *currency
 /* The currencies of the summary, in order: @i from 0; NULL after the last. */
 const char *cost_summary_currency(struct cost_summary *b, size_t i);
 
-/* ---- a price from the user -------------------------------------------------------------------- */
+/* --- a price from the user --- */
 
 /*
  * Puts buckets of the usage records into a summary. If @price_nano is 0 or more, it replaces the price
@@ -110,3 +120,82 @@ int cost_reprice_each(void *reprice, const struct usage_db_period *p,
 	const struct usage_db_row *row, struct error *err);
 int cost_reprice_end(struct cost_reprice *r, struct error *err) MUST_USE;
 void cost_reprice_fini(struct cost_reprice *r);
+
+/* --- from a Prometheus server --- */
+
+/*
+ * Costs of a cluster from a Prometheus server: the queries, and the conversion of the answers into a
+ * summary. The server estimates an increase from its samples. So its sums are near those of the usage
+ * records, not equal.
+ */
+
+#define COST_SERIES_MAX 200000 /* in one answer */
+
+struct cost_query {
+	const char *metric;
+	enum usage_db_kind kind;
+	enum cost_field part;
+};
+
+/* The command sends all of them; the order does not matter. */
+extern const struct cost_query cost_queries[];
+extern const size_t cost_n_queries;
+
+/* The PromQL expression for a range of @seconds. */
+void cost_query_text(struct buf *b, const struct cost_query *q, uint64_t seconds);
+
+/*
+ * Adds the answer @json of /api/v1/query to @summary, which is COST_BY_CHARGE. The caller merges
+ * @summary into another summary after the last answer. Errors say what is wrong with the answer. They
+ * include the server's own text, cut and without control characters. Values that are not numbers are
+ * ignored.
+ */
+int cost_query_read(struct cost_summary *summary, const struct cost_query *q, const char *json,
+	size_t len, uint64_t from_s, uint64_t to_s, struct error *err) MUST_USE;
+
+/* --- printers --- */
+
+/*
+ * A cost summary as a table, as JSON and as CSV for FinOps tools. Amounts are exact decimals made from
+ * integers. Names come from outside: no control character reaches the terminal, and no CSV cell begins
+ * like a spreadsheet formula.
+ */
+
+struct cost_print {
+	struct cost_summary *summary;
+	enum cost_by by;
+	uint64_t from_s, to_s;          /* as requested */
+	bool estimated;                 /* from Prometheus: no buckets, no exact sums */
+	const char *provider, *account; /* for the CSV */
+};
+
+#define COST_TEXT_MAX (256U << 20) /* bytes; limit of the output buffer */
+
+int cost_print_table(struct buf *b, const struct cost_print *p, struct error *err) MUST_USE;
+int cost_print_json(struct buf *b, const struct cost_print *p, struct error *err) MUST_USE;
+
+/* FOCUS 1.3, Cost and Usage, a row for each charge. The summary must be COST_BY_CHARGE. */
+int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err) MUST_USE;
+
+/* --- cells --- */
+
+/* Makes an outside text safe for a terminal: control characters and invalid UTF-8 become "?". */
+void cost_clean(struct buf *b, const char *text);
+
+/* Nanoseconds as hours, such as "1.5": @decimals below 9 are rounded half up; 9 or more are rounded
+ * down to 9. */
+#define COST_HOURS_MAX 32
+const char *cost_hours(int64_t ns, unsigned decimals, char *buf);
+
+/* --- times of a command line --- */
+
+/*
+ * @text as seconds since 1970. Forms: "now"; a duration before @now_s ("24h", "24h ago", "7d",
+ * "1h30m"); a day ("2026-11-01": its start in UTC); RFC 3339 ("2026-11-01T12:00:00Z", "2026-11-01
+ * 12:00+02:00"). Fractions of a second are ignored. @option: the option's name for errors.
+ */
+int cost_time_parse(uint64_t *ret_s, const char *option, const char *text, uint64_t now_s,
+	struct error *err) MUST_USE;
+
+/* Writes "2026-11-01T12:00:00Z" into @buf of TIME_RFC3339_MAX bytes, and returns @buf. */
+const char *cost_time_text(uint64_t s, char *buf);
