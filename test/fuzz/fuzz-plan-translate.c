@@ -3,7 +3,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/yaml/yaml.h"
-#include "tools/plan/make/translate.h"
+#include "tools/plan/make/make.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/bench/bench.h"
 
+#include "io/price/load.h"
 #include "lib/base/parse.h"
 #include "tools/bench/report/calibrate.h"
 #include "tools/cli/profile/profile.h"
 #include "tools/cli/table/table.h"
-#include "tools/plan/fit/predict.h"
+#include "tools/plan/fit/fit.h"
 #include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/input.h"
-#include "io/price/load.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,6 @@
 #include "tools/cli/plan/view/view.h"
 #include "tools/plan/input/input.h"
 #include "tools/plan/make/make.h"
-#include "tools/plan/make/translate.h"
 
 #include <errno.h>
 #include <fcntl.h>

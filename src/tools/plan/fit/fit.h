@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "lib/base/cleanup.h"
+#include "lib/base/error.h"
+#include "tools/plan/model/model.h"
+#include "tools/plan/plan.h"
+
 /*
  * Whether a set of workloads fits on one GPU in a mode, and how fast it is there. The planner's search makes a
  * million such checks, the report one for each workload. Pure. Thread: any; a struct fit does not change after
  * fit_new().
  */
-#include "lib/base/cleanup.h"
-#include "lib/base/error.h"
-#include "tools/plan/model/model.h"
-#include "tools/plan/plan.h"
 
 #define FIT_GRAIN_MIB 256 /* sizes of slices are multiples of this */
 
@@ -88,3 +89,33 @@ bool fit_alike(const struct fit *f, const struct fit_gpu *g);
 
 /* The memory of one GPU of @offer that a plan may allocate. */
 uint32_t fit_usable_mib(const struct fit *f, const struct plan_offer *offer);
+
+/* --- predictions for a comparison with measurements --- */
+
+/* Of the planner's models for pods on one GPU, whether a plan would put them there or not (gpuslice bench
+ * --profile). */
+
+/* How the pods share the GPU. A plan uses the first four ways. */
+enum predict_way {
+	PREDICT_ALONE,
+	PREDICT_TIME_SLICING,
+	PREDICT_SLICES,
+	PREDICT_MPS_LIMITED, /* each has .share of the multiprocessors */
+	PREDICT_SLICES_WEIGHTED,
+	PREDICT_SLICES_LATENCY, /* some are of class latency */
+	PREDICT_MPS,            /* without limits */
+};
+
+struct predict_pod {
+	uint32_t workload; /* position in the fit */
+	double weight;     /* PREDICT_SLICES_WEIGHTED */
+	bool latency;      /* PREDICT_SLICES_LATENCY */
+};
+
+/*
+ * ret[i] is for pods[i]; @n is at most PLAN_PODS_MAX, else ERR_LIMIT. .known is false where the workload's profile
+ * lacks a figure, see .missing. ERR_UNAVAILABLE: the demand exceeds the GPU.
+ */
+int fit_predict(struct fit_times *ret, const struct fit *f, const struct plan_gpu *gpu,
+	enum predict_way way, const struct predict_pod *pods, size_t n, double share,
+	struct error *err) MUST_USE;

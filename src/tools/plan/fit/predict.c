@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/fit/predict.h"
+#include "tools/plan/fit/fit.h"
 
 #include <math.h>
 

@@ -60,9 +60,6 @@ int input_cpu(const struct input_reader *r, const struct yaml_node *n,
 int input_mib(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 
-int input_calibration(const struct input_reader *r, const struct yaml_node *n,
-	const struct input_key *key, void *to);
-
 int input_workloads(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 

@@ -1,15 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Files: everything except the workloads. */
 #include "abi/slice-limits.h"
+
+#include "io/price/price.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "tools/plan/input/internal.h"
-#include "io/price/price.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Files: everything except the workloads. */
+/* --- measured costs of sharing --- */
+
+static const struct input_key calibration_keys[] = {
+	{ "gpu", input_gpu, offsetof(struct plan_calibration, gpu), 0, 0, NULL, false },
+	{ "time_slicing", input_real, offsetof(struct plan_calibration, sigma_time_slicing), 0,
+		10, NULL, false },
+	{ "slices", input_real, offsetof(struct plan_calibration, sigma_fair_share), 0, 10,
+		NULL, false },
+	{ "mps_bandwidth", input_real, offsetof(struct plan_calibration, kappa), 0, 10, NULL,
+		false },
+};
+
+static int input_calibration(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
+{
+	struct plan_input *in = r->in;
+
+	(void)to;
+	if (n->type != YAML_LIST || in->policy.n_calibrations + n->n > PLAN_CALIBRATIONS_MAX)
+		return input_fail(r, n, key->key, "a list of up to 64 objects with gpu");
+	for (size_t i = 0; i < n->n; i++) {
+		struct plan_calibration one = { NULL, NAN, NAN, NAN }, *more;
+
+		if (input_object(r, n->items[i], key->key, calibration_keys,
+			    ARRAY_LEN(calibration_keys), &one) < 0)
+			return -1;
+		if (!one.gpu)
+			return input_fail(r, n->items[i], key->key, "an object with gpu");
+		more = reallocarray(in->calibrations, in->policy.n_calibrations + 1,
+			sizeof(*more));
+		if (!more)
+			return error_nomem(r->err);
+		more[in->policy.n_calibrations++] = one;
+		in->calibrations = more;
+		in->policy.calibrations = more;
+	}
+	return 0;
+}
+
+/* --- policies, layouts, nodes --- */
 
 #define VERSION    "gpuslice/plan/v1"
 #define VALUES_MAX 1000000 /* of one file */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/buf.h"
 #include "lib/base/parse.h"
+#include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/internal.h"
 
 #include <ctype.h>
@@ -337,5 +338,19 @@ int input_mib(const struct input_reader *r, const struct yaml_node *n,
 		!is_key_in_range(key, bytes / MIB))
 		return input_fail(r, n, key->key, "an amount of memory, such as 4Gi or 512Mi");
 	*(uint32_t *)to = (uint32_t)ceil(bytes / MIB);
+	return 0;
+}
+
+int input_gpu(const struct input_reader *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
+{
+	const struct plan_gpu *g = NULL;
+
+	if (n->type == YAML_STR)
+		g = plan_gpu_find(n->text);
+	if (!g)
+		return input_fail(r, n, key->key,
+			"a GPU of the catalogue, such as L4 or A100-SXM4-80GB");
+	*(const struct plan_gpu **)to = g;
 	return 0;
 }

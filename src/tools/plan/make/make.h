@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "tools/plan/pools/pools.h"
+
 /*
  * The objects that implement a plan, as texts of files: sharing and MIG configs, Karpenter's objects or tags for
  * cluster-autoscaler, patches of workloads, and instructions. Pure: writes nothing.
@@ -10,8 +14,6 @@
  *
  * Thread: any.
  */
-#include "lib/base/buf.h"
-#include "tools/plan/pools/pools.h"
 
 #define MAKE_PATH_MAX  160
 #define MAKE_FILES_MAX (PLAN_WORKLOADS_MAX + 64)
@@ -38,8 +40,7 @@ struct make_files {
 int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;
 void make_files_fini(struct make_files *f);
 
-/* ---- one kind of object each; nothing if the plan needs none
- * ------------------------------------------------------ */
+/* --- one kind of object each; nothing if the plan needs none --- */
 
 void make_sharing_config(struct buf *b, const struct pools *p);
 void make_mig(struct buf *b, const struct pools *p);
@@ -57,7 +58,7 @@ void make_readme(struct buf *b, const struct pools *p);
 void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource,
 	uint32_t part, uint32_t parts);
 
-/* ---- parts ------------------------------------------------------------------------------------------------------- */
+/* --- parts --- */
 
 /* Whether its nodes offer something other than the GPUs that the provider declares. */
 bool make_differs(const struct plan_pool *p);
@@ -73,3 +74,14 @@ void make_quoted(struct buf *b, const char *text);
 
 /* GPUs from @g on with equal partitions; returns the first with other ones. */
 uint32_t make_alike(const struct plan_pool *p, uint32_t g);
+
+/* --- old objects of Karpenter --- */
+
+/*
+ * Converts old objects of Karpenter. Each Provisioner of a manifest becomes a NodePool karpenter.sh/v1. Its
+ * provider, or the AWSNodeTemplate that it names, becomes an EC2NodeClass karpenter.k8s.aws/v1.
+ */
+
+/* Appends the translation of the manifest @text of the file @name to @ret; adds the number of objects to *n. */
+int make_translation(struct buf *ret, const char *name, const char *text, size_t len, size_t *n,
+	struct error *err) MUST_USE;

@@ -14,7 +14,7 @@
 
 #define PACK_EXACT_MAX 12
 #define PACK_BUDGET \
-	8000000 /* cost of fit checks of the search, see memo.c; less than two seconds, */
+	8000000 /* cost of fit checks of the search, see pack.c; less than two seconds, */
 #define PACK_BUDGET_EACH 100 /* plus this for each replica */
 #define PACK_SHAPES_MAX  32768
 

@@ -2,9 +2,7 @@
 #include "support/test.h"
 
 #include "tools/plan/answer/answer.h"
-#include "tools/plan/answer/extras.h"
 #include "unit/tools/plan/plan-world.h"
-#include "tools/plan/answer/reject.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,9 +5,8 @@
 #include "lib/yaml/yaml.h"
 #include "model/config/config.h"
 #include "tools/plan/make/make.h"
-#include "tools/plan/make/translate.h"
-#include "unit/tools/plan/plan-world.h"
 #include "tools/plan/pools/internal.h"
+#include "unit/tools/plan/plan-world.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/plan/fit/predict.h"
+#include "tools/plan/fit/fit.h"
 #include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/input.h"
 

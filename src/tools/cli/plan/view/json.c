@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/plan/view/view.h"
 
-#include "lib/base/time.h"
-#include "tools/plan/answer/extras.h"
-#include "tools/plan/answer/reject.h"
 #include "io/price/price.h"
+#include "lib/base/time.h"
+#include "tools/plan/answer/answer.h"
 
 #include <jansson.h>
 #include <math.h>

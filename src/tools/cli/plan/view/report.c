@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/plan/view/view.h"
 
-#include "tools/plan/answer/extras.h"
+#include "tools/plan/answer/answer.h"
 
 #include <stdio.h>
 

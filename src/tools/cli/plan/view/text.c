@@ -3,7 +3,7 @@
 #include "tools/cli/plan/view/view.h"
 
 #include "lib/base/digits.h"
-#include "tools/plan/answer/extras.h"
+#include "tools/plan/answer/answer.h"
 
 #include <math.h>
 #include <stdio.h>
