@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "tools/validate/cdi/spec.h"
-#include "tools/validate/cuda/note.h"
-#include "tools/validate/driver/root.h"
+#include "tools/validate/cuda/internal.h"
+#include "tools/validate/driver/internal.h"
 #include "tools/validate/plugin/resources.h"
 
 #define TEXT_MAX (64 * 1024)

@@ -5,9 +5,8 @@
 #include "tools/cli/cmd.h"
 #include "tools/cli/output.h"
 #include "tools/cli/table/table.h"
-#include "tools/validate/cuda-child.h"
 #include "tools/validate/files.h"
-#include "tools/validate/run.h"
+#include "tools/validate/validate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -441,7 +440,7 @@ static int run_validate_command(const struct cmd *cmd, const struct options *o,
 
 	(void)cmd;
 	/* This process is the child that the command starts for CUDA: see
-	 * tools/validate/cuda-child.h. */
+	 * tools/validate/validate.h. */
 	if (o->args.n > 0 && strcmp(o->args.v[0], CUDA_CHILD_WORD) == 0)
 		return cuda_child(o->args.n > 1 ? o->args.v[1] : NULL);
 	if (parse_component_args(&run, o, err) < 0 ||

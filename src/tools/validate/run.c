@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/validate/run.h"
+#include "tools/validate/validate.h"
 
 #include <errno.h>
 #include <limits.h>

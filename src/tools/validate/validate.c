@@ -1,16 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/validate/validate.h"
 
+#include "lib/base/defaults.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "tools/validate/internal.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/defaults.h"
-#include "lib/base/fd.h"
-#include "lib/base/time.h"
-#include "tools/validate/internal.h"
+/* --- names and advice of the codes --- */
+
+static const struct {
+	const char *name, *advice;
+} rows[VALIDATE_CODE_COUNT_] = {
+#define X(id, name, advice) [VALIDATE_CODE_##id] = { name, advice },
+	VALIDATE_CODES(X)
+#undef X
+};
+
+const char *validate_code_name(enum validate_code code)
+{
+	return rows[code < VALIDATE_CODE_COUNT_ ? code : VALIDATE_CODE_INTERNAL].name;
+}
+
+const char *validate_code_advice(enum validate_code code)
+{
+	return rows[code < VALIDATE_CODE_COUNT_ ? code : VALIDATE_CODE_INTERNAL].advice;
+}
+
+/* --- components and reports --- */
 
 static const struct {
 	const char *name;

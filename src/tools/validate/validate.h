@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Does this node's GPU stack work? One component at a time: driver, toolkit, cdi, cuda, plugin.
- *
- * A validation always gives a report. A failure is in the report, as a code with text and advice. Code
- * that may hang or crash (NVML, CUDA, nvidia-smi) runs in processes of its own with a deadline, so the
- * driver cannot prevent a report. A validation creates no pod and allocates no GPU resource.
- *
- * tools/validate/files.h has the files that other pods wait for; tools/validate/run.h the loop that
- * waits and watches.
- * Thread: main; blocks.
- */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
@@ -19,6 +8,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * Does this node's GPU stack work? One component at a time: driver, toolkit, cdi, cuda, plugin.
+ *
+ * A validation always gives a report. A failure is in the report, as a code with text and advice. Code
+ * that may hang or crash (NVML, CUDA, nvidia-smi) runs in processes of its own with a deadline, so the
+ * driver cannot prevent a report. A validation creates no pod and allocates no GPU resource.
+ *
+ * tools/validate/files.h has the files that other pods wait for.
+ * Thread: main; blocks.
+ */
 
 /* In the order in which they depend on each other. */
 enum validate_component {
@@ -107,3 +107,62 @@ void validate_component(enum validate_component c, const struct validate_setting
 
 void validate_report_init(struct validate_report *r, enum validate_component c);
 void validate_report_fini(struct validate_report *r);
+
+/* --- rounds --- */
+
+/*
+ * Validates components one after the other, writes the status files, waits, watches.
+ *
+ * Round. A failure skips the components after it. With .wait a failed component runs again after
+ * .interval_ns, or as soon as a relevant directory changes (inotify).
+ *
+ * Watch. After the first round the watcher validates the components every .watch_ns; a failure skips
+ * none there. A component that fails .watch_failures times in a row loses its ready file, and gets it
+ * back at the next pass. The next round repeats a failed write of files.
+ *
+ * Signals. SIGTERM and SIGINT end both waiting and watching; a watcher then removes the files of its
+ * components. A signal while a component runs ends the process at once: a watcher with status 0,
+ * otherwise with 1.
+ */
+
+struct run_options {
+	enum validate_component list[VALIDATE_COUNT_];
+	size_t n;
+	bool skip;              /* skip components that do not apply to this machine */
+	const char *output_dir; /* for the status files; NULL or "": none */
+	bool cleanup;           /* remove all status files first */
+	bool wait;
+	uint64_t interval_ns; /* between tries */
+	uint64_t watch_ns;    /* between rounds; 0: do not watch */
+	uint64_t watch_failures;
+	/* Receives progress lines without a line feed; NULL: none. */
+	void (*progress)(const char *line);
+};
+
+#define RUN_ENDED 1 /* by a signal */
+
+/*
+ * One round. Fills @reports[options->n] with the results; the caller releases the reports whatever
+ * this returns. RUN_ENDED: a signal came. < 0: the round could not start.
+ */
+int run_round(const struct run_options *options, const struct validate_settings *settings,
+	struct validate_report *reports, struct error *err) MUST_USE;
+
+/* Repeats rounds until a signal comes; returns RUN_ENDED. @reports are those of the last round. < 0:
+ * the first round could not start. */
+int run_watch(const struct run_options *options, const struct validate_settings *settings,
+	struct validate_report *reports, struct error *err) MUST_USE;
+
+/* --- the process that calls CUDA --- */
+
+/*
+ * The process that calls CUDA. `gpuslice validate` starts its own program again with the words
+ * validate and CUDA_CHILD_WORD, and with a packet socket as descriptor 3 (tools/validate/cuda/internal.h).
+ * The process may hang or crash at any time.
+ */
+
+#define CUDA_CHILD_WORD "cuda-child"
+
+/* Opens @library (NULL or "": by its SONAME), adds vectors on each device, sends the results.
+ * Returns the exit status. */
+int cuda_child(const char *library);

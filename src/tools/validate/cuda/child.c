@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/validate/cuda-child.h"
+#include "tools/validate/validate.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "lib/base/time.h"
-#include "tools/validate/cuda/note.h"
+#include "tools/validate/cuda/internal.h"
 #include "tools/validate/cuda/vector-add.h"
 
 #define BYTES (VECTOR_LEN * sizeof(float))

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "lib/base/time.h"
-#include "tools/validate/cuda/run.h"
+#include "tools/validate/cuda/internal.h"
 
 /* The limit of a pass: programs on libcudart call more of the driver, which a simulated driver
  * lacks. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/validate/driver/dev-nodes.h"
+#include "tools/validate/driver/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

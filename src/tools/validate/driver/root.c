@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/validate/driver/root.h"
+#include "tools/validate/driver/internal.h"
 
 #include <ctype.h>
 #include <errno.h>

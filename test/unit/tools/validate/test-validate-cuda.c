@@ -7,9 +7,9 @@
 #include <limits.h>
 
 #include "lib/base/fd.h"
-#include "tools/validate/cuda-child.h"
-#include "tools/validate/cuda/run.h"
+#include "tools/validate/cuda/internal.h"
 #include "tools/validate/internal.h"
+#include "tools/validate/validate.h"
 
 #define A   "GPU-aaaaaaaa-0000-1111-2222-333333333333"
 #define B   "GPU-bbbbbbbb-0000-1111-2222-333333333333"

@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "tools/validate/driver/dev-nodes.h"
-#include "tools/validate/driver/root.h"
+#include "tools/validate/driver/internal.h"
 
 static char *dir;
 

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/* The process that calls CUDA and the process that watches it. Thread: main. */
+#include "lib/base/strv.h"
+#include "model/gpu/gpu.h"
+#include "tools/validate/cuda/calls.h"
+
+#include <stdbool.h>
+
+/* --- notes --- */
+
 /*
  * The packets that the CUDA process sends to the process that watches it:
  *
@@ -10,10 +19,8 @@
  *	END (step, value)              the last packet; value of the calls for all devices
  *
  * Both ends are one program. The reader still checks each packet, as a broken libcuda may have written
- * anywhere in the sender's memory. Thread: any (no state).
+ * anywhere in the sender's memory.
  */
-#include "model/gpu/gpu.h"
-#include "tools/validate/cuda/calls.h"
 
 #define CUDA_NOTE_FD     3
 #define CUDA_NOTE_MAGIC  UINT32_C(0x44554347) /* "GCUD" */
@@ -58,3 +65,31 @@ struct cuda_note {
 int cuda_note_check(const struct cuda_note *n, size_t len, struct error *err) MUST_USE;
 
 const char *cuda_step_name(unsigned step); /* "cuInit"; accepts any number; static */
+
+/* --- runs --- */
+
+/*
+ * One run of the process that calls CUDA, in the process that watches it: the results of each device,
+ * and how the run ended. Kills the CUDA process if one call takes too long. Blocks up to the deadlines.
+ */
+
+enum cuda_end {
+	CUDA_END_REPORTED, /* .last is the END note: all devices were tested, or why none */
+	CUDA_END_HUNG,     /* in the step of .last */
+	CUDA_END_CRASHED,  /* in the step of .last; .how describes the end */
+};
+
+struct cuda_run {
+	int count;                 /* devices that CUDA sees; -1: no COUNT note came */
+	struct cuda_note *results; /* in the order of arrival */
+	size_t n_results;
+	enum cuda_end end;
+	struct cuda_note last;
+	char how[96];
+};
+
+/* Runs CUDA on @uuids only (a comma list for CUDA_VISIBLE_DEVICES; NULL: does not set that
+ * variable). < 0: the process could not be started, or sent a malformed note. */
+int cuda_run(struct cuda_run *ret, const char *library, const char *uuids, uint64_t timeout_ns,
+	struct error *err) MUST_USE;
+void cuda_run_fini(struct cuda_run *r);
