@@ -96,10 +96,6 @@ struct demo_picture {
 	const char *footer; /* several lines; NULL */
 };
 
-/* The picture in at most @height lines (0: no limit) of @width columns. */
-void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsigned height,
-	bool colour);
-
 /* Only the GPUs and the pods, indented, for plain output. */
 void demo_draw_node(struct buf *b, const struct demo_picture *p, unsigned width, bool colour);
 

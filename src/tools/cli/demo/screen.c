@@ -350,8 +350,9 @@ static unsigned count_lines(const char *text)
 	return n;
 }
 
-void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsigned height,
-	bool colour)
+/* The picture in at most @height lines (0: no limit) of @width columns. */
+static void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width,
+	unsigned height, bool colour)
 {
 	struct demo_frame f = { .b = b, .width = width, .height = height, .colour = colour };
 	unsigned below = (unsigned)p->n_steps + count_lines(p->footer) + 4;

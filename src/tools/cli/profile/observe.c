@@ -36,8 +36,10 @@ static bool is_pod_named(const json_t *pod, const char *name)
 	       !strcmp(name + n + 1, get_pod_text(pod, "pod"));
 }
 
-int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const char *run_dir,
-	struct error *err)
+/* Asks the agent with this run directory for the UID of the pod "NAMESPACE/NAME". ERR_NOT_FOUND,
+ * ERR_UNAVAILABLE. */
+static int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod,
+	const char *run_dir, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(HTTP_REPLY_MAX);
 	char socket[PATH_MAX], address[PATH_MAX + 8];

@@ -52,8 +52,3 @@ void profile_table(struct buf *b, const struct profile *p);
 
 /* The planner's name of a GPU, from NVML's name; "": unknown to the planner. */
 const char *profile_gpu(const char *name);
-
-/* Asks the agent with this run directory for the UID of the pod "NAMESPACE/NAME". ERR_NOT_FOUND,
- * ERR_UNAVAILABLE. */
-int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const char *run_dir,
-	struct error *err) MUST_USE;

@@ -82,8 +82,6 @@ int objects_end(struct plan_input *in, struct error *err);
 
 /* Readers of one kind each: @o is the object. */
 int object_workload(const struct input_reader *r, const struct yaml_node *o, const char *kind);
-int object_config_map(const struct input_reader *r, const struct yaml_node *o,
-	const char *kind);
 int object_node_pool(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 /* Whether @doc by itself is a sharing config, or a config of MIG devices; and its reader. */
 bool sharing_is_file(const struct yaml_node *doc);

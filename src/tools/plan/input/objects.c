@@ -118,7 +118,8 @@ int sharing_read_file(const struct input_reader *r, const struct yaml_node *doc)
 	return read_sharing_config(r, doc, object_clean(name, clean, sizeof(clean)), c);
 }
 
-int object_config_map(const struct input_reader *r, const struct yaml_node *o, const char *kind)
+static int object_config_map(const struct input_reader *r, const struct yaml_node *o,
+	const char *kind)
 {
 	const struct yaml_node *data = object_at(o, "data");
 

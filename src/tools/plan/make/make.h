@@ -48,7 +48,6 @@ void make_node_class(struct buf *b, const struct pools *p);
 void make_node_pools(struct buf *b, const struct pools *p);
 void make_overlays(struct buf *b, const struct pools *p);
 void make_tags(struct buf *b, const struct pools *p);
-void make_readme(struct buf *b, const struct pools *p);
 
 /*
  * The patch of @workload where it requests @resource. A workload that requests several resources in different
@@ -62,9 +61,6 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 
 /* Whether its nodes offer something other than the GPUs that the provider declares. */
 bool make_differs(const struct plan_pool *p);
-
-/* "3 nodes for 2 workloads with 9 replicas: 2.41 USD an hour in us-east-1, prices of ...". */
-void make_sum(struct buf *b, const struct pools *p);
 
 /* "# ..." lines: the plan, and its prices. */
 void make_head(struct buf *b, const struct pools *p, const char *what);

@@ -291,7 +291,8 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 /* Rounds of a fixed point: a pod that is slowed down has work on the GPU for longer. */
 #define ROUNDS 3
 
-double model_amdahl(double u, double share)
+/* (1 - u) + u / share, Amdahl's law with a share of a processor. */
+static double model_amdahl(double u, double share)
 {
 	return 1 - u + u / share;
 }

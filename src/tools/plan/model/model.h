@@ -106,9 +106,6 @@ struct model_side {
 int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err) MUST_USE;
 
-/* (1 - u) + u / share, Amdahl's law with a share of a processor. */
-double model_amdahl(double u, double share);
-
 /* ---- separate: MIG
  * ----------------------------------------------------------------------------------------- */
 

@@ -103,7 +103,7 @@ static uint32_t find_fullest_gpu(const struct node_plan *d, float size, uint32_t
 	return best;
 }
 
-bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload)
+static bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	uint32_t tried = 0, g; /* bits: GPUs already checked */

@@ -9,6 +9,12 @@
 
 /* --- kinds of nodes for a round --- */
 
+/* Kinds of nodes for the search: .all are the likely ones, .use is the selection of a round. */
+struct pack_kinds {
+	uint32_t *all, *use;
+	size_t n, n_use;
+};
+
 #define BEST 64 /* kinds with the highest ratio at first, */
 #define LOW  24 /* and the cheapest kinds */
 
@@ -58,7 +64,7 @@ static int pick_one_of_each(struct pack_kinds *k, const struct packer *p, double
 	return 0;
 }
 
-int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struct error *err)
+static int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struct error *err)
 {
 	size_t n = p->n_shapes;
 	CLEANUP(freep) double *key = calloc(n + 1, sizeof(*key));
@@ -79,13 +85,14 @@ int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struct error
 	return 0;
 }
 
-void pack_kinds_fini(struct pack_kinds *k)
+static void pack_kinds_fini(struct pack_kinds *k)
 {
 	free(k->all);
 	free(k->use);
 }
 
-void pack_kinds_add(struct pack_kinds *k, uint32_t shape)
+/* To .use, once. */
+static void pack_kinds_add(struct pack_kinds *k, uint32_t shape)
 {
 	for (size_t i = 0; i < k->n_use; i++)
 		if (k->use[i] == shape)
@@ -93,8 +100,18 @@ void pack_kinds_add(struct pack_kinds *k, uint32_t shape)
 	k->use[k->n_use++] = shape;
 }
 
+/* Pseudo-random, below @below. */
+static uint64_t pack_draw_random(uint64_t *state, uint64_t below)
+{
+	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15); /* SplitMix64 */
+
+	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+	return (z ^ z >> 31) % below;
+}
+
 /* A partial shuffle. */
-void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state)
+static void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state)
 {
 	for (size_t i = 0; i < n && i < k->n; i++) {
 		size_t at = i + pack_draw_random(state, k->n - i);
@@ -168,15 +185,6 @@ static void round_fini(struct improve_round *r)
 	pack_kinds_fini(&r->kinds);
 	free(r->unplaced);
 	free(r->closed);
-}
-
-uint64_t pack_draw_random(uint64_t *state, uint64_t below)
-{
-	uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15); /* SplitMix64 */
-
-	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-	return (z ^ z >> 31) % below;
 }
 
 /* ---- close and place again

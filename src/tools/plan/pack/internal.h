@@ -65,21 +65,13 @@ int pack_shapes_make(struct packer *p, struct error *err) MUST_USE;
 uint32_t *pack_shapes_all(const struct packer *p,
 	struct error *err) MUST_USE; /* positions, malloc'ed */
 
-/* The least that a replica of workload w takes of one node of @o: share of its GPUs' memory, slots,
- * processors, RAM. */
-enum { SHARE_MEMORY, SHARE_SLOT, SHARE_CPU, SHARE_RAM, SHARES };
 /* Removes workloads without unplaced replicas from .order. */
 void pack_shapes_compact(struct packer *p);
 
 /* The cost of a replica on nodes of @s that hold only such replicas: INFINITY if it does not fit. */
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload);
 
-/* False: it fits on no GPU of the offer. */
-bool pack_compute_shares(const struct packer *p, uint32_t workload, size_t offer,
-	double ret[SHARES]);
-
 void node_plan_begin(struct node_plan *d, const struct pack_shape *shape);
-bool node_plan_add(struct packer *p, struct node_plan *d, uint32_t workload);
 
 /* Fills @d with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
 void node_plan_fill(struct packer *p, struct node_plan *d);
@@ -99,21 +91,6 @@ int pack_solve_exact(struct packer *p, const uint32_t *use, size_t n_use, bool a
 	struct error *err) MUST_USE;
 int64_t pack_compute_bound(const struct packer *p);
 
-/* Kinds of nodes for the search: .all are the likely ones, .use is the selection of a round. */
-struct pack_kinds {
-	uint32_t *all, *use;
-	size_t n, n_use;
-};
-
-int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struct error *err) MUST_USE;
-void pack_kinds_fini(struct pack_kinds *k);
-void pack_kinds_add(struct pack_kinds *k, uint32_t shape); /* to .use, once */
-void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state);
-
-/* Pseudo-random, below @below. */
-uint64_t pack_draw_random(uint64_t *state, uint64_t below);
-
-int memo_new(struct packer *p, struct error *err) MUST_USE;
 /* Whether these replicas fit together on one GPU of such a node. */
 bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n);

@@ -24,7 +24,7 @@ static uint64_t hash_memo_key(uint64_t z)
 	return z ^ z >> 31;
 }
 
-int memo_new(struct packer *p, struct error *err)
+static int memo_new(struct packer *p, struct error *err)
 {
 	p->memo = calloc(UINT64_C(1) << BITS, sizeof(*p->memo));
 	return p->memo ? 0 : error_nomem(err);

@@ -168,7 +168,12 @@ static int make_classes(struct packer *p, struct error *err)
 	return 0;
 }
 
-bool pack_compute_shares(const struct packer *p, uint32_t workload, size_t offer,
+/* The least that a replica of workload w takes of one node of an offer: share of its GPUs' memory, slots,
+ * processors, RAM. */
+enum { SHARE_MEMORY, SHARE_SLOT, SHARE_CPU, SHARE_RAM, SHARES };
+
+/* False: it fits on no GPU of the offer. */
+static bool pack_compute_shares(const struct packer *p, uint32_t workload, size_t offer,
 	double ret[SHARES])
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];

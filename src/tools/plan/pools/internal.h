@@ -25,12 +25,6 @@ static inline uint32_t pool_slots(const struct plan_node *n)
 	return pool_mode(n) == PLAN_EXCLUSIVE ? 0 : n->slots;
 }
 
-/* The partitions of the GPUs of @n; NULL without an error: none. */
-int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
-	struct error *err) MUST_USE;
-int pool_partitions_compare(const struct pool_partition *a, const struct pool_partition *b,
-	uint32_t gpus);
-
 /* The name of the resource that tenant @t of a node requests. */
 void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t,
 	char ret[static POOL_KEY_MAX]);

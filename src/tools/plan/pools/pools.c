@@ -33,7 +33,8 @@ static int compare_partitions(const void *a, const void *b)
 	return 0;
 }
 
-int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
+/* The partitions of the GPUs of @n; NULL without an error: none. */
+static int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
 	struct error *err)
 {
 	struct pool_partition *partitions;
@@ -58,8 +59,8 @@ int pool_partitions_new(const struct plan_node *n, struct pool_partition **ret,
 	return 0;
 }
 
-int pool_partitions_compare(const struct pool_partition *a, const struct pool_partition *b,
-	uint32_t gpus)
+static int pool_partitions_compare(const struct pool_partition *a,
+	const struct pool_partition *b, uint32_t gpus)
 {
 	if (!a || !b)
 		return (a != NULL) - (b != NULL);

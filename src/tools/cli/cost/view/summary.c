@@ -347,7 +347,8 @@ static int add_cost_node(struct cost_summary *b, const struct usage_db_period *p
 	return 0;
 }
 
-int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
+/* Adds a bucket of a node: its covered time and its price. */
+static int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
 	struct error *err)
 {
 	for (size_t i = 0; i < b->n_nodes; i++) {

@@ -83,10 +83,6 @@ int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
 int cost_summary_merge(struct cost_summary *to, struct cost_summary *from,
 	struct error *err) MUST_USE;
 
-/* Adds a bucket of a node: its covered time and its price. */
-int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
-	struct error *err) MUST_USE;
-
 /* The lines, sorted by bucket and names; within a bucket idle lines come last. The summary owns
  * them. */
 const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n);

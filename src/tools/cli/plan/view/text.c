@@ -141,8 +141,9 @@ size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t roo
 	return n;
 }
 
-void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
-	uint32_t gpu)
+/* "chat x3, embed": the workloads on a GPU of @n; "-": none. */
+static void plan_format_tenants(struct buf *b, const struct plan_answer *a,
+	const struct plan_node *n, uint32_t gpu)
 {
 	bool any = false;
 
@@ -189,7 +190,7 @@ static void kind_cells(struct table *t, const struct plan_answer *a, const struc
 		table_add(t, plan_mode_names[n->mode]);
 }
 
-size_t plan_table_nodes(struct table *t, const struct plan_answer *a)
+static size_t plan_table_nodes(struct table *t, const struct plan_answer *a)
 {
 	static const char *const heads[] = { "NODES", "TYPE", "GPUS", "PER HOUR", "SHARED BY",
 		"GPU", "WORKLOADS", NULL };

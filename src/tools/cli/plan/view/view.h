@@ -69,7 +69,6 @@ bool plan_times(const struct plan_answer *a, const struct plan_node *node, uint3
 
 void plan_table_layout(struct table *t, const struct plan_answer *a); /* only with .layout */
 void plan_table_lines(struct table *t, const struct plan_answer *a);
-size_t plan_table_nodes(struct table *t, const struct plan_answer *a);
 size_t plan_table_times(struct table *t, const struct plan_answer *a);
 size_t plan_table_pays(struct table *t, const struct plan_answer *a);
 size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of .plan */
@@ -85,10 +84,6 @@ struct node_kind {
 /* Returns at most @room kinds, in the order of the plan. *more: nodes of further kinds. */
 size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t room,
 	size_t *more);
-
-/* "chat x3, embed": the workloads on a GPU of @n; "-": none. */
-void plan_format_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
-	uint32_t gpu);
 
 /* "4 x L4", "1 x 0.125 of L4"; @buf has PLAN_GPUS_TEXT bytes. */
 #define PLAN_GPUS_TEXT 80
