@@ -6,7 +6,6 @@
 #include "lib/base/time.h"
 #include "tools/validate/internal.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ const char *validate_code_advice(enum validate_code code)
 	return rows[code < VALIDATE_CODE_COUNT_ ? code : VALIDATE_CODE_INTERNAL].advice;
 }
 
-/* --- components and reports --- */
+/* --- components --- */
 
 static const struct {
 	const char *name;

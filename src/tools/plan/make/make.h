@@ -15,9 +15,8 @@
  * Thread: any.
  */
 
-#define MAKE_PATH_MAX  160
-#define MAKE_FILES_MAX (PLAN_WORKLOADS_MAX + 64)
-#define MAKE_FILE_MAX  (16U << 20) /* bytes of one file */
+#define MAKE_PATH_MAX 160
+#define MAKE_FILE_MAX (16U << 20) /* bytes of one file */
 
 #define MAKE_CONFIG_PATH "10-device-plugin-config.yaml"
 #define MAKE_CONFIG_MAP  "gpuslice-plan" /* of sharing configs, in MAKE_NAMESPACE */

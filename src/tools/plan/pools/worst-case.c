@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a scheduler can put into a pool, and whether all of that is feasible. */
 #include "tools/plan/pools/internal.h"
 
 #include <stdlib.h>

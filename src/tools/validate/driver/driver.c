@@ -13,7 +13,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SMI_TIMEOUT_NS (60 * NS_PER_SEC)
