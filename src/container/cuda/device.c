@@ -175,13 +175,13 @@ HOOK CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 
 /* ---- MPS ------------------------------------------------------------------------------------------- */
 
-void mps_probe_mode(CUdevice device, int gpu, bool anew)
+void mps_probe_mode(CUdevice device, int gpu, bool refresh)
 {
 	struct slice_page *page = gpu >= 0 && gpu < SLICE_GPUS_MAX ? link_page() : NULL;
 	_Atomic uint32_t *at = page ? &page->gpus[gpu].mps : NULL;
 	int on = 0;
 
-	if (!at || (!anew && atomic_load_explicit(at, memory_order_relaxed)))
+	if (!at || (!refresh && atomic_load_explicit(at, memory_order_relaxed)))
 		return;
 	/* With a driver that does not know the attribute, the page keeps its value. */
 	if (REAL(cuDeviceGetAttribute)(&on, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, device))

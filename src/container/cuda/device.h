@@ -16,10 +16,10 @@ uint64_t current_context(void);
  *
  * Cost: one driver call for each new context; of the submissions, only the first makes one. Thread: any.
  *
- * @device is number @gpu of the slice (< 0: not in the slice). @anew: after a new context, so the probe replaces a
+ * @device is number @gpu of the slice (< 0: not in the slice). @refresh: after a new context, so the probe replaces a
  * mode that the page already has.
  */
-void mps_probe_mode(CUdevice device, int gpu, bool anew);
+void mps_probe_mode(CUdevice device, int gpu, bool refresh);
 
 /* Probes the device of the current context if its mode is not in the page yet: the context was made without
  * a hook. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process reports its turns to its slice's arbiter: the connection, and what is said on it (internal.h). */
+/* How a process reports the state of its clients to the slice's arbiter: the connection and the packets (internal.h). */
 #include "container/gate/gate-thread.h"
 #include "container/gate/internal.h"
 #include "container/sys.h"

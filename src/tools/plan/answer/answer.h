@@ -3,7 +3,7 @@
 
 /*
  * A plan and its comparisons: a dedicated GPU for each replica (baseline), the user's layout, and cheaper
- * alternatives with the reason why they may not be feasible; and who pays for what. Thread: any.
+ * alternatives with the reason why they may not be feasible; and what each team pays for. Thread: any.
  */
 #include "io/price/price.h"
 #include "tools/plan/fit/fit.h"
