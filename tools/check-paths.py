@@ -19,7 +19,7 @@ NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
 
 IN_COMMENT = re.compile(r"(?<![\w<./-])(?:[\w-]+/)*[\w-]+\.[ch]\b")
 COMMENT = re.compile(r'(/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
-THEIRS = {"dcgm_fields.h", "ctype.h"}  # others' headers
+THEIRS = {"cuda.h", "dcgm_fields.h", "ctype.h"}  # others' headers
 TEST = re.compile(r"(?:test|fuzz)-[\w-]+|[\w-]+\.(?:bats|mjs)")
 MAP = "ARCHITECTURE.md"
 

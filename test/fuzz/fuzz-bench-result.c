@@ -6,7 +6,7 @@
 #include "tools/bench/run/observe.h"
 #include "tools/bench/run/watch.h"
 #include "tools/bench/report/report.h"
-#include "tools/bench/run/collect.h"
+#include "tools/bench/run/load-io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

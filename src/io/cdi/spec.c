@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 #include "model/allocate/allocate.h"
 
 /*

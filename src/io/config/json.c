@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 #include "io/config/read.h"
 
 /* As in jansson, every function here returns a new reference, or NULL for lack of memory. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "io/config/config.h"
 
 /* Flags and variables of nvidia-device-plugin 0.20.0, in the order of its --help. */

@@ -151,13 +151,6 @@ void flags_format_source(const struct config_reader *r, const char *path, char *
 	size_t cap);
 #define FLAGS_SOURCE_MAX 320
 
-/* config_unsupported() with the places of flags, which struct config does not have. */
-struct config_places {
-	char discovery[FLAGS_SOURCE_MAX];
-};
-int unsupported_check(const struct config *c, const struct config_places *places,
-	struct error *err) MUST_USE;
-
 /* How config_parse() and the manifest reader read one text. */
 struct config_text {
 	const char *path, *entry; /* for struct config; .entry may be NULL */

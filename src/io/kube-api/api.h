@@ -114,7 +114,7 @@ struct api_reply {
 /*
  * The client calls this exactly once for each api_send() that returned 0, unless the caller cancels.
  * @err is NULL for 2xx. Otherwise the text names the request and has the server's own words. The code
- * follows from the status (status.c):
+ * follows from the status (transfer.c):
  *	401, 403     ERR_PERMISSION
  *	404, 410     ERR_NOT_FOUND; reply->status distinguishes them
  *	409          ERR_EXISTS

@@ -4,7 +4,7 @@
 /*
  * Shared by the parts of the API client. Inside src/io/kube-api and its tests only.
  *
- * Layers, lowest first: curl (the library), loop.c (its sockets and timer on the loop), transfer.c
+ * Layers, lowest first: loop.c (libcurl, its sockets and timer on the loop), transfer.c
  * (one exchange: address, TLS, token), api.c (calls), watch.c.
  *
  * Callbacks. libcurl forbids most of its calls inside its callbacks. So no callback of a user runs
@@ -20,9 +20,63 @@
  */
 #include "io/kube-api/api.h"
 #include "io/kube-api/backoff.h"
-#include "io/kube-api/curl.h"
 
+/* libcurl's type checks are macros on the function's name. Calls through the table do not use that
+ * name. */
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
 #include <sys/queue.h>
+
+/* --- loop.c: libcurl --- */
+
+/*
+ * libcurl, opened at its first use. A linked libcurl costs every start of the program about 5 ms and 7
+ * MB, also on a node without an API server. So libcurl's header gives types and constants, and this
+ * table the functions.
+ *
+ *	curl->easy_setopt(c, CURLOPT_URL, url);
+ *
+ * The library stays open for the life of the process: what it sets up in TLS libraries cannot be
+ * undone.
+ */
+#define CURL_SONAME    "libcurl.so.4"
+#define CURL_OLDEST    0x075500 /* 7.85: CURLOPT_PROTOCOLS_STR */
+#define CURL_OLDEST_AS "7.85"
+
+/* clang-format off */
+#define CURL_FUNCTIONS(X)     \
+	X(easy_cleanup)       \
+	X(easy_getinfo)       \
+	X(easy_init)          \
+	X(easy_setopt)        \
+	X(easy_strerror)      \
+	X(global_init)        \
+	X(multi_add_handle)   \
+	X(multi_cleanup)      \
+	X(multi_info_read)    \
+	X(multi_init)         \
+	X(multi_remove_handle) \
+	X(multi_setopt)       \
+	X(multi_socket_action) \
+	X(slist_append)       \
+	X(slist_free_all)     \
+	X(version_info)
+/* clang-format on */
+
+#define X(name) __typeof__(curl_##name) *name;
+struct curl_table {
+	CURL_FUNCTIONS(X)
+};
+#undef X
+
+/* The only table of the process. ERR_UNSUPPORTED, with the package to install: there is no libcurl,
+ * or only one that is too old. The next call tries again. */
+int curl_get(const struct curl_table **ret, struct error *err) MUST_USE;
+
+/* curl_get() without the process's table, for tests: fills @ret from the library @soname. */
+int curl_open(struct curl_table *ret, const char *soname, struct error *err) MUST_USE;
+
+/* --- the client --- */
 
 #define API_TOKEN_MAX          (64U << 10)
 #define API_CA_MAX             (1U << 20) /* bytes of PEM */
@@ -125,8 +179,6 @@ int api_transfer_start(struct api_transfer *t, const struct api_request *req,
 /* Ends the exchange without a callback; allowed if none is in progress. */
 void api_transfer_stop(struct api_transfer *t);
 void api_settle(struct api *a);
-void api_transfer_queue_news(struct api_transfer *t, unsigned news);
-
 /*
  * After API_NEWS_END. True if the answer shows that the credentials or the CA are old, and the files
  * have newer ones. The caller then repeats the exchange. The function notes the repetition, so that a
@@ -138,7 +190,7 @@ bool api_transfer_refresh(struct api_transfer *t);
 int api_transfer_error(const struct api_transfer *t, const char *method, const char *path,
 	const json_t *body, struct error *err);
 
-/* --- errors of the server (status.c) --- */
+/* --- transfer.c: errors of the server --- */
 
 enum error_code api_code_of_status(int status);
 /* Copies at most API_TEXT_MAX bytes of foreign text; unprintable characters become '?'. */

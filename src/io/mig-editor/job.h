@@ -5,8 +5,13 @@
  * The desired state of one GPU, and the progress to it. Errors do not name the GPU: the function that
  * reports them does. Inside src/io/mig-editor only. Thread: one.
  */
+#include "model/mig/plan.h"
 #include "io/mig-editor/internal.h"
-#include "io/mig-editor/step.h"
+
+/* Handles of the GPU instances that the steps of one plan made, by step. */
+struct mig_created {
+	nvmlGpuInstance_t gi[MIG_STEPS_MAX];
+};
 
 struct mig_job {
 	struct mig_gpu *g;

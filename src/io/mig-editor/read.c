@@ -1,9 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/mig-editor/read.h"
+#include "io/mig-editor/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- one NVML session ---- */
+
+int mig_session_result(const struct mig_session *s, struct error *err, enum nvml_call call,
+	nvmlReturn_t r)
+{
+	return r == NVML_SUCCESS ? 0 : nvml_error(err, &s->nvml, call, r);
+}
+
+int mig_session_start(struct mig_session *s, struct error *err)
+{
+	s->calls++;
+	if (nvml_init(&s->nvml, err) < 0)
+		return -1;
+	s->up = true;
+	return 0;
+}
+
+void mig_session_stop(struct mig_session *s)
+{
+	if (!s->up)
+		return;
+	s->calls++;
+	(void)s->nvml.nvmlShutdown();
+	s->up = false;
+}
+
+/* ---- reading ---- */
 
 #define INSTANCES_MAX 64 /* of one profile in NVML's list; no GPU has as many */
 #define PLACES_MAX    64
@@ -150,7 +178,8 @@ static struct mig_product *product_of(struct mig_session *s, const struct mig_pc
 	return &s->products[s->n_products++];
 }
 
-int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
+/* Reads the layout, if it is not known yet. Returns 0 also if it stays unknown (.n 0). */
+static int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
 {
 	struct mig_layout l = { .n = 0 };
 	nvmlMemory_t memory = { .total = 0 };

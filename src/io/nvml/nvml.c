@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 
 /*
  * Replaces a missing symbol. Each function has a stub of its own type: a call through a pointer of another type is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/usage-db/internal.h"
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>

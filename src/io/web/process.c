@@ -2,7 +2,7 @@
 #include "io/web/internal.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>

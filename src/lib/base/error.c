@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 /* gRPC numbers: https://grpc.github.io/grpc/core/md_doc_statuscodes.html */
 static const struct error_class classes[ERR_COUNT_] = {

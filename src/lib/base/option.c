@@ -4,8 +4,8 @@
 #include "lib/base/parse.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #define HELP_COLUMN 34
@@ -331,4 +331,25 @@ void options_help(struct buf *b, const struct option_def *defs, size_t n_defs)
 	}
 	buf_printf(b, "  %-*s%s\n", HELP_COLUMN - 2, "-h, --help", "show this text");
 	buf_printf(b, "  %-*s%s\n", HELP_COLUMN - 2, "--version", "show the version");
+}
+
+/* ---- log options ---- */
+
+int log_option_setup(const struct options *o, struct error *err)
+{
+	const char *level = option_str(o, "log-level", "info");
+	const char *format = option_str(o, "log-format", "text");
+	enum log_level l = LOG_INFO;
+	enum log_format f = LOG_TEXT;
+	int r = 0;
+
+	if (!log_format_parse(format, &f))
+		r = error_set(err, ERR_INVALID,
+			"--log-format: expected text or json, found '%.60s'", format);
+	if (!log_level_parse(level, &l))
+		r = error_set(err, ERR_INVALID,
+			"--log-level: expected error, warn, info or debug, found '%.60s'",
+			level);
+	log_setup(l, f);
+	return r;
 }

@@ -18,6 +18,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
+#include "lib/base/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,3 +91,24 @@ uint64_t option_uint(const struct options *o, const char *name, uint64_t def);
 
 /* The "Options:" block of --help. */
 void options_help(struct buf *b, const struct option_def *defs, size_t n_defs);
+
+/* ---- log options ---- */
+
+/* The two log options of programs that log. */
+
+/* Rows of an option table. */
+#define LOG_OPTIONS                                                                         \
+	{ .name = "log-level",                                                              \
+		.type = OPTION_STR,                                                         \
+		.env = { "GPUSLICE_LOG_LEVEL" },                                            \
+		.arg = "LEVEL",                                                             \
+		.def = "info",                                                              \
+		.help = "error, warn, info or debug" },                                     \
+	{                                                                                   \
+		.name = "log-format", .type = OPTION_STR, .env = { "GPUSLICE_LOG_FORMAT" }, \
+		.arg = "FORMAT", .def = "text", .help = "text or json"                      \
+	}
+
+/* Calls log_setup() with the values of the options. ERR_INVALID: an option has an unknown word; its default
+ * is in use. */
+int log_option_setup(const struct options *o, struct error *err) MUST_USE;

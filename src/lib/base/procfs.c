@@ -3,6 +3,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
+#include "lib/base/parse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,4 +87,24 @@ void procfs_boot_id(const char *procfs, char *ret, size_t cap)
 	if (path_join(path, sizeof(path), procfs, "sys/kernel/random/boot_id", NULL) == 0 &&
 		file_read(path, &b, NULL) == 0)
 		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
+}
+
+/* ---- time that a thread waits ---- */
+
+/* "TIME_ON_CPU TIME_WAITED SLICES" */
+bool schedstat_waited(const char *path, uint64_t *ret_ns)
+{
+	char text[96], *waited;
+	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	waited = strchr(text, ' ');
+	if (!waited)
+		return false;
+	waited++;
+	waited[strcspn(waited, " ")] = '\0';
+	return parse_u64(waited, ret_ns);
 }

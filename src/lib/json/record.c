@@ -176,3 +176,19 @@ json_t *record_write(const void *from, const struct record_field *fields, size_t
 		}
 	return o;
 }
+
+/* ---- lists ---- */
+
+json_t *json_by_id(const json_t *list)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *s = json_array_get(list, i);
+		const char *id = json_string_value(json_object_get(s, "id"));
+
+		if (id)
+			(void)json_object_set(o, id, s);
+	}
+	return o;
+}

@@ -54,3 +54,9 @@ int record_list(const json_t **ret, const json_t *object, const char *key, size_
 
 /* Returns a new reference; NULL: no memory, or text that is not UTF-8. */
 json_t *record_write(const void *from, const struct record_field *fields, size_t n);
+
+/* ---- lists ---- */
+
+/* The objects of @list (an array or NULL) as one object, with the text of each one's "id" as its key. Leaves
+ * out objects without an id. Returns a new reference; NULL: no memory. Thread: any. */
+json_t *json_by_id(const json_t *list);

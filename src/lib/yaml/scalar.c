@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/yaml/scalar.h"
+#include "lib/yaml/yaml.h"
 
 #include "lib/base/parse.h"
 

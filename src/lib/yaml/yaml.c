@@ -10,9 +10,8 @@
 #include <strings.h>
 
 #include "lib/base/buf.h"
-#include "lib/base/yaml-text.h"
+#include "lib/base/text.h"
 #include "lib/yaml/position.h"
-#include "lib/yaml/scalar.h"
 
 #define ANCHORS_MAX 1000
 

@@ -99,3 +99,8 @@ const char *yaml_as_text(const struct yaml_node *n);
 /* The value as compact JSON, cut at @cap - 1 bytes, for messages. Returns @buf. */
 const char *yaml_show(const struct yaml_node *n, char *buf, size_t cap);
 #define YAML_SHOW_MAX 72
+
+/* ---- scalars ---- */
+
+/* Sets .type and the value fields of @n from its .text. */
+void yaml_resolve(struct yaml_node *n);

@@ -44,7 +44,7 @@ enum gpu_recovery {
 };
 
 /* Health signals: what NVML reports about a GPU that answers. The signals from GPU_SIGNAL_STORED_ on are
- * the values of enum gpu_recovery. Names, texts and default policies: model/health/signal.c. */
+ * the values of enum gpu_recovery. Names, texts and default policies: model/health/policy.c. */
 enum gpu_signal {
 	GPU_SIGNAL_REMAP_FAILED,    /* a memory row could not be remapped */
 	GPU_SIGNAL_REMAP_PENDING,   /* a remapped row takes effect with the next reset */

@@ -30,3 +30,14 @@ int offer_candidates_make(struct offer_candidates *ret, const struct inventory *
 /* "GPU 0", "MIG device 0:1". */
 void offer_candidate_text(const struct offer_candidate *u, const struct inventory *inv,
 	char ret[OFFER_CANDIDATE_TEXT_MAX]);
+
+/* ---- the `devices` lists of the config ---- */
+
+/* Whether @ref is an index: "0" is a GPU by NVML's index, "0:1" one of its MIG devices. Other texts are
+ * UUIDs. */
+bool offer_ref_is_index(const char *ref);
+
+/* Position of the candidate of the resource @name (before sharing) that @ref refers to; candidates->n:
+ * none. An index refers to a gone GPU only if no other GPU has that index. */
+uint32_t offer_find_candidate(const struct offer_candidates *candidates,
+	const struct inventory *inv, const char *name, const char *ref);

@@ -117,9 +117,6 @@ const char *offer_original_name(const struct config *config, const struct gpu *g
 /* Whether the GPU at position @i can be offered: not a display, with a unique UUID. */
 bool offer_can_have(const struct inventory *inv, uint32_t i);
 
-/* Whether @ref is the UUID of @m, or its name with old drivers: "MIG-<UUID of the GPU>/<gi>/<ci>". */
-bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, const char *ref);
-
 const struct resource *offer_find(const struct offer *o,
 	const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);

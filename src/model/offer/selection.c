@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/offer/device-ref.h"
+#include "model/offer/candidates.h"
 
 int offer_note_entry(struct strv *notes, const struct replicated *e, struct error *err,
 	const char *fmt, ...)

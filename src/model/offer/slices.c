@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/base/buf.h"
-#include "model/offer/device-ref.h"
+#include "model/offer/candidates.h"
 #include "model/slice/slice.h"
 
 #define NAMED_MAX 8 /* devices named in one note */

@@ -12,20 +12,24 @@ static inline uint64_t account_scale(uint64_t a, uint64_t b, uint64_t c)
 	return (uint64_t)((account_wide)a * b / c);
 }
 
-/* match.c: the account that @in continues, or a new one; NULL: out of memory. */
+/* ---- accounts.c ---- */
+
+/* The account that @in continues, or a new one; NULL: out of memory. */
 struct account *account_match(struct account_device *u, const struct account_use *in,
 	uint64_t began_wall_ns, struct error *err);
 struct account *account_new(struct account_device *u, const struct account_use *in,
 	struct error *err);
 struct account *account_free(struct account *a); /* returns NULL */
 
-/* end.c: ends the accounts without a match, and adds those that ended long ago to the past. */
+/* Ends the accounts without a match, and adds those that ended long ago to the past. */
 void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_ns);
 
-/* busy.c: shares out the busy time of a device. */
+/* ---- round.c ---- */
+
+/* Shares out the busy time of a device. */
 void account_busy(struct account_device *u, const struct account_device_round *r,
 	struct account_use *uses, uint64_t dt_ns);
 
-/* cost.c: counts the cost of the node and other cost; @ret [n_devices]: the cost of each device in the round. */
+/* Counts the cost of the node and other cost; @ret [n_devices]: the cost of each device in the round. */
 int account_cost(struct accounts *a, const struct account_round *r, uint64_t dt_ns,
 	uint64_t *ret, struct error *err) MUST_USE;

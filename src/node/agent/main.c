@@ -3,7 +3,7 @@
 
 #include "node/agent/options.h"
 #include "lib/base/fd.h"
-#include "lib/base/log-option.h"
+#include "lib/base/option.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "node/agent/options.h"
 
 #include "abi/slice-dir.h"
-#include "lib/base/defaults.h"
-#include "lib/base/log-option.h"
+#include "lib/base/paths.h"
+#include "lib/base/option.h"
 #include "lib/base/time.h"
 #include "io/config/config.h"
 #include "model/config/choice.h"

@@ -3,8 +3,7 @@
 /* gpuslice-arbiter: options, signals, the loop. */
 #include "abi/slice-dir.h"
 #include "node/arbiter/arbiter.h"
-#include "lib/base/defaults.h"
-#include "lib/base/log-option.h"
+#include "lib/base/paths.h"
 #include "lib/base/option.h"
 
 #include <signal.h>

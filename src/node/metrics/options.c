@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/options.h"
 
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 

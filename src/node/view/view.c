@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/view/view.h"
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

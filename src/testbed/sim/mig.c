@@ -248,7 +248,7 @@ uint64_t sim_mig_process_bytes(const struct sim_gpu *g, uint32_t gi, uint32_t ci
 	return bytes;
 }
 
-bool sim_mig_in_use(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
+static bool sim_mig_in_use(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
 {
 	for (uint32_t i = 0; i < g->process_count; i++)
 		if (is_process_on(&g->processes[i], gi, ci))

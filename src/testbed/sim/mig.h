@@ -112,7 +112,6 @@ uint32_t sim_ci_count_free(const struct sim_gpu *g, const struct sim_gi *gi, uin
 /* Sums over one GI, or one of its CIs (SIM_NO_INSTANCE: all): bytes of processes, percent of load. */
 uint64_t sim_mig_process_bytes(const struct sim_gpu *g, uint32_t gi, uint32_t ci);
 uint32_t sim_mig_load_percent(const struct sim_gpu *g, uint32_t gi);
-bool sim_mig_in_use(const struct sim_gpu *g, uint32_t gi, uint32_t ci);
 
 /* Share of the whole GPU's SMs that a CI has, percent, rounded up; 100: no such CI. */
 uint32_t sim_mig_share_percent(const struct sim_gpu *g, uint32_t gi, uint32_t ci);

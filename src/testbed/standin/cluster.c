@@ -56,7 +56,8 @@ static bool has_object_name(const char *namespace_, const char *name,
 	       (!want_namespace || strcmp(namespace_, want_namespace) == 0);
 }
 
-struct pod *cluster_pod(const struct simulated_cluster *c, const char *namespace_,
+/* @namespace_ NULL: any. */
+static struct pod *cluster_pod(const struct simulated_cluster *c, const char *namespace_,
 	const char *name)
 {
 	for (size_t i = 0; i < c->n_pods; i++) {
@@ -75,8 +76,8 @@ struct pod *cluster_pod_by_uid(const struct simulated_cluster *c, const char *ui
 	return NULL;
 }
 
-struct deployment *cluster_deployment(const struct simulated_cluster *c, const char *namespace_,
-	const char *name)
+static struct deployment *cluster_deployment(const struct simulated_cluster *c,
+	const char *namespace_, const char *name)
 {
 	for (size_t i = 0; i < c->n_deployments; i++) {
 		if (has_object_name(c->deployments[i].namespace_, c->deployments[i].name,

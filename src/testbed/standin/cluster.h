@@ -73,11 +73,7 @@ bool cluster_step(struct simulated_cluster *c, const struct node_view *node, uin
 	cluster_gone_fn gone, void *arg, uint64_t *ret_next_ns);
 
 /* @namespace_ NULL: any. Borrowed until the next step, apply or delete. */
-struct pod *cluster_pod(const struct simulated_cluster *c, const char *namespace_,
-	const char *name);
 struct pod *cluster_pod_by_uid(const struct simulated_cluster *c, const char *uid);
-struct deployment *cluster_deployment(const struct simulated_cluster *c, const char *namespace_,
-	const char *name);
 const struct config_map *cluster_config_map(const struct simulated_cluster *c,
 	const char *namespace_, const char *name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/control.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/http/server/server.h"
 #include "testbed/standin/view.h"

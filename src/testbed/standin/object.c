@@ -223,21 +223,16 @@ void object_fini(struct object *o)
 }
 
 static const struct kind_row {
-	const char *name, *arg;
+	const char *arg;
 	const char *forms[6]; /* forms on kubectl's command line */
 } kinds[] = {
-	[OBJECT_POD] = { "Pod", "pod", { "pod", "pods", "po" } },
-	[OBJECT_DEPLOYMENT] = { "Deployment", "deployment.apps",
+	[OBJECT_POD] = { "pod", { "pod", "pods", "po" } },
+	[OBJECT_DEPLOYMENT] = { "deployment.apps",
 		{ "deployment", "deployments", "deploy", "deployment.apps",
 			"deployments.apps" } },
-	[OBJECT_CONFIG_MAP] = { "ConfigMap", "configmap", { "configmap", "configmaps", "cm" } },
-	[OBJECT_NAMESPACE] = { "Namespace", "namespace", { "namespace", "namespaces", "ns" } },
+	[OBJECT_CONFIG_MAP] = { "configmap", { "configmap", "configmaps", "cm" } },
+	[OBJECT_NAMESPACE] = { "namespace", { "namespace", "namespaces", "ns" } },
 };
-
-const char *object_kind_name(enum object_kind kind)
-{
-	return kinds[kind].name;
-}
 
 const char *object_kind_arg(enum object_kind kind)
 {

@@ -101,7 +101,6 @@ struct object {
 };
 
 void object_fini(struct object *o);
-const char *object_kind_name(enum object_kind kind); /* "Deployment" */
 const char *object_kind_arg(
 	enum object_kind kind); /* "deployment.apps", as kubectl prints it */
 

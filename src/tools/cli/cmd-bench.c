@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuslice bench: measures ways of sharing a GPU and compares them. */
 #include "lib/base/buf.h"
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/parse.h"
 #include "tools/bench/isolation/isolation.h"
 #include "tools/bench/stats/arrivals.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "lib/base/time.h"
 #include "model/offer/offer.h"
 #include "tools/cli/cmd.h"

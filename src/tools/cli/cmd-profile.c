@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/profile/profile.h"

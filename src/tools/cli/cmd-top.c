@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/kubelet-client.h"
 
-#include "lib/base/defaults.h"
-#include "lib/base/escape.h"
+#include "lib/base/paths.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"

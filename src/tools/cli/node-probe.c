@@ -2,7 +2,7 @@
 #include "tools/cli/node-probe.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "io/nvml/monitor/monitor.h"
 #include "testbed/sim/control/control.h"
 

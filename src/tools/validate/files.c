@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/procfs.h"
 #include "lib/base/time.h"

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "tools/validate/files.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/validate/validate.h"
 
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "tools/validate/internal.h"

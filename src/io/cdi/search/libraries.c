@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 #include "io/cdi/elf.h"
 
 /*

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 #include "model/mig/profile.h"
 
 static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",

@@ -15,7 +15,6 @@ struct cdi_search_context {
 
 /* Each finds its files or nodes and adds them to .found; a missing one is no error. */
 int search_libraries(struct cdi_search_context *s) MUST_USE;
-int search_files(struct cdi_search_context *s) MUST_USE;
 int search_nodes(struct cdi_search_context *s) MUST_USE;
 
 /* Whether a library directory below @root has the libcuda of this driver version, for this machine. */

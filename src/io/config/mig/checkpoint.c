@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/config/mig/parse.h"
+#include "io/config/mig/internal.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#include "io/config/mig/print.h"
 
 /*
  * mig-parted's checkpoint (its api/checkpoint/v1). The format is JSON. Our YAML reader reads JSON too and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/config/mig/parse.h"
+#include "io/config/mig/internal.h"
 
 #include <ctype.h>
 #include <errno.h>

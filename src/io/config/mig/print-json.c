@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/config/mig/print.h"
+#include "io/config/mig/internal.h"
 
 #include <string.h>
 

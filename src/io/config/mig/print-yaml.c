@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/config/mig/print.h"
+#include "io/config/mig/internal.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "io/config/mig/mig.h"
-#include "lib/yaml/scalar.h"
+#include "lib/yaml/yaml.h"
 
 /*
  * Prints named layouts like mig-parted with go-yaml v2.4. Names are sorted with digits as numbers. Filters

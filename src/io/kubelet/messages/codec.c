@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 #include "io/kubelet/messages/messages.h"
 
 #define CHUNK_BYTES 4096U

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 #include "lib/base/time.h"
 #include "io/nvml/worker/events.h"
 

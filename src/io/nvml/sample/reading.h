@@ -13,7 +13,7 @@
  */
 #include "lib/base/time.h"
 #include "io/nvml/probe/mig.h"
-#include "io/nvml/probe/processes.h"
+#include "io/nvml/probe/probe.h"
 #include "io/nvml/sample/share.h"
 #include "io/nvml/sample/source.h"
 

@@ -22,7 +22,6 @@
 #include "lib/base/time.h"
 #include "io/nvml/nvml.h"
 #include "io/nvml/probe/mig.h"
-#include "io/nvml/probe/processes.h"
 #include "io/nvml/probe/probe.h"
 #include "io/nvml/worker/events.h"
 #include "io/nvml/worker/library-check.h"

@@ -25,13 +25,6 @@ enum import_form {
  * reader reports what is wrong with it. */
 enum import_form import_form(const char *text, size_t len);
 
-/*
- * Amends @c with the file @path. Errors begin with the path. Adds warnings for the user to @warnings,
- * which may be NULL. Blocks on the file.
- */
-int import_file(struct price_catalogue *c, const char *path, enum import_form form,
-	struct strv *warnings, struct error *err) MUST_USE;
-
 /* ---- forms ------------------------------------------------------------------------------------------------------ */
 
 /* Streams: the caller feeds pieces; the reader keeps little of them. */

@@ -8,7 +8,7 @@
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"
-#include "lib/base/stamp.h"
+#include "lib/base/paths.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>

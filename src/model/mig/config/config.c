@@ -1,10 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/mig/config/config.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "model/mig/config-build.h"
+/* ---- building configs ---- */
+
+/* Makes room for one element after @n elements of @size bytes. The capacity is the next power of two. */
+static int grow_mig_config_array(void *p, size_t n, size_t size, size_t max, const char *what,
+	struct error *err)
+{
+	void *more;
+
+	if (n >= max)
+		return error_set(err, ERR_LIMIT, "expected at most %zu %s", max, what);
+	if (n & (n - 1))
+		return 0;
+	more = reallocarray(*(void **)p, n ? 2 * n : 1, size);
+	if (!more)
+		return error_nomem(err);
+	*(void **)p = more;
+	return 0;
+}
+
+int mig_configs_new(struct mig_configs **ret, struct error *err)
+{
+	struct mig_configs *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_nomem(err);
+	*ret = c;
+	return 0;
+}
+
+int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config **ret,
+	struct error *err)
+{
+	size_t len = strlen(name);
+
+	if (len >= MIG_NAME_MAX)
+		return error_set(err, ERR_LIMIT,
+			"expected a name of at most %d bytes, found %zu: '%.40s...'",
+			MIG_NAME_MAX - 1, len, name);
+	if (grow_mig_config_array(&c->configs, c->n, sizeof(*c->configs), MIG_CONFIGS_MAX,
+		    "configs", err) < 0)
+		return -1;
+	*ret = &c->configs[c->n++];
+	**ret = (struct mig_config){ .line = 0 };
+	memcpy((*ret)->name, name, len + 1);
+	return 0;
+}
+
+int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret, struct error *err)
+{
+	if (grow_mig_config_array(&c->entries, c->n, sizeof(*c->entries), MIG_ENTRIES_MAX,
+		    "entries", err) < 0)
+		return -1;
+	*ret = &c->entries[c->n++];
+	**ret = (struct mig_entry){ .line = 0 };
+	return 0;
+}
+
+int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err)
+{
+	if (grow_mig_config_array(&e->devices, e->n_devices, sizeof(*e->devices),
+		    MIG_INDEXES_MAX, "GPU indexes", err) < 0)
+		return -1;
+	e->devices[e->n_devices++] = index;
+	return 0;
+}
+
+int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f, struct error *err)
+{
+	if (grow_mig_config_array(&e->filters, e->n_filters, sizeof(*e->filters),
+		    MIG_FILTERS_MAX, "filters", err) < 0)
+		return -1;
+	e->filters[e->n_filters++] = *f;
+	return 0;
+}
+
+int mig_entry_add_row(struct mig_entry *e, const struct mig_device_row *row, struct error *err)
+{
+	if (grow_mig_config_array(&e->rows, e->n_rows, sizeof(*e->rows), MIG_DEVICES_MAX,
+		    "kinds of MIG devices", err) < 0)
+		return -1;
+	e->rows[e->n_rows++] = *row;
+	return 0;
+}
+
+/* ---- configs and the GPUs of a node ---- */
 
 #define NAMES_MAX 140 /* of the names in a message: annotations and Events are short */
 
@@ -119,7 +204,8 @@ static bool has_entry_gpu_index(const struct mig_entry *e, uint32_t index)
 	return false;
 }
 
-bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g)
+/* Whether @e applies to @g. */
+static bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g)
 {
 	bool match = !e->n_filters;
 
@@ -206,4 +292,138 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 		}
 	}
 	return add_unlisted_gpus_note(c, node, notes, err);
+}
+
+/* ---- device filters ---- */
+
+/* One or two numbers in Go's syntax. */
+
+/* Returns the base by the prefix of *text, and moves *text past the prefix. */
+static unsigned base_of(const char **text)
+{
+	static const struct {
+		char letter;
+		unsigned base;
+	} prefixes[] = { { 'x', 16 }, { 'b', 2 }, { 'o', 8 } };
+
+	if (**text != '0' || !(*text)[1])
+		return 10;
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		if (tolower((unsigned char)(*text)[1]) == prefixes[i].letter) {
+			*text += 2;
+			return prefixes[i].base;
+		}
+	}
+	(*text)++;
+	return 8;
+}
+
+static unsigned digit_of(char c)
+{
+	if (isdigit((unsigned char)c))
+		return (unsigned)(c - '0');
+	return isxdigit((unsigned char)c) ? (unsigned)(tolower((unsigned char)c) - 'a' + 10)
+					  : 99;
+}
+
+/* Go's ParseUint(text, 0, 32): "_" may precede each digit except the first of the number. */
+static bool parse_filter_number(const char *text, uint32_t *ret)
+{
+	const char *start = text;
+	unsigned base = base_of(&text);
+	uint64_t v = 0;
+	bool digit = text > start; /* a prefix counts as a digit */
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		if (*text == '_' && digit) {
+			digit = false;
+			continue;
+		}
+		if (digit_of(*text) >= base)
+			return false;
+		v = v * base + digit_of(*text);
+		if (v > UINT32_MAX)
+			return false;
+		digit = true;
+	}
+	*ret = (uint32_t)v;
+	return digit;
+}
+
+/* A truncated text ends with dots, so it is not a number either. */
+static void copy_filter_text(struct mig_filter *f, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len > MIG_FILTER_MAX) {
+		len = MIG_FILTER_MAX - 3;
+		while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
+			len--; /* not within a UTF-8 character */
+		(void)snprintf(f->text, sizeof(f->text), "%.*s...", (int)len, text);
+	} else {
+		memcpy(f->text, text, len + 1);
+	}
+}
+
+void mig_filter_parse(struct mig_filter *ret, const char *text)
+{
+	const char *colon = strchr(text, ':');
+	char first[sizeof(ret->text)];
+	struct mig_filter f = { .any_subsystem = !colon };
+
+	copy_filter_text(&f, text);
+	(void)snprintf(first, sizeof(first), "%.*s",
+		colon && colon - text < MIG_FILTER_MAX ? (int)(colon - text) : MIG_FILTER_MAX,
+		text);
+	f.never = strlen(text) >= sizeof(f.text) || !parse_filter_number(first, &f.device) ||
+		  (colon && !parse_filter_number(colon + 1, &f.subsystem));
+	if (f.never)
+		f.device = f.subsystem = 0;
+	*ret = f;
+}
+
+bool mig_filter_matches(const struct mig_filter *f, const struct mig_pci *pci)
+{
+	return !f->never && f->device == pci->device &&
+	       (f->any_subsystem || f->subsystem == pci->subsystem);
+}
+
+/* ---- whether a config is applied ---- */
+
+/*
+ * Whether a config is applied. As in mig-parted, all modes are checked first, then all instances. If
+ * several entries match a GPU, the last one decides, also for the mode. mig-parted requires the modes of
+ * all of them at once, which cannot succeed if they differ.
+ */
+
+bool mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,
+	struct error *why)
+{
+	for (uint32_t i = 0; i < node->n; i++) {
+		const struct mig_node_gpu *g = &node->gpus[i];
+		const struct mig_entry *e = mig_config_entry(c, g);
+
+		if (e && g->fault.code != ERR_NONE) {
+			(void)error_set(why, g->fault.code, "GPU %u: %.400s", g->index,
+				g->fault.msg);
+			return false;
+		}
+		if (e && !mig_entry_mode_applied(e, g, why))
+			return false;
+	}
+	for (uint32_t i = 0; !mode_only && i < node->n; i++) {
+		const struct mig_node_gpu *g = &node->gpus[i];
+		const struct mig_entry *e = mig_config_entry(c, g);
+
+		if (!e) {
+			(void)error_set(why, ERR_NOT_FOUND,
+				"GPU %u: no entry of the config is about it", g->index);
+			return false;
+		}
+		if (!mig_entry_applied(e, g, why))
+			return false;
+	}
+	return true;
 }

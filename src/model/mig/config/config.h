@@ -101,9 +101,6 @@ struct mig_node {
 void mig_filter_parse(struct mig_filter *ret, const char *text);
 bool mig_filter_matches(const struct mig_filter *f, const struct mig_pci *pci);
 
-/* Whether @e applies to @g. */
-bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g);
-
 /* The last entry of @c that matches @g; NULL: none, and the GPU stays as it is. */
 const struct mig_entry *mig_config_entry(const struct mig_config *c,
 	const struct mig_node_gpu *g);
@@ -153,4 +150,23 @@ int mig_config_export(struct mig_configs **ret, const struct mig_node *node, con
 /* Configs for what the node's GPUs can be, sorted by name. ERR_NOT_FOUND: no GPU has MIG, or none reports
  * its profiles. */
 int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
+	struct error *err) MUST_USE;
+
+/* ---- building configs ---- */
+
+/* For the reader, export and generate. Lists have the limits above. ERR_LIMIT names the limit. A partly built
+ * object can be freed. New elements are zero except for the given members. */
+
+int mig_configs_new(struct mig_configs **ret, struct error *err) MUST_USE;
+
+/* Borrowed until the next element of the same list is added. ERR_LIMIT also for a name that is too long. */
+int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config **ret,
+	struct error *err) MUST_USE;
+int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret,
+	struct error *err) MUST_USE;
+
+int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err) MUST_USE;
+int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f,
+	struct error *err) MUST_USE;
+int mig_entry_add_row(struct mig_entry *e, const struct mig_device_row *row,
 	struct error *err) MUST_USE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/mig/config-build.h"
+#include "model/mig/config/config.h"
 
 #include <stdio.h>
 #include <string.h>

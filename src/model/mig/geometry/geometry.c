@@ -3,10 +3,7 @@
 
 #include <inttypes.h>
 
-#include "model/mig/geometry/budget.h"
-#include "model/mig/geometry/list.h"
-#include "model/mig/geometry/search.h"
-#include "model/mig/geometry/slots.h"
+#include "model/mig/geometry/internal.h"
 
 static bool is_valid_layout_state(const struct mig_layout *layout, const struct mig_state *have)
 {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/mig/geometry/search.h"
+#include "model/mig/geometry/internal.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "model/mig/geometry/budget.h"
-#include "model/mig/geometry/slots.h"
 
 /*
  * Depth-first search over the desired instances, each at every free start. The start of an instance decides

@@ -3,7 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

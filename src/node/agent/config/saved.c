@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/config/saved.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "io/config/config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/health/saved.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/parse.h"
 #include "lib/json/record.h"
 

@@ -2,7 +2,7 @@
 #include "node/agent/mig/attempt.h"
 
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/charges.h"
 
-#include "lib/json/by-id.h"
+#include "lib/json/record.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 

@@ -36,7 +36,7 @@
 #include "node/agent/monitoring/usage.h"
 #include "node/agent/slices/slices.h"
 #include "lib/base/log.h"
-#include "lib/base/stamp.h"
+#include "lib/base/paths.h"
 #include "io/nvml/monitor/monitor.h"
 #include "io/price/price.h"
 #include "model/field/field.h"

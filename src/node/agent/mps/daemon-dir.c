@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/daemon-dir.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/unix-socket.h"

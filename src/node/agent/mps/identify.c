@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/supervisor.h"
 
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "node/agent/mps/supervisor.h"
 
 #include "lib/base/parse.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

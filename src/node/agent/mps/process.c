@@ -2,7 +2,7 @@
 #include "node/agent/mps/supervisor.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 #include "lib/base/parse.h"
 
 #include <errno.h>

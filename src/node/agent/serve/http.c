@@ -2,7 +2,7 @@
 #include "node/agent/internal.h"
 
 #include "node/agent/options.h"
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "node/view/json/json.h"
 

@@ -4,7 +4,7 @@
 #include "abi/arbiter-control.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 #include "lib/base/unix-socket.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/slices/file.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 
 #include "abi/slice-dir.h"
 #include "abi/slice-page.h"

@@ -8,7 +8,7 @@
 #include "node/agent/slices/mounts.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
-#include "lib/json/by-id.h"
+#include "lib/json/record.h"
 #include "lib/base/time.h"
 
 #include <fcntl.h>

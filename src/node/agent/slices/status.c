@@ -5,7 +5,7 @@
 #include "lib/base/time.h"
 #include "model/sched/quantum-end.h"
 #include "io/config/json.h"
-#include "lib/json/by-id.h"
+#include "lib/json/record.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/arbiter/control/request.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 
 #include "abi/arbiter-control.h"
 #include "node/arbiter/slices/file.h"

@@ -2,7 +2,7 @@
 #include "node/metrics/counters/counters.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 #include "node/metrics/metrics.h"
 
 #include <stdio.h>

@@ -60,7 +60,8 @@ void sim_node_init(struct sim_node *node, const char *name, const char *spec, ui
 	h->info.p2p = NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED;
 }
 
-void sim_node_name_gpu(struct sim_node *node, uint32_t slot)
+/* Fills the UUID and the serial, derived from node, seed and slot, where they are empty. */
+static void sim_node_name_gpu(struct sim_node *node, uint32_t slot)
 {
 	struct sim_node_head *h = &node->head;
 	struct sim_keys *k = &node->gpus[slot].keys;

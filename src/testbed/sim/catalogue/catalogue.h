@@ -73,6 +73,3 @@ int sim_node_add(struct sim_node *node, const struct sim_product *product, uint3
 
 /* Saves the keys and failing groups of all GPUs as the values that a reset restores. */
 void sim_node_seal(struct sim_node *node);
-
-/* Fills the UUID and the serial, derived from node, seed and slot, where they are empty. */
-void sim_node_name_gpu(struct sim_node *node, uint32_t slot);

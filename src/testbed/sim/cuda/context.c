@@ -83,7 +83,8 @@ static unsigned read_mps_percent_env(void)
 	return text && parse_u32(text, &v) && v <= 100 ? v : 0;
 }
 
-CUresult ctx_activate(struct sim_cuda_ctx *c)
+/* Activates a device's primary context without counting a reference, for callers that need the context. */
+static CUresult ctx_activate(struct sim_cuda_ctx *c)
 {
 	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE,
 		.slot = c->device->slot,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/node.h"
 #include "testbed/sim/cuda/mps.h"
 
 /* An H100 SXM5 (driver 580.159.04, measured), by CUdevice_attribute. */

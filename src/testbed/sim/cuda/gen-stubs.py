@@ -58,7 +58,7 @@ with open(sys.argv[3], "w", encoding="utf-8") as f:
             print(f"EXPORT extern char {name}[{size}];\nEXPORT _Alignas(8) char {name}[{size}];", file=f)
 
 with open(sys.argv[4], "w", encoding="utf-8") as f:
-    print(head, '#include <stddef.h>\n\n#include "testbed/sim/cuda/lookup.h"\n#include "testbed/sim/cuda/stub.h"\n',
+    print(head, '#include <stddef.h>\n\n#include "testbed/sim/cuda/stub.h"\n',
           sep="\n", file=f)
     for name in sorted({n for w in lookups for n in w[2:4]}):
         print(f"unsigned int {name}(void);", file=f)

@@ -9,14 +9,10 @@
 
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
-#include "testbed/sim/cuda/gpu.h"
-#include "testbed/sim/cuda/mps.h"
 #include "testbed/sim/cuda/node.h"
+#include "testbed/sim/cuda/mps.h"
 
-struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	.changed = PTHREAD_COND_INITIALIZER,
-	.work = PTHREAD_COND_INITIALIZER,
-	.driver_version = 13000 };
+struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER, .driver_version = 13000 };
 
 static atomic_bool ready, orphan, ended;
 
@@ -91,7 +87,8 @@ bool lib_is_orphan(void)
 	return atomic_load_explicit(&orphan, memory_order_relaxed);
 }
 
-bool lib_has_ended(void)
+/* Whether exit() has begun. */
+static bool lib_has_ended(void)
 {
 	return atomic_load_explicit(&ended, memory_order_relaxed);
 }
@@ -183,13 +180,6 @@ static uint64_t env_ns(const char *name)
 
 static void init_cuda_lib_once(void)
 {
-	pthread_condattr_t attr;
-
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&lib.changed, &attr);
-	(void)pthread_cond_init(&lib.work, &attr);
-	(void)pthread_condattr_destroy(&attr);
 	lib.launch_ns = env_ns("GPUSLICE_SIM_LAUNCH_NS");
 	lib.event_ns = env_ns("GPUSLICE_SIM_EVENT_NS");
 	(void)pthread_atfork(NULL, NULL, fork_child);

@@ -191,15 +191,12 @@ void work_clear(struct cuda_work *w);
 
 struct lib {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* unused */
-	pthread_cond_t work;    /* unused */
-	bool initialized;
 	int driver_version;
 	unsigned device_count;
 	struct sim_cuda_device devices[MAX_DEVICES];
 	struct sim_cuda_ctx *contexts;
-	uint64_t last_id, last_seq;
-	unsigned waiters, captures;
+	uint64_t last_id;
+	unsigned captures;
 	uint64_t launch_ns, event_ns; /* time that one call costs */
 };
 
@@ -225,7 +222,6 @@ static inline CUresult lib_leave(CUresult r)
 
 /* True in the child of a fork of an initialized process. */
 bool lib_is_orphan(void);
-bool lib_has_ended(void); /* exit() has begun */
 
 /* The calling thread's context. NULL: it has none, or a destroyed one; @r is the error. */
 struct sim_cuda_ctx *ctx_current(CUresult *r);
@@ -233,8 +229,6 @@ CUresult ctx_check(const struct sim_cuda_ctx *c); /* 0, 709 or the error that br
 struct sim_cuda_ctx *ctx_of(CUcontext handle);    /* NULL: no context */
 uint64_t thread_id(void);                         /* never 0, never used twice */
 
-/* Activates a device's primary context without counting a reference, for callers that need the context. */
-CUresult ctx_activate(struct sim_cuda_ctx *c);
 /* A kernel of @c made an error that no kernel may make. The other clients of its MPS server fail too. */
 void ctx_fault(struct sim_cuda_ctx *c, CUresult error);
 

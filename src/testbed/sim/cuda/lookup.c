@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Functions by name and version, names of errors, export tables. */
-#include "testbed/sim/cuda/lookup.h"
+#include "testbed/sim/cuda/stub.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The simulated node that the process runs on, as cuInit() finds it. */
+/*
+ * The simulated node that the process runs on, as cuInit() finds it, and the connection to the daemon that is its
+ * GPUs (testbed/sim/cuda/wire.h), which is made at the first need. Callers hold the lock; results are CUresults.
+ */
 #include "testbed/sim/cuda/lib.h"
+#include "testbed/sim/cuda/wire.h"
+#include "testbed/sim/device/client/client.h"
 
-/* Fills lib.devices and lib.driver_version. Needs the lock. */
+/* Fills lib.devices and lib.driver_version. */
 CUresult node_open(void);
 
-/* The directory of the node's state; only after node_open(). */
-const char *node_dir(void);
+struct sim_device *gpu_client(void);           /* only after a gpu_call() */
+struct sim_device_page *gpu_daemon_page(void); /* the same */
+void gpu_forget(void);                         /* in the child of a fork */
+
+CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
+	int *recv_fd);
+
+CUresult gpu_info(const struct sim_cuda_device *d, uint64_t *free_bytes, uint64_t *total);

@@ -32,7 +32,7 @@ int device_new(struct sim_state *state, struct simulated_gpus **ret,
 	struct error *err) MUST_USE;
 struct simulated_gpus *device_free(struct simulated_gpus *d); /* ends all clients first */
 /*
- * From now on account.c writes to @fd what each process used of a GPU, when the process leaves the GPU. @fd is
+ * From now on usage.c writes to @fd what each process used of a GPU, when the process leaves the GPU. @fd is
  * borrowed.
  */
 void device_account(struct simulated_gpus *d, int fd);

@@ -10,9 +10,8 @@
  *	peer.c     clients, and the end of all that they have
  *	node.c     the node's state, the engine's hooks, start and stop
  *	instance.c MIG devices: for the engine a GPU of its own, for NVML a piece of one
- *	usage.c    NVML's lists of processes and their memory
- *	load.c     samples of utilization for testbed/sim/load.h
- *	account.c  what each process used, for tests
+ *	usage.c    NVML's lists of processes and their memory; samples of utilization for testbed/sim/load.h; what
+ *	           each process used, for tests
  *	memory.c   physical memory (memory.h)
  */
 #include "testbed/sim/device/device.h"
@@ -101,7 +100,7 @@ struct share {
 	bool mps;                 /* in NVML's list of MPS processes too */
 	uint64_t sampled_busy_ns; /* at the last load sample */
 	uint64_t limit;           /* for .bytes, from MPS; 0: none */
-	/* For account.c: */
+	/* For the account: */
 	uint64_t shown_bytes, shown_ns; /* .bytes at the last figure, and its time */
 	double byte_s;                  /* memory over time, up to shown_ns */
 	uint64_t peak_bytes, reported_busy_ns;
@@ -200,23 +199,12 @@ void usage_show_again(struct simulated_gpus *d, uint32_t slot);
 bool usage_list(struct device_client *c, uint32_t slot);
 void usage_unlist(struct device_client *c); /* from GPUs where it has nothing */
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
-uint64_t usage_free_bytes(const struct device_slot *s);
 uint64_t usage_get_free(const struct device_client *c, uint32_t slot); /* for this client */
 /* Memory changed its owner; a callback for memory.h. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
 /* Measures how busy each process was since the last time. */
 void usage_measure(struct simulated_gpus *d, uint64_t now_ns);
-/* Time for which a client's kernels ran on a GPU, by the simulated clock. */
-uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
-
-/*
- * load.c: samples an interval of @sim_ns of the simulated and @real_ns of the real clock; removes a client from a
- * GPU's samples.
- */
-void load_measure(struct simulated_gpus *d, uint64_t sim_ns, uint64_t real_ns,
-	uint64_t mono_ns);
-void load_remove_client(struct device_client *c, uint32_t slot);
 
 /* instance.c: the client's MIG device on the GPU; NULL: the client has the whole GPU, or none of it. */
 const struct instance *instance_on(const struct device_client *c, uint32_t slot);
@@ -232,10 +220,6 @@ uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instan
  * multiprocessors.
  */
 uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot);
-
-/* account.c: the client's memory has changed; the client leaves the GPU's list. */
-void account_shown(struct device_client *c, uint32_t slot);
-void account_end(struct device_client *c, uint32_t slot);
 
 /* peer.c */
 void peer_free(struct device_client *c);

@@ -29,7 +29,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
-#include "lib/base/schedstat.h"
+#include "lib/base/procfs.h"
 #include "lib/base/time.h"
 #include "testbed/sim/device/device.h"
 

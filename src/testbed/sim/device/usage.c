@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* NVML's figures: the memory and the utilization of each process. */
+/* What processes use of the GPUs: NVML's lists and figures, samples of utilization, and the account for tests. */
 #include "testbed/sim/device/internal.h"
 
 #include "lib/base/time.h"
@@ -8,6 +7,151 @@
 
 #include <stdio.h>
 #include <string.h>
+
+/* Time for which a client's kernels ran on a GPU, by the simulated clock. */
+static uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
+{
+	uint64_t ns = c->shares[slot].busy_ns;
+
+	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
+		if (c->contexts[i].engine && c->contexts[i].slot == slot)
+			ns += engine_context_busy_ns(c->contexts[i].engine);
+	return ns;
+}
+
+/* ---- the account for tests ---------------------------------------------------------------------------------- */
+
+/*
+ * What each process used of each GPU by the time it left: the reference for tests of measured figures. One JSON
+ * object a line:
+ *
+ *	pid, name, gpu    the process, by the PID in this process's namespace, and the GPU's index
+ *	busyNs            time for which its kernels ran, by the simulated clock
+ *	byteSeconds       its memory, summed over real time
+ *	peakBytes
+ *	gpuBusyNs         time for which the GPU (or the simulated MIG device) ever ran kernels
+ */
+
+/* The client's memory has changed. */
+static void account_shown(struct device_client *c, uint32_t slot)
+{
+	struct share *s = &c->shares[slot];
+	uint64_t now_ns = time_mono_ns();
+
+	s->byte_s += (double)s->shown_bytes * (double)(now_ns - s->shown_ns) / 1e9;
+	s->shown_ns = now_ns;
+	s->shown_bytes = s->bytes;
+	if (s->bytes > s->peak_bytes)
+		s->peak_bytes = s->bytes;
+}
+
+/* The client leaves the GPU's list. */
+static void account_end(struct device_client *c, uint32_t slot)
+{
+	struct share *s = &c->shares[slot];
+	char name[COMM_MAX + 1];
+	size_t i;
+
+	account_shown(c, slot);
+	for (i = 0; c->name[i]; i++)
+		name[i] = c->name[i] >= ' ' && c->name[i] != '"' && c->name[i] != '\\'
+				  ? c->name[i]
+				  : '?';
+	name[i] = '\0';
+	if (c->device->account_fd >= 0)
+		(void)dprintf(c->device->account_fd,
+			"{\"pid\":%u,\"name\":\"%s\",\"gpu\":%u,\"busyNs\":%llu,"
+			"\"byteSeconds\":%.0f,\"peakBytes\":%llu,\"gpuBusyNs\":%llu}\n",
+			c->pid, name, slot,
+			(unsigned long long)(usage_busy_ns(c, slot) - s->reported_busy_ns),
+			s->byte_s, (unsigned long long)s->peak_bytes,
+			(unsigned long long)engine_gpu_counters(c->device->engine,
+				instance_index(c, slot))
+				.busy_ns);
+	/* The client may come back to the GPU. */
+	s->reported_busy_ns = usage_busy_ns(c, slot);
+	s->byte_s = 0;
+	s->peak_bytes = 0;
+}
+
+/* ---- samples of utilization --------------------------------------------------------------------------------- */
+
+/*
+ * The driver has no samples of MPS clients. Their server has samples for all of them: the time in which any of
+ * them ran (measured on an H100). The simulator takes the sum of their times, at most the interval.
+ */
+static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
+{
+	const struct simulated_gpus *d = c->device;
+	uint64_t ns = usage_busy_ns(c, slot) + c->shares[slot].served_ns;
+
+	for (const struct device_client *o = d->clients; o; o = o->next)
+		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
+			const struct device_context *x = &o->contexts[i];
+
+			if (x->engine && x->slot == slot && x->server && x->server->client == c)
+				ns += engine_context_busy_ns(x->engine);
+		}
+	return ns;
+}
+
+/*
+ * Adds the sample of @c since the last one: an interval of @real_us of the real and @sim_ns of the simulated
+ * clock.
+ */
+static void add_part(struct device_slot *s, struct device_client *c, uint32_t slot,
+	uint64_t sim_ns, uint64_t real_us, uint64_t at_us)
+{
+	struct share *own = &c->shares[slot];
+	uint64_t busy, ns;
+
+	if (own->mps || !sim_ns)
+		return;
+	busy = own_busy_ns(c, slot);
+	ns = busy - own->sampled_busy_ns;
+	own->sampled_busy_ns = busy;
+	ns = ns < sim_ns ? ns : sim_ns;
+	sim_load_add(&s->load, c->pid, (uint64_t)((unsigned __int128)ns * real_us / sim_ns),
+		at_us);
+}
+
+/* Samples an interval of @sim_ns of the simulated and @real_ns of the real clock. */
+static void load_measure(struct simulated_gpus *d, uint64_t sim_ns, uint64_t real_ns,
+	uint64_t mono_ns)
+{
+	uint64_t at_us = time_wall_ns() / 1000;
+
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+		struct device_slot *s = &d->slots[slot];
+		uint64_t busy, part;
+
+		if (!s->usable)
+			continue;
+		busy = engine_gpu_counters(d->engine, slot).busy_ns;
+		part = (busy - s->seen_busy_ns + instance_measure(d, slot)) * 1000000 / sim_ns;
+		part = part > 1000000 ? 1000000 : part;
+		s->seen_busy_ns = busy;
+		s->load.busy_ns += real_ns * part / 1000000;
+		s->load.rate = (uint32_t)part;
+		s->load.at_ns = mono_ns;
+		sim_load_tick(&s->load, at_us, real_ns / 1000);
+		for (struct device_client *c = d->clients; c; c = c->next)
+			if (c->shares[slot].listed)
+				add_part(s, c, slot, sim_ns, real_ns / 1000, at_us);
+		sim_load_write(d->state, slot, &s->load);
+	}
+}
+
+/* Removes a client from a GPU's samples. */
+static void load_remove_client(struct device_client *c, uint32_t slot)
+{
+	struct device_slot *s = &c->device->slots[slot];
+
+	sim_load_forget(&s->load, c->pid);
+	sim_load_write(c->device->state, slot, &s->load);
+}
+
+/* ---- processes and their memory ----------------------------------------------------------------------------- */
 
 void usage_show(struct simulated_gpus *d, uint32_t slot)
 {
@@ -128,7 +272,7 @@ void usage_unlist(struct device_client *c)
 			usage_show(d, slot);
 }
 
-uint64_t usage_free_bytes(const struct device_slot *s)
+static uint64_t usage_free_bytes(const struct device_slot *s)
 {
 	return s->room > s->used ? s->room - s->used : 0;
 }
@@ -178,16 +322,6 @@ void usage_show_again(struct simulated_gpus *d, uint32_t slot)
 /* Load. */
 
 #define MEASURE_NS (250 * NS_PER_MS)
-
-uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
-{
-	uint64_t ns = c->shares[slot].busy_ns;
-
-	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
-		if (c->contexts[i].engine && c->contexts[i].slot == slot)
-			ns += engine_context_busy_ns(c->contexts[i].engine);
-	return ns;
-}
 
 /* The percentage of the interval for which each process computed. True: one has changed. */
 static bool measure_clients(struct simulated_gpus *d, uint64_t interval_ns)

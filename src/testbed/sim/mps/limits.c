@@ -80,7 +80,8 @@ void mps_limit_format(uint64_t bytes, char *ret, size_t cap)
 	(void)snprintf(ret, cap, "%" PRIu64 "%s", bytes >> units[i].bits, units[i].unit);
 }
 
-void mps_limits_parse(const char *text, uint64_t limits[MPS_DEVICES_MAX])
+/* "0=1G,1=512MB" into @limits. Devices that @text does not name keep their limit. */
+static void mps_limits_parse(const char *text, uint64_t limits[MPS_DEVICES_MAX])
 {
 	while (*text) {
 		size_t n = strspn(text, "0123456789");

@@ -19,9 +19,6 @@ uint64_t mps_limit_parse(const char *text);
 /* "19G": in the largest unit that is not above @bytes, rounded down. */
 void mps_limit_format(uint64_t bytes, char *ret, size_t cap);
 
-/* "0=1G,1=512MB" into @limits. Devices that @text does not name keep their limit. */
-void mps_limits_parse(const char *text, uint64_t limits[MPS_DEVICES_MAX]);
-
 /* Settings from a process's variables. @env as getenv(); a missing variable counts as 0. */
 void mps_settings_from_env(struct mps_settings *ret, const char *(*env)(const char *name));
 

@@ -8,7 +8,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
-#include "lib/base/yaml-text.h"
+#include "lib/base/text.h"
 #include "testbed/sim/catalogue/catalogue.h"
 #include "testbed/sim/mig.h"
 

@@ -249,9 +249,9 @@ static nvmlReturn_t enter_gpu(const struct nvml_call_entry *e, struct sim_gpu *g
 
 /* Accepts a handle of a GPU alone. Looks up instances only to separate a live MIG handle from a stale one. */
 static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool args_ok,
-	struct sim_gpu *g, bool all, bool again)
+	struct sim_gpu *g, bool again)
 {
-	struct nvml_call_entry e = { .all = all };
+	struct nvml_call_entry e = { .all = false };
 	struct target t;
 	nvmlReturn_t r = again ? lib_again(&e.state) : nvml_lib_enter(&e.state);
 
@@ -259,7 +259,7 @@ static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool 
 		return r;
 	if (!args_ok || !handle_read(d, &e.handle) || e.handle.kind > HANDLE_MIG)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	e.all = all || e.handle.kind == HANDLE_MIG;
+	e.all = e.handle.kind == HANDLE_MIG;
 	if (e.handle.kind == HANDLE_GPU) {
 		r = enter_gpu(&e, g);
 		return r ? r : (nvmlReturn_t)g->fail[group];
@@ -275,18 +275,12 @@ static nvmlReturn_t enter_gpu_handle(nvmlDevice_t d, enum sim_group group, bool 
 
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g)
 {
-	return enter_gpu_handle(d, group, args_ok, g, false, false);
-}
-
-nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
-	struct sim_gpu *g)
-{
-	return enter_gpu_handle(d, group, args_ok, g, true, false);
+	return enter_gpu_handle(d, group, args_ok, g, false);
 }
 
 nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g)
 {
-	return enter_gpu_handle(d, group, true, g, false, true);
+	return enter_gpu_handle(d, group, true, g, true);
 }
 
 static nvmlReturn_t enter_any_handle(const void *handle, unsigned kinds, enum sim_group group,

@@ -88,10 +88,6 @@ nvmlReturn_t any_again(const void *handle, unsigned kinds, enum sim_group group,
 nvmlReturn_t device_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
 	struct target *t);
 
-/* One GPU with its process table and its instances. */
-nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
-	struct sim_gpu *g);
-
 /* gpu_enter() for a function that has already entered: does not count the call again. */
 nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g);
 

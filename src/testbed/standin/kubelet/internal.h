@@ -69,7 +69,6 @@ void kubelet_changed(struct kubelet *k);
 void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	void (*fn)(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len),
 	const uint8_t *data, size_t len);
-void kubelet_drop_delayed(struct kubelet *k);
 
 /* plugins.c */
 extern const struct rpc_method kubelet_registration_methods[1];

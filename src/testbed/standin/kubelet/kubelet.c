@@ -61,7 +61,7 @@ void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	LIST_INSERT_HEAD(&k->delayed, d, link);
 }
 
-void kubelet_drop_delayed(struct kubelet *k)
+static void kubelet_drop_delayed(struct kubelet *k)
 {
 	struct delayed_reply *d;
 

@@ -34,9 +34,6 @@ struct compare_limit {
 	double value;
 };
 
-/* Limits if the user names none: throughput and p99, 5 % each. */
-extern const struct compare_limit compare_defaults[2];
-
 /*
  * Parses "p99_ms=20", "min_rate=100", "max_slowdown=1.3", "p99=5%", "rate=5%". The words are those of a plan's
  * SLO. ERR_INVALID names the expected form.
@@ -60,7 +57,7 @@ struct compare_line {
 };
 
 struct compare_options {
-	const struct compare_limit *limits; /* none: compare_defaults */
+	const struct compare_limit *limits; /* none: throughput and p99, 5 % each */
 	size_t n_limits;
 	/* BENCH_MODES: compares rows of the same mode. Else: compares rows of mode_a in a with rows of
 	 * mode_b in b. */

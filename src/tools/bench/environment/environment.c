@@ -5,7 +5,7 @@
 #include "abi/slice-dir.h"
 #include "abi/arbiter-control.h"
 #include "lib/base/fd.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "lib/base/time.h"
 #include "model/offer/offer.h"
 #include "lib/proc/child.h"
@@ -44,6 +44,55 @@ struct environment {
 static bool has_environment_slices(const struct environment *p)
 {
 	return bench_mode_slices(p->mode) || (bench_mode_mps(p->mode) && p->observed);
+}
+
+/* ---- environment variables ---------------------------------------------------------------------------------- */
+
+/*
+ * The environment of a child program: that of this process with changes. env->v has the form that exec needs.
+ */
+
+extern char **environ;
+
+/* Copies the environment of this process. ERR_NOMEM. */
+static int env_init(struct strv *env, struct error *err)
+{
+	for (size_t i = 0; environ[i]; i++)
+		if (strv_add(env, environ[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static char **find_env_variable(const struct strv *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < env->n; i++)
+		if (!strncmp(env->v[i], name, len) && env->v[i][len] == '=')
+			return &env->v[i];
+	return NULL;
+}
+
+/* @value NULL: removes the variable. ERR_NOMEM. */
+static int env_set(struct strv *env, const char *name, const char *value, struct error *err)
+{
+	char **at = find_env_variable(env, name), *text = NULL;
+
+	if (at) {
+		free(*at);
+		memmove(at, at + 1, (size_t)(env->v + env->n - at) * sizeof(*at));
+		env->n--;
+	}
+	if (!value)
+		return 0;
+	if (asprintf(&text, "%s=%s", name, value) < 0)
+		return error_nomem(err);
+	if (strv_add(env, text, err) < 0) {
+		free(text);
+		return -1;
+	}
+	free(text);
+	return 0;
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------- */

@@ -12,12 +12,23 @@
  * All files are in .dir of the options. All started programs and all slices end with this object. The settings of
  * the GPU do not change. Thread: loop.
  */
-#include "tools/bench/environment/env-vars.h"
-#include "tools/bench/environment/paths.h"
+#include "lib/base/strv.h"
 #include "tools/bench/result/result.h"
 
 #include <limits.h>
 #include <uv.h>
+
+/* The files of gpuslice relative to this program, installed or in a build tree. Thread: any. */
+struct environment_paths {
+	char load[PATH_MAX], arbiter[PATH_MAX];
+	char cuda[PATH_MAX], nvml[PATH_MAX]; /* the interception libraries */
+	char sim[2 * PATH_MAX]; /* directories of the simulator, for LD_LIBRARY_PATH; "" */
+	char sim_mps[PATH_MAX]; /* MPS control program of the simulator */
+};
+
+/* ERR_NOT_FOUND. @simulated: the simulator's files are required too. */
+int environment_paths_find(struct environment_paths *p, bool simulated,
+	struct error *err) MUST_USE;
 
 #define ENVIRONMENT_ID_MAX 33
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench/environment/paths.h"
+#include "tools/bench/environment/environment.h"
 
-#include "lib/base/libexec.h"
+#include "lib/base/paths.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/isolation/verdict.h"
 
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -172,7 +172,8 @@ static size_t first_block(const struct verdict_blocks *b, double from_ms)
 	return at > 0 ? (size_t)at : 0;
 }
 
-double verdict_pause_ms(const struct verdict_blocks *b, double from_ms)
+/* The longest time without a unit since @from_ms, in ms; whole blocks. */
+static double verdict_pause_ms(const struct verdict_blocks *b, double from_ms)
 {
 	size_t longest = 0, here = 0;
 

@@ -92,8 +92,6 @@ struct verdict_recovery {
 };
 void verdict_recovery(struct verdict *ret, const struct verdict_recovery *r);
 
-/* The longest time without a unit since @from_ms, in ms; whole blocks. */
-double verdict_pause_ms(const struct verdict_blocks *b, double from_ms);
 /*
  * Time in ms from @at_ms to the first later block that begins a window of 50 ms with at least @units_per_s. NaN:
  * no such block.

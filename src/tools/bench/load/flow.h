@@ -14,7 +14,7 @@
  * A program that must kill itself does so in the middle of a burst of units. With a fair-share scheduler, that is
  * within a quantum of its own slice. The program prints {"dies_ns": ...} first. Thread: one.
  */
-#include "tools/bench/stats/count.h"
+#include "tools/bench/stats/hist.h"
 #include "tools/bench/load/work-unit.h"
 
 #include <stdatomic.h>

@@ -18,7 +18,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 #include "tools/bench/stats/arrivals.h"
-#include "tools/bench/load/fill.h"
+#include "tools/bench/load/work-unit.h"
 #include "tools/bench/load/flow.h"
 
 #include <errno.h>

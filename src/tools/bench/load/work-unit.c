@@ -1,7 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/load/work-unit.h"
 
-#include "tools/bench/load/kernels.h"
+#include "lib/base/buf.h"
+#include "lib/base/time.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- the driver --------------------------------------------------------------------------------------------- */
+
+struct cuda_table cu;
+
+static void print_load_error(const char *text)
+{
+	json_t *o = json_pack("{s:s}", "error", text);
+	char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+	(void)printf("%s\n", line ? line : "{\"error\":\"out of memory\"}");
+	(void)fflush(stdout);
+}
+
+void load_exit_with_error(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	print_load_error(text);
+	_exit(1);
+}
+
+void cuda_check_result(CUresult r, const char *what)
+{
+	const char *name = NULL;
+
+	if (r == CUDA_SUCCESS)
+		return;
+	if (!cu.cuGetErrorName || cu.cuGetErrorName(r, &name) != CUDA_SUCCESS)
+		name = NULL;
+	load_exit_with_error("%s: %s (%u)", what, name ? name : "CUDA error", r);
+}
+
+void cuda_open(void)
+{
+	void *lib = dlopen(CUDA_SONAME, RTLD_NOW);
+
+	if (!lib) {
+		print_load_error(dlerror());
+		_exit(LOAD_EXIT_NO_DRIVER);
+	}
+#define X(name, params) *(void **)&cu.name = dlsym(lib, #name);
+	CUDA_FUNCTIONS(X)
+#undef X
+	if (!cu.cuInit)
+		load_exit_with_error("%s has no cuInit", CUDA_SONAME);
+	cuda_check_result(cu.cuInit(0), "cuInit");
+}
+
+/* ---- a unit of work ----------------------------------------------------------------------------------------- */
 
 #define THREADS       256
 #define BLOCKS_PER_SM 8
@@ -171,4 +233,36 @@ uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns)
 	for (int i = 0; i < 2; i++)
 		cuda_check_result(cu.cuEventDestroy_v2(e[i]), "cuEventDestroy");
 	return took;
+}
+
+/* ---- all memory --------------------------------------------------------------------------------------------- */
+
+#define PIECE_FIRST    (UINT64_C(64) << 20)
+#define PIECE_LAST     (UINT64_C(2) << 20) /* smallest allocation unit of GPUs */
+#define FILL_BYTES_MAX (UINT64_C(4) << 40)
+
+void fill_run(struct memory_fill *ret)
+{
+	uint64_t piece = PIECE_FIRST;
+
+	*ret = (struct memory_fill){ .refusal = CUDA_SUCCESS };
+	while (piece >= PIECE_LAST && ret->bytes < FILL_BYTES_MAX) {
+		uint64_t from = time_mono_ns();
+		CUdeviceptr p;
+		CUresult r = cu.cuMemAlloc_v2(&p, piece);
+
+		if (r == CUDA_SUCCESS) {
+			ret->bytes += piece;
+			continue;
+		}
+		if (ret->refusal == CUDA_SUCCESS) {
+			ret->refusal = r;
+			ret->refusal_ns = time_mono_ns() - from;
+		}
+		if (r != CUDA_ERROR_OUT_OF_MEMORY) {
+			ret->refusal = r;
+			return;
+		}
+		piece /= 2;
+	}
 }

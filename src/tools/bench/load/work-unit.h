@@ -2,12 +2,42 @@
 #pragma once
 
 /*
- * A unit of work on the GPU: a number of equal kernels, launched one by one or as a graph. All sizes are fixed
- * before the run, so that the same unit can be measured alone and beside other pods. Thread: one.
+ * What the program does on the GPU: the driver that it loads, a unit of work, and all memory that it can have.
+ *
+ * A failed call of the driver ends the program. Before its end, the program prints one line of JSON with the reason
+ * on standard output. Thread: one; the driver: any, after cuda_open().
  */
-#include "tools/bench/load/cuda.h"
+#include "abi/cuda-functions.h"
+#include "lib/base/cleanup.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- the driver --------------------------------------------------------------------------------------------- */
+
+#define LOAD_EXIT_NO_DRIVER 77
+
+/* NULL: the driver lacks the function. */
+extern struct cuda_table {
+#define X(name, params) CUresult(*name) params;
+	CUDA_FUNCTIONS(X)
+#undef X
+} cu;
+
+void load_exit_with_error(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
+/* @what: the operation. */
+void cuda_check_result(CUresult r, const char *what);
+
+/* Loads libcuda.so.1 and initializes it. Without libcuda.so.1, the program ends with LOAD_EXIT_NO_DRIVER. */
+void cuda_open(void);
+
+/* ---- a unit of work ----------------------------------------------------------------------------------------- */
+
+/*
+ * A unit of work is a number of equal kernels, launched one by one or as a graph. All sizes are fixed before the
+ * run, so that the same unit can be measured alone and beside other pods.
+ */
 
 enum work_unit_kernel {
 	WORK_UNIT_BURN,
@@ -54,3 +84,21 @@ int work_unit_is_under_mps(const struct work_unit *u);
  * No other process may use the GPU.
  */
 uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns);
+
+/* Text of kernels.ptx, with a final NUL. */
+extern const char load_kernels[];
+extern const size_t load_kernels_len;
+
+/* ---- all memory --------------------------------------------------------------------------------------------- */
+
+struct memory_fill {
+	uint64_t bytes;
+	CUresult refusal;    /* CUDA_SUCCESS: no refusal, up to more memory than any GPU has */
+	uint64_t refusal_ns; /* duration of the first refusal */
+};
+
+/*
+ * Allocates all memory that the driver grants. Needs a current context. Allocates pieces, smaller ones after each
+ * refusal. The memory stays allocated until the program ends.
+ */
+void fill_run(struct memory_fill *ret);

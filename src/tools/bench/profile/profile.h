@@ -11,8 +11,39 @@
  *
  * Pure. Thread: any.
  */
-#include "tools/bench/profile/steps.h"
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
 #include "tools/bench/result/result.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- steps -------------------------------------------------------------------------------------------------- */
+
+/*
+ * Finds the steps of a program in its launches. A training or an inference launches the same kernels again and
+ * again, so a step is the shortest sequence of launches that repeats.
+ */
+
+#define PROFILE_LAUNCHES_MAX 32768 /* maximum searched launches; the search time is quadratic */
+
+struct profile_launch {
+	uint64_t at_ns;
+	uint32_t kind; /* alike: same kernel and number of blocks (abi/launch-log.h) */
+};
+
+struct profile_steps {
+	size_t launches; /* in a step; 0: nothing repeats, or too few launches */
+	size_t n;        /* number of complete steps */
+	double mean_s;   /* from one beginning to the next */
+	double cv;       /* of the times whose mean is .mean_s */
+	double span_s;   /* from the first launch of a step to its last, mean */
+};
+
+/* @l: in the order of launches. */
+struct profile_steps profile_steps_find(const struct profile_launch *l, size_t n);
+
+/* ---- a profile ---------------------------------------------------------------------------------------------- */
 
 #define PROFILE_WINDOWS_MAX 1000
 #define PROFILE_POINTS_MAX  8
@@ -86,3 +117,29 @@ int profile_make(struct profile *ret, const struct profile_facts *f,
  * points with the least squares of relative error. NaN without points.
  */
 double profile_fit_u(const struct profile_point *points, size_t n);
+
+/* ---- as text ------------------------------------------------------------------------------------------------ */
+
+/* The file for the planner is in the format gpuslice/plan/v1 (docs/plan.md), with one workload. */
+
+/* One figure of a profile, with its names in files and tables. */
+struct profile_figure {
+	const char *key; /* in the file; NULL: only in tables */
+	const char *words;
+	const char *unit; /* "%": the value is a share, and tables show percent */
+	size_t at;        /* offset of its struct profile_value */
+	bool only_open;   /* only for kind inference-open */
+};
+
+#define PROFILE_FIGURES 13
+extern const struct profile_figure profile_figures[PROFILE_FIGURES];
+
+const struct profile_value *profile_figure_of(const struct profile *p,
+	const struct profile_figure *f);
+
+/* Formats the value as in the file into @buf of PROFILE_NUMBER_MAX bytes. Returns @buf. */
+#define PROFILE_NUMBER_MAX 32
+const char *profile_number(const struct profile_figure *f, double v, char *buf);
+
+/* @comment: lines for the head, without "# ". Each line ends with "\n". */
+void profile_write(struct buf *b, const struct profile *p, const char *comment);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench/profile/steps.h"
+#include "tools/bench/profile/profile.h"
 
 #include <math.h>
 #include <stdbool.h>

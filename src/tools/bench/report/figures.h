@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The figures of a row for tables and pages (docs/bench.md). Pure. Thread: any. */
+/*
+ * The figures of a result for tables and pages (docs/bench.md): those of a row, numbers as text, and the cost of
+ * sharing. Pure. Thread: any.
+ */
 #include "tools/bench/result/result.h"
 
 struct bench_figures {
@@ -22,3 +25,37 @@ struct bench_figures {
 /* The row has at least one repetition. ERR_NOMEM. */
 int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err) MUST_USE;
+
+/* ---- numbers as text ---------------------------------------------------------------------------------------- */
+
+/* The same for a terminal and a page. */
+
+#define BENCH_NUMBER_MAX 32
+
+/* ns as "378 us" or "1.46 ms"; "-" unless above 0 and finite. @buf has BENCH_NUMBER_MAX bytes. Returns @buf. */
+const char *bench_print_ns(double ns, char *buf);
+
+/* The figure of an isolation test, with the precision of its verdict: "98.7", "412", "1000.4". "-" unless
+ * finite. */
+const char *bench_print_figure(double v, char *buf);
+
+/* About three digits: "9.87", "98.7", "987". "-" unless finite. @buf as above. Returns @buf. */
+const char *bench_print_number(double v, char *buf);
+
+/* ---- cost of sharing ---------------------------------------------------------------------------------------- */
+
+/*
+ * The cost of sharing on this GPU, from a result: how much less several GPU-filling pods do together than one of
+ * them alone. Input of the planner (docs/plan.md, calibration).
+ */
+
+struct bench_cost {
+	double sigma;    /* GPU time added per unit of GPU time; NaN: not measured */
+	double half;     /* half width of the 95 % interval of .sigma; NaN: unknown */
+	size_t rows;     /* number of rows, of which .sigma is the median */
+	const char *row; /* scenario of the median row */
+};
+
+/* Mode: BENCH_TIME_SLICING or BENCH_FAIR_SHARE. ERR_NOMEM. */
+int bench_cost_of(struct bench_cost *ret, const struct bench_result *r, enum bench_mode m,
+	struct error *err) MUST_USE;

@@ -3,8 +3,8 @@
 
 /*
  * A result as a tree for a report: scenarios, their kinds of pods, their modes, and their rows. Rows without a
- * measurement are omitted. If pods of a kind have separate rows, as with weights, .joined combines these rows.
- * Pure. Thread: any.
+ * measurement are omitted. If pods of a kind have separate rows, as with weights, .joined combines these rows. And
+ * which mode is best for a kind of pods. Pure. Thread: any.
  */
 #include "tools/bench/report/figures.h"
 
@@ -65,3 +65,30 @@ const struct report_mode *report_find(const struct bench_report_model *p, const 
 
 /* Whether the mode's figures are comparable with other modes: some units, no errors, no disturbance. */
 bool report_counts(const struct report_mode *m);
+
+/* ---- rank --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Ranks the modes for a kind of pods: the best mode, and the modes without a significant difference from the best.
+ * Modes with errors or disturbances, and mode exclusive, are not ranked.
+ */
+
+enum rank_by {
+	RANK_WORK,    /* units per second */
+	RANK_LATENCY, /* p99; only for modes in which all pods are entitled to equal shares */
+};
+
+bool rank_has(const struct report_mode *m, enum rank_by by);
+size_t rank_count(const struct report_kind *k, enum rank_by by);
+
+/* NULL: no mode has a rank. */
+const struct report_mode *rank_best(const struct report_kind *k, enum rank_by by);
+const struct report_mode *rank_worst(const struct report_kind *k, enum rank_by by);
+
+/* Whether the mode serves the requested rate, within the statistical error. */
+bool rank_is_served(const struct report_kind *k, const struct report_mode *m);
+
+/* Whether the mode has an interval, which needs two repetitions. */
+bool rank_is_sure(const struct report_mode *m, enum rank_by by);
+/* Whether the interval of the ratio contains 1, so that neither mode is significantly better. */
+bool rank_is_same(const struct report_mode *a, const struct report_mode *b, enum rank_by by);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/report/report.h"
 
-#include "tools/bench/report/html.h"
-#include "tools/bench/report/number.h"
-#include "tools/bench/report/page.h"
+#include "tools/bench/report/internal.h"
 
 #include <math.h>
 #include <stdio.h>

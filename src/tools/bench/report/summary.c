@@ -1,14 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench/report/html.h"
-#include "tools/bench/report/number.h"
-#include "tools/bench/report/page.h"
-#include "tools/bench/report/rank.h"
+/*
+ * The first part of a page: the summary in words, the table of all kinds of pods and modes, and the isolation tests.
+ * Throughput alone would favor modes without isolation.
+ */
+#include "tools/bench/report/internal.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* ---- isolation ---------------------------------------------------------------------------------------------- */
+
+static const char *get_check_text(const char *text)
+{
+	return text ? text : "";
+}
+
+static void render_check_mode(struct buf *b, const char *name)
+{
+	enum bench_mode m = bench_mode_of(name);
+
+	if (m != BENCH_MODES)
+		buf_printf(b, "<span class=\"key %s\"></span>", plot_mode_class(m));
+	html_text(b, name);
+}
+
+static void render_check_figure(struct buf *b, const struct bench_isolation *c)
+{
+	char value[BENCH_NUMBER_MAX];
+	const char *unit = get_check_text(c->unit);
+
+	if (isfinite(c->value))
+		html_textf(b, "%s%s%.60s", bench_print_figure(c->value, value),
+			*unit && strcmp(unit, "%") != 0 ? " " : "", unit);
+}
+
+static void render_check_row(struct buf *b, const struct bench_isolation *c)
+{
+	buf_puts(b, "<tr><th scope=\"row\">");
+	html_text(b, get_check_text(c->name));
+	buf_puts(b, "</th><td>");
+	render_check_mode(b, get_check_text(c->mode_name));
+	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
+		!c->known   ? "open\">inconclusive"
+		: c->passed ? "passed\">PASS"
+			    : "failed\">FAIL");
+	render_check_figure(b, c);
+	buf_puts(b, "</td><td class=\"words\">");
+	html_text(b, get_check_text(c->what));
+	buf_puts(b, "</td></tr>\n");
+}
+
+void report_checks(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+
+	if (!r->n_checks)
+		return;
+	buf_puts(p->b,
+		"<section>\n<h2>Isolation</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+		"aria-label=\"Isolation\"><table class=\"checks\">\n<caption>What must hold between pods, "
+		"and whether it does</caption>\n<thead><tr><th scope=\"col\">check</th>"
+		"<th scope=\"col\">mode</th><th scope=\"col\">result</th>"
+		"<th scope=\"col\">figure</th><th scope=\"col\">what was seen</th></tr></thead>\n<tbody>\n");
+	for (size_t i = 0; i < r->n_checks; i++)
+		render_check_row(p->b, &r->checks[i]);
+	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
+}
+
+static bool is_check_of_mode(const struct bench_isolation *c, enum bench_mode m)
+{
+	return c->known && c->mode_name && bench_mode_of(c->mode_name) == m;
+}
+
+/* Number of conclusive checks of a mode. *@passed: how many of them passed. */
+static size_t count_judged_checks(const struct bench_result *r, enum bench_mode m,
+	size_t *passed)
+{
+	size_t n = 0;
+
+	*passed = 0;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		n += is_check_of_mode(&r->checks[i], m);
+		*passed += is_check_of_mode(&r->checks[i], m) && r->checks[i].passed;
+	}
+	return n;
+}
+
+/* Renders "mps: memory and fault fail", or "turns: all 4 pass". */
+static void render_mode_checks(struct buf *b, const struct bench_result *r, enum bench_mode m,
+	size_t n, size_t passed)
+{
+	size_t said = 0, failed = n - passed;
+
+	buf_puts(b, "<span class=\"whole\">");
+	render_check_mode(b, bench_mode_names[m]);
+	buf_puts(b, "</span>: ");
+	if (!failed && n > 1)
+		buf_printf(b, "all %zu pass", n);
+	else if (!failed)
+		buf_puts(b, "passes");
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (!is_check_of_mode(&r->checks[i], m) || r->checks[i].passed)
+			continue;
+		said++;
+		html_textf(b, "%s%.100s",
+			said == 1       ? ""
+			: said < failed ? ", "
+					: " and ",
+			get_check_text(r->checks[i].name));
+	}
+	if (failed)
+		buf_printf(b, " <strong class=\"failed\">%s</strong>",
+			failed > 1 ? "fail" : "fails");
+}
+
+/* A sentence on the isolation of each mode. */
+static void report_render_checks(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+	size_t said = 0, n, passed;
+
+	for (unsigned int m = 0; m < BENCH_MODES; m++) {
+		n = count_judged_checks(r, (enum bench_mode)m, &passed);
+		if (!n)
+			continue;
+		buf_puts(p->b, said++ ? "; " : "<p><b class=\"of\">Isolation</b>: ");
+		render_mode_checks(p->b, r, (enum bench_mode)m, n, passed);
+	}
+	if (said)
+		buf_puts(p->b, ".</p>\n");
+}
+
+/* ---- summary in words --------------------------------------------------------------------------------------- */
 
 /*
- * The summary in words. For each kind of pods in each scenario: the mode with the most work, the mode with the
+ * For each kind of pods in each scenario: the mode with the most work, the mode with the
  * shortest p99, and the modes without a significant difference. Modes with errors are named, but not compared.
  */
 
@@ -233,4 +360,137 @@ void report_summary(struct report_page *p)
 	if (!n)
 		buf_puts(p->b, "<p>No pods shared the GPU in this result.</p>\n");
 	buf_puts(p->b, "</section>\n");
+}
+
+/* ---- overview table ----------------------------------------------------------------------------------------- */
+
+/* Overview table of all kinds of pods and modes: share of the work, and p99. */
+
+static bool is_mode_used(const struct bench_report_model *r, enum bench_mode mode)
+{
+	if (mode == BENCH_EXCLUSIVE)
+		return false;
+	for (size_t i = 0; i < r->n_modes; i++)
+		if (r->modes[i].mode == mode)
+			return true;
+	return false;
+}
+
+static const struct report_mode *find_kind_mode(const struct report_kind *k,
+	enum bench_mode mode)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->modes[i].mode == mode)
+			return &k->modes[i];
+	return NULL;
+}
+
+/* Share of the requested rate, or of the rate of one pod alone. */
+static double compute_work_share(const struct report_kind *k, const struct report_mode *m)
+{
+	return isfinite(k->offered) ? m->f.rate.value / k->offered : m->f.kept;
+}
+
+/*
+ * Bold: the best mode, and modes without a significant difference from the best. For a requested rate, bold: the
+ * modes that keep up.
+ */
+static const char *get_best_class(const struct report_kind *k, const struct report_mode *m,
+	enum rank_by by)
+{
+	const struct report_mode *best = rank_best(k, by);
+
+	if (!rank_has(m, by) || rank_count(k, by) < 2)
+		return "";
+	if (by == RANK_WORK && isfinite(k->offered))
+		return rank_is_served(k, m) ? " class=\"best\"" : "";
+	return m == best || (rank_is_sure(m, by) && rank_is_same(best, m, by))
+		       ? " class=\"best\""
+		       : "";
+}
+
+static void render_overview_cell(struct buf *b, const struct report_kind *k,
+	const struct report_mode *m)
+{
+	char text[BENCH_NUMBER_MAX];
+	double work;
+
+	if (!m) {
+		buf_puts(b, "<td></td>");
+		return;
+	}
+	if (!report_counts(m)) {
+		buf_puts(b, m->f.errors ? "<td class=\"failed\">errors</td>"
+					: "<td class=\"open\">inconclusive</td>");
+		return;
+	}
+	work = compute_work_share(k, m);
+	buf_printf(b, "<td><span%s>", get_best_class(k, m, RANK_WORK));
+	if (isfinite(work))
+		buf_printf(b, "%s%%", report_percent(work, text));
+	else
+		buf_printf(b, "%s/s", bench_print_number(m->f.rate.value, text));
+	buf_printf(b, "</span><br/><small%s>p99 %s</small></td>",
+		get_best_class(k, m, RANK_LATENCY), bench_print_ns(m->f.p99.value, text));
+}
+
+static void render_overview_kind(struct buf *b, const struct report_scenario *s, size_t at,
+	const bool *used)
+{
+	const struct report_kind *k = &s->kinds[at];
+	char name[REPORT_CELL_MAX];
+
+	buf_puts(b, "<tr>");
+	if (!at) {
+		buf_printf(b, "<th scope=\"rowgroup\" rowspan=\"%zu\">", s->n);
+		html_text(b, s->name);
+		buf_puts(b, "</th>");
+	}
+	buf_puts(b, "<th scope=\"row\">");
+	html_text(b, report_kind_name(k, name));
+	buf_puts(b, isfinite(k->offered) ? "<br/><small>of what is asked for</small></th>"
+					 : "<br/><small>of one alone</small></th>");
+	for (unsigned int m = 0; m < BENCH_MODES; m++)
+		if (used[m])
+			render_overview_cell(b, k, find_kind_mode(k, (enum bench_mode)m));
+	buf_puts(b, "</tr>\n");
+}
+
+static void render_overview_header(struct buf *b, const bool *used)
+{
+	buf_puts(b, "<thead><tr><th scope=\"col\">scenario</th><th scope=\"col\">pods</th>");
+	for (unsigned int m = 0; m < BENCH_MODES; m++) {
+		if (!used[m])
+			continue;
+		buf_printf(b, "<th scope=\"col\"><span class=\"key %s\"></span>%s</th>",
+			plot_mode_class((enum bench_mode)m), bench_mode_names[m]);
+	}
+	buf_puts(b, "</tr></thead>\n");
+}
+
+void report_overview(struct report_page *p)
+{
+	const struct bench_report_model *r = p->report;
+	bool used[BENCH_MODES], any = false;
+
+	for (unsigned int m = 0; m < BENCH_MODES; m++) {
+		used[m] = is_mode_used(r, (enum bench_mode)m);
+		any |= used[m];
+	}
+	if (!any)
+		return;
+	buf_puts(p->b,
+		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Overview\">\n"
+		"<table class=\"overview\">\n<caption>Throughput of all pods of a kind, and the time "
+		"that 99 of 100 units do not pass. Bold: the best, and what cannot be told from it</caption>\n");
+	render_overview_header(p->b, used);
+	for (size_t i = 0; i < r->n_scenarios; i++) {
+		if (!r->scenarios[i].compares)
+			continue;
+		buf_puts(p->b, "<tbody>\n");
+		for (size_t k = 0; k < r->scenarios[i].n; k++)
+			render_overview_kind(p->b, &r->scenarios[i], k, used);
+		buf_puts(p->b, "</tbody>\n");
+	}
+	buf_puts(p->b, "</table></div>\n");
 }

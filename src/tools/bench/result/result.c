@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/result/result.h"
 
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

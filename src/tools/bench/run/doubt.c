@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/run/doubt.h"
 
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 #include "lib/base/error.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
-#include "lib/base/schedstat.h"
+#include "lib/base/procfs.h"
 #include "lib/base/time.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 #include "tools/bench/run/run.h"
 
 #include "lib/base/time.h"
-#include "tools/bench/run/collect.h"
+#include "tools/bench/run/load-io.h"
 #include "tools/bench/run/host.h"
 #include "tools/bench/run/tenant.h"
 

@@ -2,7 +2,7 @@
 #include "tools/bench/run/tenant.h"
 
 #include "lib/base/time.h"
-#include "tools/bench/run/collect.h"
+#include "tools/bench/run/load-io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

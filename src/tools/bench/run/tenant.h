@@ -2,8 +2,8 @@
 #pragma once
 
 /* Private to bench/run: one pod of a step, a process. Thread: loop. */
-#include "tools/bench/stats/count.h"
-#include "tools/bench/run/args.h"
+#include "tools/bench/stats/hist.h"
+#include "tools/bench/run/load-io.h"
 #include "lib/proc/child.h"
 
 #include <regex.h>

@@ -3,12 +3,14 @@
 
 /*
  * Histogram of times, so that millions of times take few numbers. Classes are exact below 128 ns. Above, each
- * doubling has 128 classes. Each time is within 0.4 % of the middle of its class, which represents the time.
+ * doubling has 128 classes. Each time is within 0.4 % of the middle of its class, which represents the time. And
+ * units of work, counted in blocks with such a histogram each.
  *
  * Times are nanoseconds. Thread: any, one at a time for each object.
  */
 #include "lib/base/error.h"
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,3 +55,32 @@ void hist_packed_fini(struct hist_packed *p);
 void hist_join(struct hist *h, const struct hist *more);
 /* Adds @p to @h. */
 void hist_merge(struct hist *h, const struct hist_packed *p);
+
+/* ---- counted units ------------------------------------------------------------------------------------------ */
+
+/*
+ * Finished units of work, counted in blocks of time: the data of one repetition of a result. Times are ns of the
+ * monotonic clock.
+ */
+
+#define COUNT_BLOCKS_MAX 1000
+
+struct count {
+	uint64_t from_ns, to_ns; /* only units that end in this window count */
+	size_t n;
+	struct hist *blocks; /* .n equal blocks of the window */
+	uint64_t units;
+};
+
+/* ERR_NOMEM. */
+int count_init(struct count *c, uint64_t from_ns, uint64_t to_ns, size_t blocks,
+	struct error *err) MUST_USE;
+void count_fini(struct count *c);
+
+/* A unit ended at @at_ns and took @took_ns. */
+void count_add_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
+
+/* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}. New reference. NULL: no memory. */
+json_t *count_json(const struct count *c);
+/* {"counts": [...]}: only the number of units of each block. New reference. NULL: no memory. */
+json_t *count_short_json(const struct count *c);

@@ -60,15 +60,13 @@ const struct suite_workload suite_builtin[SUITE_BUILTIN] = {
 		.every_ns = 20 * MS,
 		.waits = true },
 };
-const size_t suite_n_builtin = ARRAY_LEN(suite_builtin);
-
 static const char *const default_scenarios[] = { "4 burn", "4 small", "4 bandwidth", "4 decode",
 	"latency + 3 burn", "2 requests + 2 small" };
 
 void suite_defaults(struct suite *s)
 {
 	*s = (struct suite){ .workloads = suite_builtin,
-		.n_workloads = suite_n_builtin,
+		.n_workloads = SUITE_BUILTIN,
 		.modes = MODES_DEFAULT,
 		.repetitions = 3,
 		.warmup_s = 0.5,
@@ -90,9 +88,9 @@ static void add_workload(struct suite *s, struct suite_workload room[static SUIT
 	struct error err = ERROR_INIT;
 
 	memcpy(room, suite_builtin, sizeof(suite_builtin));
-	room[suite_n_builtin] = *w;
+	room[SUITE_BUILTIN] = *w;
 	s->workloads = room;
-	s->n_workloads = suite_n_builtin + 1;
+	s->n_workloads = SUITE_BUILTIN + 1;
 	s->n_scenarios = 0;
 	if (suite_add(s, scenario, &err) < 0)
 		abort(); /* a bug */

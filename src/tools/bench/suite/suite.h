@@ -42,7 +42,6 @@ struct suite_workload {
 
 #define SUITE_BUILTIN 6
 extern const struct suite_workload suite_builtin[SUITE_BUILTIN];
-extern const size_t suite_n_builtin;
 
 /* The pods of one kind in a scenario. */
 struct suite_tenants {

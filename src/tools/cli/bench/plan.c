@@ -3,7 +3,7 @@
 
 #include "io/price/load.h"
 #include "lib/base/parse.h"
-#include "tools/bench/report/calibrate.h"
+#include "tools/bench/report/figures.h"
 #include "tools/cli/profile/profile.h"
 #include "tools/cli/table/table.h"
 #include "tools/plan/fit/fit.h"

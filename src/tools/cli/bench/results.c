@@ -2,10 +2,10 @@
 /* The commands that read results which bench has saved. */
 #include "tools/bench/report/report.h"
 
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "tools/bench/compare/compare.h"
-#include "tools/bench/report/number.h"
+#include "tools/bench/report/figures.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/output.h"

@@ -4,12 +4,12 @@
 #include "tools/cli/bench/mig-partition.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 #include "tools/bench/isolation/isolation.h"
 #include "tools/bench/run/watch.h"
-#include "tools/bench/run/collect.h"
+#include "tools/bench/run/load-io.h"
 #include "tools/bench/run/run.h"
 #include "testbed/sim/control/control.h"
 

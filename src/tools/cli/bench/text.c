@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/escape.h"
-#include "tools/bench/report/number.h"
+#include "lib/base/text.h"
+#include "tools/bench/report/figures.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/table/table.h"
 

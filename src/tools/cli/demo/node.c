@@ -4,7 +4,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "model/config/choice.h"
 #include "io/nvml/monitor/monitor.h"
 #include "testbed/sim/control/control.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* gpuslice mig apply and restore: bring the node to the state of a config or of a checkpoint. */
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "tools/cli/mig/mig.h"
 
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include "io/price/load.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
-#include "lib/base/temp-dir.h"
+#include "lib/base/paths.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/config-offer.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observes programs that already run. */
 #include "lib/base/buf.h"
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "lib/http/client/client.h"
-#include "tools/bench/profile/write.h"
+#include "tools/bench/profile/profile.h"
 #include "tools/bench/run/observe.h"
 #include "tools/cli/output.h"
 #include "tools/cli/profile/profile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/buf.h"
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/parse.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/profile/profile.h"

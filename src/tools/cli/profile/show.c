@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of `gpuslice profile`. */
 #include "lib/base/buf.h"
-#include "tools/bench/profile/write.h"
-#include "tools/bench/report/number.h"
+#include "tools/bench/profile/profile.h"
+#include "tools/bench/report/figures.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/output.h"
 #include "tools/cli/profile/profile.h"

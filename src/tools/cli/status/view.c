@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/status/view.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/strv.h"
 #include "tools/cli/status/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/model/model.h"
 
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 #include "tools/validate/child.h"
 #include "tools/validate/internal.h"
 

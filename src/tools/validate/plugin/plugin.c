@@ -5,7 +5,7 @@
  * registered and how many devices are healthy. Without an agent another plugin may serve the node;
  * then the kubelet reports what can be allocated. The check creates no pod.
  */
-#include "lib/base/defaults.h"
+#include "lib/base/paths.h"
 #include "tools/validate/internal.h"
 
 #include <inttypes.h>

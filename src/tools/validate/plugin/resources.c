@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/defaults.h"
-#include "lib/base/escape.h"
+#include "lib/base/paths.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "lib/http/client/client.h"

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "lib/base/fd.h"
-#include "lib/base/root.h"
+#include "lib/base/paths.h"
 #include "io/cdi/cdi.h"
 #include "io/cdi/elf.h"
 #include "testbed/sim/fake-root/fake-root.h"

@@ -2,14 +2,13 @@
 #include "support/test.h"
 
 #include "lib/base/buf.h"
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/option.h"
 #include "lib/base/parse.h"
 #include "lib/base/strv.h"
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
 
 #include <math.h>
 #include <errno.h>

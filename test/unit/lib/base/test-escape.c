@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "lib/base/escape.h"
-#include "lib/base/yaml-text.h"
+#include "lib/base/text.h"
 
 typedef void escape_fn(struct buf *b, const char *text);
 

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "model/mig/checkpoint.h"
-#include "model/mig/config-build.h"
+#include "model/mig/config/config.h"
 #include "model/mig/geometry/geometry.h"
 #include "layouts.h"
 

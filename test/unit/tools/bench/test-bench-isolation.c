@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/bench/isolation/case.h"
-#include "tools/bench/stats/count.h"
+#include "tools/bench/isolation/internal.h"
+#include "tools/bench/stats/hist.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "tools/bench/run/observe.h"
 #include "tools/bench/run/watch.h"
-#include "tools/bench/profile/write.h"
+#include "tools/bench/profile/profile.h"
 
 #include <math.h>
 #include <stdlib.h>

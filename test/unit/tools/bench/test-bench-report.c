@@ -4,8 +4,8 @@
 
 #include "lib/base/parse.h"
 #include "tools/bench/report/model.h"
-#include "tools/bench/report/number.h"
-#include "tools/bench/report/plot.h"
+#include "tools/bench/report/figures.h"
+#include "tools/bench/report/internal.h"
 #include "tools/bench/report/report.h"
 
 #include <ctype.h>

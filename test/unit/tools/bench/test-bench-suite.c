@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/bench/run/args.h"
-#include "tools/bench/run/collect.h"
+#include "tools/bench/run/load-io.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "io/price/price.h"
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "tools/cli/cost/view/view.h"
 
 #include <jansson.h>

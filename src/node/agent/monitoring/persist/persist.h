@@ -12,7 +12,7 @@
  * Thread: see each function.
  */
 #include "node/agent/monitoring/charges.h"
-#include "lib/base/stamp.h"
+#include "lib/base/paths.h"
 #include "model/usage/usage.h"
 #include "model/gpu/gpu.h"
 #include "io/usage-db/usage-db.h"

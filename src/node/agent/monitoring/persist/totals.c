@@ -3,7 +3,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/parse.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

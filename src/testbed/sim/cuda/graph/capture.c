@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Streams that capture: work for them becomes nodes of a graph. */
-#include "testbed/sim/cuda/graph/capture.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "testbed/sim/cuda/graph/graph.h"
+
+/* References: the list of captures until the capture ends, each stream in it, and each event recorded in it. */
+struct capture {
+	unsigned refs;
+	struct capture *next;
+	uint64_t id, thread;
+	unsigned mode;
+	struct graph *graph;
+	struct sim_cuda_stream *origin;
+	bool broken, ended;
+	bool to_graph; /* into a graph that the program made before */
+};
 
 enum { MODE_GLOBAL, MODE_THREAD, MODE_RELAXED };
 enum { STATUS_NONE, STATUS_ACTIVE, STATUS_INVALIDATED };

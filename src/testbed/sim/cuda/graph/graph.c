@@ -40,7 +40,7 @@ void graph_drop(struct graph *g)
 	obj_drop(g, OBJ_GRAPH);
 }
 
-CUresult node_link(struct graph_node *to, struct graph_node *from)
+static CUresult node_link(struct graph_node *to, struct graph_node *from)
 {
 	struct graph_node **more;
 
@@ -132,7 +132,7 @@ void node_set(struct graph_node *n, struct cuda_work *w)
 	*w = (struct cuda_work){ .kind = WORK_EMPTY };
 }
 
-unsigned graph_node_type(const struct cuda_work *w)
+static unsigned graph_node_type(const struct cuda_work *w)
 {
 	static const unsigned types[] = {
 		[WORK_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,

@@ -2,7 +2,7 @@
 #pragma once
 
 /* Graphs: nodes are work with dependencies. A launch puts the nodes into a stream, one after another. */
-#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/memory/memory.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
 /* Memory that a launch of a graph takes. References: the exec, and each allocation in it. */
@@ -69,11 +69,9 @@ CUresult graph_clone(const struct graph *g, struct graph **ret);
 /* Moves @w into a new node; clears it on failure. */
 CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n,
 	struct cuda_work *w, struct graph_node **ret);
-CUresult node_link(struct graph_node *to, struct graph_node *from);
 CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret);
 void node_set(struct graph_node *n, struct cuda_work *w); /* takes *w */
-unsigned graph_node_type(const struct cuda_work *w);
 
 /* The nodes, each behind its dependencies; a list to free(). NULL: no memory, or a cycle. */
 struct graph_node **graph_sort(struct graph *g);

@@ -25,7 +25,29 @@ static uint64_t round_up_graph_bytes(uint64_t v, uint64_t to)
 	return (v + to - 1) / to * to;
 }
 
-CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes, struct phys **ret)
+static void release_graph_phys(struct sim_cuda_device *d, struct phys *p)
+{
+	memory[d - lib.devices].reserved -= p->bytes;
+	phys_drop(p);
+}
+
+/* True: some memory was freed. */
+static bool graph_memory_trim(struct sim_cuda_device *d)
+{
+	struct cached **link = &memory[d - lib.devices].cached, *c;
+	bool some = false;
+
+	while ((c = *link)) {
+		*link = c->next;
+		release_graph_phys(d, c->phys);
+		free(c);
+		some = true;
+	}
+	return some;
+}
+
+static CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes,
+	struct phys **ret)
 {
 	size_t at = (size_t)(d - lib.devices);
 	CUresult r;
@@ -51,13 +73,7 @@ CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes, struct 
 	return CUDA_SUCCESS;
 }
 
-static void release_graph_phys(struct sim_cuda_device *d, struct phys *p)
-{
-	memory[d - lib.devices].reserved -= p->bytes;
-	phys_drop(p);
-}
-
-void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
+static void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
 {
 	struct cached *c = malloc(sizeof(*c));
 
@@ -69,21 +85,7 @@ void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
 	memory[d - lib.devices].cached = c;
 }
 
-bool graph_memory_trim(struct sim_cuda_device *d)
-{
-	struct cached **link = &memory[d - lib.devices].cached, *c;
-	bool some = false;
-
-	while ((c = *link)) {
-		*link = c->next;
-		release_graph_phys(d, c->phys);
-		free(c);
-		some = true;
-	}
-	return some;
-}
-
-void graph_memory_used(struct sim_cuda_device *d, int64_t change)
+static void graph_memory_used(struct sim_cuda_device *d, int64_t change)
 {
 	size_t at = (size_t)(d - lib.devices);
 

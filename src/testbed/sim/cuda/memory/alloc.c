@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
-#include "testbed/sim/cuda/memory/pool.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
 #define PITCH UINT64_C(512)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "testbed/sim/cuda/memory/memory.h"
-#include "testbed/sim/cuda/memory/pool.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
 #define ROW_ALIGN  UINT64_C(64)

@@ -7,9 +7,10 @@
  * Device addresses come from one reserved range of the process's address space. So no two objects share an
  * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct phys` is memory of the
  * device, known to the daemon, and mapped into the process at an address that programs do not see. `struct range`
- * is what an address belongs to.
+ * is what an address belongs to. And memory that has no address yet, and pools.
  */
 #include "testbed/sim/cuda/lib.h"
+#include "testbed/sim/cuda/stream/stream.h"
 
 struct phys {
 	struct sim_cuda_device *device; /* NULL: host memory of this process */
@@ -97,7 +98,6 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s);
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s);
 /* mem_peek() needs the lock. mem_write() takes the lock. */
 CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes);
-CUresult mem_read(CUdeviceptr p, void *to, uint64_t bytes);
 CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);
 
 struct array {
@@ -110,3 +110,47 @@ struct array {
 	CUdeviceptr at;
 	bool of_mipmap;
 };
+
+/* ---- memory without an address ------------------------------------------------------------------------------ */
+
+/* cuMemCreate() and imports make it. */
+
+struct vmm_memory {
+	struct obj obj;
+	struct phys *phys;
+	CUmemAllocationProp prop;
+	unsigned handles, mapped; /* references; freed when both are 0 */
+};
+
+struct sim_cuda_device *device_of_slot(uint32_t slot); /* NULL: not visible to the process */
+
+/* The memory of a descriptor of the daemon. */
+CUresult import_fd(int fd, struct phys **ret);
+
+/* ---- pools, and the memory of graphs ------------------------------------------------------------------------ */
+
+#define POOL_GROWTH (32 * MIB) /* pools and graphs take memory in multiples of it (measured) */
+
+/* cuMemFree() of memory of a pool or graph, when no work runs any more. */
+CUresult pool_free_now(struct range *r);
+
+/* Frees unused memory that pools of the device keep. True: some memory was freed. */
+bool pools_release(struct sim_cuda_device *d);
+
+/* The pool of a range; NULL: none. */
+void *pool_handle_of(const struct range *r);
+
+/* Frees what a graph allocated, from outside the graph (testbed/sim/cuda/graph/memory.c). */
+CUresult graph_free(struct range *r);
+
+/*
+ * Ghosts (pool-ghost.c): former extents of blocks whose memory the same queue uses again. Earlier work in the
+ * queue still uses the memory at the old addresses.
+ */
+struct ghost;
+/* Lasts until @seq of @queue is done. False: no memory. */
+bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end,
+	struct sim_cuda_queue *queue, uint64_t seq);
+void ghosts_expire(struct ghost **list); /* drops those whose work is done */
+/* The end of a ghost that overlaps @from to @to, or 0. */
+CUdeviceptr ghost_end(const struct ghost *list, CUdeviceptr from, CUdeviceptr to);

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/node.h"
 #include "testbed/sim/cuda/memory/memory.h"
 
 static unsigned char *map_fd(int fd, uint64_t bytes)

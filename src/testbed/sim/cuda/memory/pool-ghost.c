@@ -3,7 +3,7 @@
 /* Extents of pools that no block has any more, but that submitted work still uses. */
 #include <stdlib.h>
 
-#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/memory/memory.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
 struct ghost {

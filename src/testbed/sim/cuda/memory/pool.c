@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Stream-ordered memory. */
-#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/memory/memory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static struct sim_cuda_pool *pool_default(struct sim_cuda_device *d)
 	return d->default_pool;
 }
 
-struct sim_cuda_pool *pool_current(struct sim_cuda_device *d)
+/* NULL: no memory. */
+static struct sim_cuda_pool *pool_current(struct sim_cuda_device *d)
 {
 	return d->current_pool ? d->current_pool : pool_default(d);
 }

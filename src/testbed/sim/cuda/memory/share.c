@@ -4,9 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "testbed/sim/cuda/gpu.h"
-#include "testbed/sim/cuda/memory/pool.h"
-#include "testbed/sim/cuda/memory/vmm.h"
+#include "testbed/sim/cuda/node.h"
+#include "testbed/sim/cuda/memory/memory.h"
 
 /* The content of a handle's 64 bytes. */
 struct ipc {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Virtual memory management: addresses, memory and mappings. */
-#include "testbed/sim/cuda/memory/vmm.h"
+#include "testbed/sim/cuda/memory/memory.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "testbed/sim/cuda/gpu.h"
-#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/node.h"
 
 struct sim_cuda_device *device_of_slot(uint32_t slot)
 {
@@ -30,7 +29,8 @@ CUresult import_fd(int fd, struct phys **ret)
 		r.id, r.bytes, map, ret);
 }
 
-CUresult export_fd(const struct phys *p, int *ret)
+/* A descriptor of memory. */
+static CUresult export_fd(const struct phys *p, int *ret)
 {
 	CUresult err;
 

@@ -188,26 +188,6 @@ void queue_launched(struct sim_cuda_queue *q)
 	q->launch_at = (q->launch_at + 1) % LAUNCHES_MAX;
 }
 
-CUresult queue_push_host(struct sim_cuda_queue *q, struct cuda_work *w)
-{
-	struct host_work_item *i;
-	CUresult err = queue_reserve(q, 1);
-
-	if (err)
-		return err;
-	if (!host_start())
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	i = malloc(sizeof(*i));
-	if (!i)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*i = (struct host_work_item){ .seq = q->last + 1, .work = *w };
-	*w = (struct cuda_work){ .kind = WORK_EMPTY };
-	*q->items_end = i;
-	q->items_end = &i->next;
-	/* An error means that the context or the daemon is gone. The item then ends with the queue. */
-	return queue_push(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
-}
-
 /* The threads. */
 
 static bool is_callback(const struct cuda_work *w)
@@ -322,7 +302,8 @@ static void *host_main(void *arg)
 	return NULL;
 }
 
-bool host_start(void)
+/* Starts the library's threads; once. */
+static bool host_start(void)
 {
 	static bool started;
 	static char yes;
@@ -344,4 +325,24 @@ bool host_start(void)
 	(void)pthread_attr_destroy(&attr);
 	started = r == 0;
 	return started;
+}
+
+CUresult queue_push_host(struct sim_cuda_queue *q, struct cuda_work *w)
+{
+	struct host_work_item *i;
+	CUresult err = queue_reserve(q, 1);
+
+	if (err)
+		return err;
+	if (!host_start())
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	i = malloc(sizeof(*i));
+	if (!i)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*i = (struct host_work_item){ .seq = q->last + 1, .work = *w };
+	*w = (struct cuda_work){ .kind = WORK_EMPTY };
+	*q->items_end = i;
+	q->items_end = &i->next;
+	/* An error means that the context or the daemon is gone. The item then ends with the queue. */
+	return queue_push(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
 }

@@ -9,8 +9,8 @@
 
 enum { PRIORITY_HIGHEST = -5, PRIORITY_LOWEST = 0 }; /* as on an H100 */
 
-CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flags, int priority,
-	struct sim_cuda_stream **ret)
+static CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flags,
+	int priority, struct sim_cuda_stream **ret)
 {
 	struct sim_cuda_stream *s = obj_new(OBJ_STREAM, sizeof(struct sim_cuda_stream));
 	CUresult err;
@@ -33,7 +33,7 @@ CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flag
 	return CUDA_SUCCESS;
 }
 
-void cuda_stream_drop(struct sim_cuda_stream *s)
+static void cuda_stream_drop(struct sim_cuda_stream *s)
 {
 	struct sim_cuda_stream **link = &s->ctx->streams;
 
@@ -257,7 +257,7 @@ CUresult submit_wait(CUstream h, struct cuda_work *w)
 
 /* Waiting. */
 
-bool stream_idle(const struct sim_cuda_stream *s)
+static bool stream_idle(const struct sim_cuda_stream *s)
 {
 	if (!queue_done(s->queue, s->queue->last))
 		return false;
@@ -316,7 +316,8 @@ CUresult device_wait_free(struct sim_cuda_ctx *c)
 	return wait_all(c, is_any_stream);
 }
 
-CUresult stream_wait_submitted(struct sim_cuda_stream *s)
+/* Waits for its present work. */
+static CUresult stream_wait_submitted(struct sim_cuda_stream *s)
 {
 	if (s->kind == STREAM_LEGACY)
 		return wait_all(s->ctx, is_blocking);

@@ -6,7 +6,7 @@
  * library do what the commands change in memory and in the program, when the daemon reaches them (queue.c). All
  * functions need the lock; those that wait free it meanwhile.
  */
-#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/node.h"
 
 /* Behind a launch that runs, a stream has room for 1,021 launches. The next one blocks, as on an H100. */
 #define LAUNCHES_MAX 1022
@@ -71,9 +71,6 @@ struct sim_cuda_event {
 
 /* The stream of a handle, in the calling thread's context. Makes default streams at the first need. */
 CUresult stream_of(CUstream h, struct sim_cuda_stream **ret);
-CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsigned flags, int priority,
-	struct sim_cuda_stream **ret);
-void cuda_stream_drop(struct sim_cuda_stream *s);
 void stream_drop_all(struct sim_cuda_ctx *c);
 
 /* Puts @w into the stream, or into the graph that the stream captures. Moves or clears @w. */
@@ -85,10 +82,8 @@ CUresult stream_submit_work(CUstream h, struct cuda_work *w);
 /* Runs @w and returns when it is done. Takes the lock. */
 CUresult submit_wait(CUstream h, struct cuda_work *w);
 
-CUresult stream_wait_submitted(struct sim_cuda_stream *s); /* waits for its present work */
-bool stream_idle(const struct sim_cuda_stream *s);
 CUresult ctx_wait(struct sim_cuda_ctx *c); /* waits for all its streams */
-/* Makes the stream's next command wait for what the context waits for (fence.c). */
+/* Makes the stream's next command wait for what the context waits for. */
 CUresult gate_wait(struct sim_cuda_stream *s);
 void fence_drop(struct sim_cuda_ctx *c);           /* the context ends */
 CUresult device_wait_free(struct sim_cuda_ctx *c); /* before memory is freed */
@@ -110,9 +105,6 @@ CUresult queue_push_host(struct sim_cuda_queue *q, struct cuda_work *w);
 void queue_forget(struct sim_cuda_ctx *c); /* the daemon has dropped its streams */
 struct sim_cuda_queue *queues_all(void);
 
-/* Starts the library's threads; once. */
-bool host_start(void);
-
 /* Capture (capture.c). */
 CUresult capture_add_work(struct sim_cuda_stream *s, struct cuda_work *w);
 CUresult capture_unsafe(void); /* for calls forbidden during captures: 900, breaks them */
@@ -129,8 +121,6 @@ CUresult capture_wait(struct sim_cuda_stream *s, struct sim_cuda_event *e);
 void capture_event_forget(struct sim_cuda_event *e);
 CUresult capture_event_touched(struct sim_cuda_event *e);
 CUresult event_record(struct sim_cuda_stream *s, struct sim_cuda_event *e, bool node);
-uint64_t event_target(const struct sim_cuda_event *e); /* recordings until it has happened */
-bool event_is_shared(const struct sim_cuda_event *e);  /* other processes may record it */
 CUresult capture_alloc(struct sim_cuda_stream *s, const CUmemPoolProps *props, uint64_t bytes,
 	CUdeviceptr *ret);
 void capture_forget(struct sim_cuda_stream *s);

@@ -169,8 +169,7 @@ void stream_complete(struct engine_stream *s);
 void stream_withdraw(struct engine_stream *s);
 /* Completes all its commands without running them. */
 void engine_stream_drop(struct engine_stream *s);
-void stream_destroy(struct engine_stream *s);      /* at once, with its commands */
-void engine_stream_unref(struct engine_stream *s); /* drops a reference */
+void stream_destroy(struct engine_stream *s); /* at once, with its commands */
 /* Wakes the streams that wait for @value or less of an object. */
 void stream_wake(struct link *waiters, uint64_t value);
 /* Starts the first commands of pending streams, until none is pending. */

@@ -35,7 +35,8 @@ uint64_t engine_stream_completed(const struct engine_stream *s)
 	return s->completed;
 }
 
-void engine_stream_unref(struct engine_stream *s)
+/* Drops a reference. */
+static void engine_stream_unref(struct engine_stream *s)
 {
 	if (--s->refs == 0)
 		free(s);

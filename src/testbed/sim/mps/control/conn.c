@@ -12,7 +12,9 @@
 
 #define CONNECTION_FAILED 805
 
-struct mps_control_conn *conn_drop(struct mps_control_daemon *c, struct mps_control_conn *x)
+/* Returns the next. */
+static struct mps_control_conn *conn_drop(struct mps_control_daemon *c,
+	struct mps_control_conn *x)
 {
 	struct mps_control_conn **at = &c->conns, *next = x->next;
 

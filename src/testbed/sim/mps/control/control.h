@@ -4,11 +4,11 @@
 /*
  * The shared parts of nvidia-cuda-mps-control as daemon.
  *
- *	control.c program: options, the files of the pipe directory, the loop
+ *	control.c program: options, the files of the pipe directory, the loop; the same program when it sends
+ *	          commands
  *	conn.c    connections: commands, clients, servers
  *	server.c  servers: start, stop, settings
  *	ui.c      commands
- *	client.c  the same program when it sends commands
  *
  * Without -multiuser-server there is one server, of one user. Clients of other users wait until that server has no
  * clients.
@@ -72,8 +72,6 @@ void control_log(const struct mps_control_daemon *c, const char *fmt, ...) PRINT
 /* conn.c */
 void conn_accept(struct mps_control_daemon *c, int listen_fd);
 void conn_read(struct mps_control_daemon *c, struct mps_control_conn *x);
-struct mps_control_conn *conn_drop(struct mps_control_daemon *c,
-	struct mps_control_conn *x); /* returns the next */
 void conn_serve_waiting(struct mps_control_daemon
 		*c); /* hands clients to ready servers; starts missing servers */
 void conn_refuse_waiting(struct mps_control_daemon *c,
@@ -102,6 +100,3 @@ bool servers_query(struct mps_control_daemon *c, struct mps_server *s, struct mp
 
 /* ui.c: executes one command of @x. */
 void ui_serve(struct mps_control_daemon *c, struct mps_control_conn *x, const char *line);
-
-/* client.c: sends the command, or the lines of standard input. Returns the exit status. */
-int ui_main(const char *dir, int argc, char **argv);

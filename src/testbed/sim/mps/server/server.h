@@ -4,10 +4,9 @@
 /*
  * The shared parts of nvidia-cuda-mps-server.
  *
- *	server.c  start, packets from the control program, the loop
+ *	server.c  start, packets from the control program and the answers, the loop
  *	gpu.c     the served GPUs: server contexts, tickets, faults
  *	client.c  processes and their contexts
- *	text.c    answers to commands
  *
  * One thread, one loop. The server ends on command of the control program, with the simulated GPU, or with the
  * last client if the control program is gone.
@@ -91,9 +90,6 @@ void client_new(struct mps_server_state *s, int fd, const struct mps_packet *p);
 void client_context_end(struct mps_server_state *s, struct server_context *c);
 void client_process_end(struct mps_server_state *s, struct process *p);
 bool client_terminate(struct mps_server_state *s, pid_t pid);
-
-/* text.c: renders the answer to a command. */
-void text_render_reply(struct mps_server_state *s, const char *command, char *ret, size_t cap);
 
 /* server.c */
 void server_send_state(struct mps_server_state *s);

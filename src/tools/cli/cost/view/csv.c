@@ -2,7 +2,7 @@
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/time.h"
 
 #include <inttypes.h>

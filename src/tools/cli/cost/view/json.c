@@ -3,7 +3,7 @@
 
 #include "io/price/price.h"
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "tools/cli/cost/view/view.h"
 
 #include "lib/base/parse.h"
-#include "lib/base/utf8.h"
+#include "lib/base/text.h"
 #include "io/price/price.h"
 
 #include <ctype.h>

@@ -2,9 +2,8 @@
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
 #include "tools/cli/table/table.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* The forms of a report: Markdown and HTML. */
 #include "tools/cli/plan/view/page.h"
 
-#include "lib/base/escape.h"
+#include "lib/base/text.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "tools/cli/plan/view/view.h"
 
 #include "io/price/price.h"
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The tables of a plan, and the plan as text. */
 #include "tools/cli/plan/view/view.h"
 
-#include "lib/base/digits.h"
+#include "lib/base/text.h"
 #include "tools/plan/answer/answer.h"
 
 #include <math.h>

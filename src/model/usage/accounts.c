@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/usage/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the account of a container ---- */
+
+struct account *account_free(struct account *a)
+{
+	if (!a)
+		return NULL;
+	free(a->namespace_);
+	free(a->pod);
+	free(a->uid);
+	free(a->container);
+	free(a->resource);
+	free(a);
+	return NULL;
+}
+
+struct account *account_new(struct account_device *u, const struct account_use *in,
+	struct error *err)
+{
+	struct account **more = reallocarray(u->uses, u->n_uses + 1, sizeof(struct account *));
+	struct account *a = calloc(1, sizeof(*a));
+
+	if (more)
+		u->uses = more;
+	if (!a || !more)
+		goto no_memory;
+	a->namespace_ = strdup(in->namespace_);
+	a->pod = strdup(in->pod);
+	a->uid = strdup(in->uid);
+	a->container = strdup(in->container);
+	a->resource = strdup(in->resource);
+	if (!a->namespace_ || !a->pod || !a->uid || !a->container || !a->resource)
+		goto no_memory;
+	a->mode = in->mode;
+	u->uses[u->n_uses++] = a;
+	return a;
+
+no_memory:
+	(void)account_free(a);
+	(void)error_nomem(err);
+	return NULL;
+}
+
+static bool is_same_account_name(const struct account *a, const struct account_use *in)
+{
+	return a->mode == in->mode && !strcmp(a->pod, in->pod) &&
+	       !strcmp(a->namespace_, in->namespace_) && !strcmp(a->container, in->container) &&
+	       !strcmp(a->resource, in->resource);
+}
+
+/* The account of the pod with that UID. */
+static struct account *by_uid(const struct account_device *u, const struct account_use *in)
+{
+	for (size_t i = 0; i < u->n_uses; i++)
+		if (!u->uses[i]->matched && is_same_account_name(u->uses[i], in) &&
+			!strcmp(u->uses[i]->uid, in->uid))
+			return u->uses[i];
+	return NULL;
+}
+
+/* The live account of that name. If the pod has a UID, only an account without one. */
+static struct account *find_account_by_name(const struct account_device *u,
+	const struct account_use *in)
+{
+	for (size_t i = 0; i < u->n_uses; i++)
+		if (!u->uses[i]->matched && u->uses[i]->live &&
+			is_same_account_name(u->uses[i], in) &&
+			(!*in->uid || !*u->uses[i]->uid))
+			return u->uses[i];
+	return NULL;
+}
+
+static int set_account_uid(struct account *a, const char *uid, struct error *err)
+{
+	char *copy;
+
+	if (*a->uid || !*uid)
+		return 0;
+	copy = strdup(uid);
+	if (!copy)
+		return error_nomem(err);
+	free(a->uid);
+	a->uid = copy;
+	return 0;
+}
+
+struct account *account_match(struct account_device *u, const struct account_use *in,
+	uint64_t began_wall_ns, struct error *err)
+{
+	struct account *a = *in->uid ? by_uid(u, in) : NULL;
+
+	if (!a && !in->fresh)
+		a = find_account_by_name(u, in);
+	if (a) {
+		if (set_account_uid(a, in->uid, err) < 0)
+			return NULL;
+	} else {
+		a = account_new(u, in, err);
+		if (!a)
+			return NULL;
+		a->began_wall_ns = began_wall_ns;
+	}
+	a->matched = true;
+	return a;
+}
+
+/* ---- the end of accounts ---- */
+
+static void add_account_to_past(struct account_device *u, size_t i)
+{
+	struct account *a = u->uses[i];
+
+	u->past.busy_ns += a->total.busy_ns;
+	u->past.gpu_ns += a->total.gpu_ns;
+	u->past.cost_nano += a->total.cost_nano;
+	(void)account_free(a);
+	u->n_uses--;
+	memmove(&u->uses[i], &u->uses[i + 1], (u->n_uses - i) * sizeof(u->uses[0]));
+}
+
+/* The account that ended first; n_uses: none has. *ret_n: how many have ended. */
+static size_t find_oldest_ended(const struct account_device *u, size_t *ret_n)
+{
+	size_t found = u->n_uses;
+
+	*ret_n = 0;
+	for (size_t i = 0; i < u->n_uses; i++) {
+		if (u->uses[i]->live)
+			continue;
+		++*ret_n;
+		if (found == u->n_uses ||
+			u->uses[i]->ended_for_ns > u->uses[found]->ended_for_ns)
+			found = i;
+	}
+	return found;
+}
+
+static void end_live_account(struct account *a, uint64_t wall_ns)
+{
+	a->live = false;
+	a->ended_wall_ns = wall_ns;
+	a->ended_for_ns = 0;
+	a->share = 0;
+	a->memory_from = ACCOUNT_FROM_NOTHING;
+	a->memory = a->memory_high = 0;
+}
+
+void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_ns)
+{
+	size_t n_ended, at;
+
+	for (size_t i = u->n_uses; i-- > 0;) {
+		struct account *a = u->uses[i];
+
+		if (a->matched)
+			continue;
+		a->delta = (struct account_counts){ 0 };
+		if (a->live)
+			end_live_account(a, wall_ns);
+		else
+			a->ended_for_ns += dt_ns;
+		if (a->ended_for_ns >= ACCOUNT_ENDED_RETAIN_NS)
+			add_account_to_past(u, i);
+	}
+	for (at = find_oldest_ended(u, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
+		at = find_oldest_ended(u, &n_ended)) {
+		/* It is reported once with its figures of this round. */
+		if (u->uses[at]->matched)
+			break;
+		add_account_to_past(u, at);
+	}
+}
