@@ -143,8 +143,6 @@ void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
 struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
 /* Finds the devices of each resource that Allocate would refuse now; true: they changed. */
 bool agent_plugins_try(struct agent *a);
-/* Why the last trial refused the device; NULL: it did not. Borrowed. */
-const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d);
 
 /* offered.c */
 struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name); /* NULL: none */

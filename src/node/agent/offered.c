@@ -13,6 +13,16 @@ struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name)
 	return NULL;
 }
 
+/* Why the last trial refused the device; NULL: it did not. Borrowed. */
+static const char *agent_trial_refusal(const struct agent_trial *t,
+	const struct offer_device *d)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i].gpu == d->gpu && t->v[i].mig == d->mig && t->v[i].share == d->share)
+			return t->v[i].why;
+	return NULL;
+}
+
 /* Why Allocate would refuse the device, whatever its health; "": it would not. Borrowed. */
 static const char *agent_refusal(const struct agent *a, const struct resource *r,
 	const struct offer_device *d)

@@ -8,8 +8,8 @@
  *	slices/    the directory of slices: slices.c; their files, sockets and compute: slice.c
  *	clients/   connections of processes: conn.c; passed descriptors: passed-fds.c; the first packet: register.c;
  *	           requests after that: requests.c; pages, and how many there are: pages.c
- *	process/   what the kernel reports of processes: proc.c; their end, and whether they are outside MPS: task.c;
- *	           processes that were there before this arbiter: restore.c; unhooked processes: unhooked.c
+ *	process/   what the kernel reports of processes: proc.c; their end: task.c; processes that were there before
+ *	           this arbiter: restore.c; unhooked processes: unhooked.c; processes outside MPS: mps.c
  *	control/   the agent's socket: control.c; status: status.c; questions for NVML's figures, and what the figures
  *	           change: readings.c
  *	scheduler/ the scheduler thread: quanta on the GPUs, and their cost; scheduler.h there is the map

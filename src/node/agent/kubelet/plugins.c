@@ -128,14 +128,6 @@ static bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct
 	return news;
 }
 
-const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].gpu == d->gpu && t->v[i].mig == d->mig && t->v[i].share == d->share)
-			return t->v[i].why;
-	return NULL;
-}
-
 /* --- plugins --- */
 
 /* The resource as it is offered now. The offer may have lost it during the kubelet's request. */

@@ -169,12 +169,16 @@ struct scheduler {
 /* Thread: loop. Ends the thread. Later calls run in the caller. */
 void scheduler_halt(struct scheduler *t);
 
+/* ---- calls.c ---------------------------------------------------------------------------------- */
+
 /* Thread: loop. Runs the steps of a call on the thread, or in the caller after scheduler_halt(). */
 void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg);
 /* Asks the loop to close the registration. */
 void scheduler_post_ended(struct scheduler_registration *c);
 /* Withdraws that request: the loop closes the registration on its own. */
 void scheduler_unpost_ended(struct scheduler_registration *c);
+/* Thread: loop. NULL: nothing is posted. */
+struct scheduler_registration *scheduler_next_posted(struct scheduler *t);
 /* Runs a step of the present call. False: the call is over, or there is none. */
 bool scheduler_step_call(struct scheduler *t);
 

@@ -17,7 +17,8 @@
  *	thread -> process	gates, in the process's page (abi/turn-page.h)
  *	thread -> loop		.ended(): a registration ended, and the loop must close its connection
  *
- *	thread.c        start, halt, stop; calls of the loop, and the ended registrations that the loop must close
+ *	thread.c        start, halt, stop
+ *	calls.c         calls of the loop, and the ended registrations that the loop must close
  *	serve.c         a round of events
  *	settle.c        after a change of the scheduler: the gates in the pages, charges and counters, the timer
  *	slice.c         applies the share of a slice; the scheduler's GPUs by number
