@@ -143,6 +143,24 @@ empty_tree() {
 	[[ $output == *'src/io/price/b.c:2: b'* ]]
 }
 
+@test "functions that nothing needs are noticed" {
+	empty_tree
+	mkdir -p build/src/model/libmodel.a.p build/test
+	sed -i '/^KEPT = {/,/^}/c\KEPT = {}' tools/check-unused.py
+	object() { # FILE TEXT
+		printf '%s\n' "$2" >"$1.c"
+		cc -c -o "build/$1.c.o" "$1.c"
+	}
+	mkdir -p src/model/libmodel.a.p
+	object src/model/libmodel.a.p/a $'void seam_used(void)\n{\n}\nvoid own_used(void)\n{\n\tseam_used();\n}\nvoid test_used(void)\n{\n}\nvoid not_used(void)\n{\n}\nvoid other_used(void)\n{\n\town_used();\n}'
+	object src/model/libmodel.a.p/b $'void other_used(void);\nint main(void)\n{\n\tother_used();\n}'
+	object test/t $'void seam_used(void);\nvoid test_used(void);\nvoid t(void)\n{\n\tseam_used();\n\ttest_used();\n}'
+	run -1 tools/check-unused.py build
+	[[ $output == *'a.c: own_used() is used in its own file only: make it static'* ]]
+	[[ $output == *'a.c: test_used() is used by tests only'* && $output == *'a.c: not_used() is not used'* ]]
+	[[ $output == *', 3 that nothing needs'* ]]
+}
+
 @test "words that comments should not have are noticed" {
 	empty_tree
 	cat >src/model/a.c <<-'END'

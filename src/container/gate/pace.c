@@ -155,7 +155,8 @@ uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t al
 	return f->work_ns - may <= f->front_ns ? f->from_ns + (f->work_ns - may) : UINT64_MAX;
 }
 
-uint32_t pace_fence_gap(const struct pace *p)
+/* Submissions between two fences. */
+static uint32_t pace_fence_gap(const struct pace *p)
 {
 	return (uint32_t)min_u64(max_pace_ns(PACE_FENCE_GAP_NS / get_pace_each_ns(p), 1),
 		PACE_FENCE_GAP_MAX);

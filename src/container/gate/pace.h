@@ -110,9 +110,6 @@ bool pace_fits(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns,
  * not. */
 uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns);
 
-/* Submissions between two fences. */
-uint32_t pace_fence_gap(const struct pace *p);
-
 /*
  * How long TURN_METERED holds a thread while nothing ends. What is in flight may itself wait for that
  * thread (a wait for a value that the host writes), so the hold must end. But a kernel may just be long.

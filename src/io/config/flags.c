@@ -18,7 +18,7 @@ static bool is_flag(const struct config_field *f)
 	return (f->flags & FIELD_STORED) && !(f->flags & FIELD_OURS);
 }
 
-const struct flag_value *flags_value(const struct config_reader *r, const char *path)
+static const struct flag_value *flags_value(const struct config_reader *r, const char *path)
 {
 	return &r->values[field_by_path(path) - config_fields];
 }

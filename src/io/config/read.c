@@ -8,7 +8,7 @@
 
 #define NEAR_MAX 48 /* limit of the words to compare */
 
-void where_text(const struct config_value_path *w, char *buf, size_t cap)
+static void where_text(const struct config_value_path *w, char *buf, size_t cap)
 {
 	size_t len;
 

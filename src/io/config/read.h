@@ -68,8 +68,6 @@ int read_warn(struct config_reader *r, const struct yaml_node *at,
 int read_type_error(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *expected, const char *go_type);
 
-/* "sharing.mps.resources[2].name" */
-void where_text(const struct config_value_path *w, char *buf, size_t cap);
 #define WHERE_TEXT_MAX 200
 
 /* Edit distance of two words, ignoring case, up to @max. A greater distance, or a word that is too long to
@@ -145,7 +143,6 @@ int warn_of_source(struct config_reader *r, const struct yaml_node *n,
 int flags_overlay(struct config_reader *r) MUST_USE;
 int flags_validate(struct config_reader *r) MUST_USE;
 int flags_apply(struct config_reader *r) MUST_USE;
-const struct flag_value *flags_value(const struct config_reader *r, const char *path);
 /* "file:3:5: flags.migStrategy", "$MIG_STRATEGY" or "--mig-strategy". */
 void flags_format_source(const struct config_reader *r, const char *path, char *buf,
 	size_t cap);

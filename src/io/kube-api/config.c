@@ -26,7 +26,7 @@ void api_config_fini(struct api_config *c)
 
 /* --- tokens --- */
 
-bool api_token_valid(const char *token)
+static bool api_token_valid(const char *token)
 {
 	if (!*token)
 		return false;

@@ -136,8 +136,6 @@ void api_free_memory(struct api *a);
 /* Checks what a person or the environment wrote: among others the address, and that no credentials
  * go over a network in clear text. */
 int api_config_check(const struct api_config *c, struct error *err) MUST_USE;
-/* Whether @token is not empty and has only printable ASCII characters without blanks. */
-bool api_token_valid(const char *token);
 /* Reads the token in a file, without the blanks around it. *ret is the caller's: free(). */
 int api_token_read(const char *path, char **ret, struct error *err) MUST_USE;
 /* The text between "//" and the path: "host:6443". Length in *ret. */

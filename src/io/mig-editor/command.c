@@ -121,7 +121,9 @@ static int status_error(const struct mig_command *c, int status, const struct bu
 		WEXITSTATUS(status), *line ? ": " : "", line);
 }
 
-int mig_command_run(const struct mig_command *c, struct error *err)
+/* ERR_UNAVAILABLE: the program ended by a signal or with another status than 0; the text has its
+ * last line. */
+static int mig_command_run(const struct mig_command *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf output = BUF_INIT(OUTPUT_MAX + 1);
 	CLEANUP(closep) int in = -1;

@@ -22,10 +22,6 @@ struct mig_command {
 	bool show;           /* output goes to standard error; otherwise only errors quote it */
 };
 
-/* ERR_UNAVAILABLE: the program ended by a signal or with another status than 0; the text has its
- * last line. */
-int mig_command_run(const struct mig_command *c, struct error *err) MUST_USE;
-
 /*
  * Runs the commands of a hook one after the other; the first failure ends the hook. The environment of
  * a command is what the file gives, overridden by @env ("NAME=value"), and nothing else.

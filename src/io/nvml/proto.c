@@ -46,7 +46,8 @@ uint64_t worker_uuid_hash(const char *uuid)
 	return hash_proto_bytes(FNV_START, uuid, strlen(uuid));
 }
 
-uint32_t worker_version(void)
+/* Differs between any two builds that could misunderstand each other. */
+static uint32_t worker_version(void)
 {
 	const uint32_t counts[] = { NVML_CALL_COUNT_, (uint32_t)n_fields };
 	uint64_t h = hash_proto_bytes(FNV_START, GPUSLICE_VERSION, sizeof GPUSLICE_VERSION);

@@ -221,9 +221,6 @@ union worker_msg {
 	struct worker_sample_end sample_end;
 };
 
-/* Differs between any two builds that could misunderstand each other. */
-uint32_t worker_version(void);
-
 /* Fills the head, with the length of the type's struct. */
 void worker_head(struct worker_head *h, enum worker_type type);
 

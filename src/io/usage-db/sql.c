@@ -16,7 +16,8 @@ void sql_finip(struct sql *s)
 	s->db = NULL;
 }
 
-int sql_fail(struct sql *s, const char *what, struct error *err)
+/* Sets @err to the connection's last failure, in @what ("write", "read"). Returns -1. */
+static int sql_fail(struct sql *s, const char *what, struct error *err)
 {
 	int code = s->db ? sqlite3_errcode(s->db) : SQLITE_NOMEM;
 	int sys = s->db ? sqlite3_system_errno(s->db) : 0;

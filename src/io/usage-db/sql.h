@@ -25,9 +25,6 @@ void sql_finip(struct sql *s); /* closes; all statements must be finalized befor
 /* Opens @path with SQLite's @flags and fixed settings. On an error @s is closed. */
 int sql_open(struct sql *s, const char *path, int flags, struct error *err) MUST_USE;
 
-/* Sets @err to the connection's last failure, in @what ("write", "read"). Returns -1. */
-int sql_fail(struct sql *s, const char *what, struct error *err);
-
 /* Runs statements without parameters and results. */
 int sql_run(struct sql *s, const char *text, struct error *err) MUST_USE;
 

@@ -96,7 +96,6 @@ struct web {
 };
 
 void *web_thread(void *web);
-struct web *web_free(struct web *w);
 /* web_free() at the end of the server's life, then .released(). */
 void web_release(struct web *w);
 

@@ -42,7 +42,7 @@ static struct web_limits limits_of(const struct web_limits *l)
 	};
 }
 
-struct web *web_free(struct web *w)
+static struct web *web_free(struct web *w)
 {
 	if (!w)
 		return NULL;

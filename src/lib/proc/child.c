@@ -326,11 +326,6 @@ static void on_more_written(uv_write_t *w, int status)
 	free(w->data);
 }
 
-pid_t proc_pid(const struct child *c)
-{
-	return c->process.pid;
-}
-
 void proc_expect(struct child *c, uint64_t silence_ns)
 {
 	c->silence_ns = silence_ns;

@@ -53,8 +53,6 @@ struct child_spec {
 int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *what,
 	const struct child_ops *ops, void *arg, struct error *err) MUST_USE;
 
-pid_t proc_pid(const struct child *c);
-
 /* Sends more standard input, with .keep_stdin_open. No error if the program has exited and reads nothing
  * more. ERR_NOMEM. */
 int proc_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;

@@ -668,14 +668,6 @@ bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, u
 	return changed;
 }
 
-uint32_t node_mig(const struct node *n, const char *uuid)
-{
-	for (uint32_t i = 0; uuid[0] && n->inv && i < n->inv->n_mig; i++)
-		if (strcmp(n->inv->mig[i].uuid, uuid) == 0)
-			return i;
-	return NOBODY;
-}
-
 bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const char **ret_why)
 {
 	const struct health *h = NULL;

@@ -97,9 +97,6 @@ bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, u
 /* Fills @m for the GPU @g that the node forgets. */
 void node_missing_of(struct node_missing *m, const struct node_gpu *g);
 
-/* Position of a MIG device in .inv, or UINT32_MAX. */
-uint32_t node_mig(const struct node *n, const char *uuid);
-
 /*
  * Whether the GPU at position @gpu, or its MIG device @mig (a UUID; NULL: the whole GPU), is healthy. A
  * whole GPU is as healthy as the worst of its MIG devices. *ret_why (may be NULL) is the reason, "" if

@@ -68,7 +68,7 @@ bool fence_record_event(CUevent event, CUstream stream, bool thread_stream)
 
 /* ---- contexts ----------------------------------------------------------------------------------- */
 
-struct fence_context *fences_find_context(struct fences *m, CUcontext context)
+static struct fence_context *fences_find_context(struct fences *m, CUcontext context)
 {
 	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++)
 		if (m->contexts[i].context == context)

@@ -24,7 +24,6 @@ enum fence_answer fence_answer(CUresult r);
 bool fence_make_event(CUevent *event);
 bool fence_record_event(CUevent event, CUstream stream, bool thread_stream);
 
-struct fence_context *fences_find_context(struct fences *m, CUcontext context);
 /* Whether no thread may touch the context now. */
 bool fences_is_context_leaving(struct fences *m, CUcontext context);
 /* Takes the lock, so that the context does not go meanwhile, if the lock is free. False: it is not, or

@@ -63,9 +63,6 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 void web_server_run(struct web_server *w);
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
-/* Reads the files again, if a check is due. Sends the agent a NOTICE when they become invalid, and when they
- * are valid again. */
-void web_check_files(struct web_server *w, uint64_t now_ns);
 
 /* --- link.c: what goes to the agent and comes back --- */
 

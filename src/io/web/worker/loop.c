@@ -37,7 +37,9 @@ static void notify_web_agent(struct web_server *w, const struct error *why)
 		memcpy(w->noticed, why->msg, sizeof(w->noticed));
 }
 
-void web_check_files(struct web_server *w, uint64_t now_ns)
+/* Reads the files again, if a check is due. Sends the agent a NOTICE when they become invalid, and when they
+ * are valid again. */
+static void web_check_files(struct web_server *w, uint64_t now_ns)
 {
 	struct error why = ERROR_INIT, tls = ERROR_INIT;
 	bool token_ok, tls_ok;
