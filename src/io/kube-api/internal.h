@@ -19,7 +19,7 @@
  * their timer as closed, in a later iteration of the loop.
  */
 #include "io/kube-api/api.h"
-#include "io/kube-api/backoff.h"
+#include "lib/base/backoff.h"
 
 /* libcurl's type checks are macros on the function's name. Calls through the table do not use that
  * name. */

@@ -18,7 +18,7 @@ static uint64_t get_boost_delay(const struct sched_slice *s)
 	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling)) {
 		if (p->config.cap)
-			delay = sched_max(delay,
+			delay = max_u64(delay,
 				SCHED_BOOST_QUANTUM_NS * SLICE_CAP_ALL / p->config.cap);
 	}
 	return delay;
@@ -51,7 +51,7 @@ static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, ui
 			s->last_progress_at = now;
 		s->last_done = done;
 		if (s->busy)
-			since = sched_min(since, s->last_progress_at);
+			since = min_u64(since, s->last_progress_at);
 	}
 	return since;
 }
@@ -66,7 +66,7 @@ static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_
 		return SCHED_NEVER;
 	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling))
-		since = sched_min(since, get_stall_start(t, p, now));
+		since = min_u64(since, get_stall_start(t, p, now));
 	return since;
 }
 
@@ -99,7 +99,7 @@ static uint64_t get_boost_free_time(const struct sched_slice *s)
 		p = sched_next_time_shared(p->sibling)) {
 		if (is_another_boosted(p->gpu, s))
 			return SCHED_NEVER;
-		from = sched_max(from, p->gpu->boost_ended_at + SCHED_QUANTUM_NS);
+		from = max_u64(from, p->gpu->boost_ended_at + SCHED_QUANTUM_NS);
 	}
 	return from;
 }
@@ -128,7 +128,7 @@ static uint64_t get_boost_due_time(struct sched *t, struct sched_slice *s, uint6
 	from = get_boost_free_time(s);
 	return from == SCHED_NEVER
 		       ? SCHED_NEVER
-		       : sched_max(from, sched_max(since, s->boosted_at) + get_boost_delay(s));
+		       : max_u64(from, max_u64(since, s->boosted_at) + get_boost_delay(s));
 }
 
 void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now)
@@ -183,6 +183,6 @@ void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
 			client->boosted = false;
 		}
 	}
-	s->boost_delay = helped ? sched_max(delay / 2, BOOST_DELAY_MIN)
-				: sched_min(2 * delay, BOOST_DELAY_MAX);
+	s->boost_delay = helped ? max_u64(delay / 2, BOOST_DELAY_MIN)
+				: min_u64(2 * delay, BOOST_DELAY_MAX);
 }

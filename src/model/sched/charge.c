@@ -19,8 +19,8 @@ static void update_cap_bucket(struct sched_share *p, uint64_t ns, uint64_t charg
 {
 	if (!p->config.cap)
 		return;
-	p->bucket += (int64_t)(sched_min(ns, LONGEST) * p->config.cap);
-	p->bucket -= BUCKET_OF(sched_min(charged, LONGEST));
+	p->bucket += (int64_t)(min_u64(ns, LONGEST) * p->config.cap);
+	p->bucket -= BUCKET_OF(min_u64(charged, LONGEST));
 	if (p->bucket > BUCKET_OF(SCHED_CAP_BURST_NS))
 		p->bucket = BUCKET_OF(SCHED_CAP_BURST_NS);
 	if (p->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
@@ -66,7 +66,7 @@ uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now)
 		return now;
 	lacks = (uint64_t)(BUCKET_OF(SCHED_CAP_PORTION_NS) - p->bucket) / p->config.cap + 1;
 	/* The share can be charged meanwhile, so that the time comes close again and again. */
-	return now + sched_max(lacks, SCHED_GRACE_MIN_NS);
+	return now + max_u64(lacks, SCHED_GRACE_MIN_NS);
 }
 
 /* ---- virtual time ------------------------------------------------------------------------------ */
@@ -117,16 +117,16 @@ void sched_update_gpu_vtime(struct sched_gpu *g)
 
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
 		if (holds_back_vtime(p))
-			min = sched_min(min, p->vtime);
+			min = min_u64(min, p->vtime);
 		else if (p->n_wants && sched_is_gang(p->slice))
-			least_gang = sched_min(least_gang, p->vtime);
+			least_gang = min_u64(least_gang, p->vtime);
 	}
 	if (min == SCHED_NEVER)
 		min = least_gang;
 	if (min != SCHED_NEVER)
-		g->vtime = sched_max(g->vtime, min);
+		g->vtime = max_u64(g->vtime, min);
 	for (struct sched_share *p = g->shares; p; p = p->next)
-		p->vtime = sched_min(p->vtime, g->vtime + SCHED_DEBT_MAX_NS / p->config.weight);
+		p->vtime = min_u64(p->vtime, g->vtime + SCHED_DEBT_MAX_NS / p->config.weight);
 }
 
 void sched_limit_credit(struct sched_share *p)
@@ -135,16 +135,16 @@ void sched_limit_credit(struct sched_share *p)
 
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
 		if (q != p && q->n_clients && !q->config.mps && !sched_is_idle(q))
-			credit = sched_min(credit, SCHED_QUANTUM_NS / q->config.weight);
+			credit = min_u64(credit, SCHED_QUANTUM_NS / q->config.weight);
 	}
 	/* Enough for the shortest quantum. */
-	credit = sched_max(credit, SCHED_QUANTUM_MIN_NS / p->config.weight);
-	p->vtime = sched_max(p->vtime, v > credit ? v - credit : 0);
+	credit = max_u64(credit, SCHED_QUANTUM_MIN_NS / p->config.weight);
+	p->vtime = max_u64(p->vtime, v > credit ? v - credit : 0);
 }
 
 void sched_wake_up_share(struct sched_share *p, uint64_t now)
 {
-	uint64_t gap = sched_min(now - p->idle_since, GAP_LONG);
+	uint64_t gap = min_u64(now - p->idle_since, GAP_LONG);
 
 	p->soon_returns -= p->soon_returns / 8;
 	if (gap <= SCHED_GRACE_MAX_NS) {
@@ -195,7 +195,7 @@ static void charge_clients(struct sched_share *p, uint64_t ns)
 /* How long the overrun is assumed to have the GPU. */
 static uint64_t get_overrun_ns(const struct sched_share *p)
 {
-	return sched_min(p->overrun + p->overrun / 2 + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
+	return min_u64(p->overrun + p->overrun / 2 + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 }
 
 /* The overrun of a share. */
@@ -224,11 +224,11 @@ static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_
 
 void sched_learn_overrun(struct sched_share *p, uint64_t end)
 {
-	uint64_t max = sched_min(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
+	uint64_t max = min_u64(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
 	/* An overrun that is much longer than those before has waited. */
 	if (p->closed_since < end)
-		p->overrun = (7 * p->overrun + sched_min(end - p->closed_since, max)) / 8;
+		p->overrun = (7 * p->overrun + min_u64(end - p->closed_since, max)) / 8;
 }
 
 static void charge_share(struct sched_share *p, uint64_t ns)
@@ -289,9 +289,9 @@ void sched_accrue(struct sched_gpu *g, uint64_t now)
 			uint64_t end = p->closed_since + get_overrun_ns(p);
 
 			if (overrun != OVERRUN_NONE)
-				until = sched_min(until, overrun == OVERRUN_RUNS
-								 ? end
-								 : end + SCHED_TIME_SLICE_NS);
+				until = min_u64(until, overrun == OVERRUN_RUNS
+							       ? end
+							       : end + SCHED_TIME_SLICE_NS);
 		}
 		accrue_gpu_time(g, until - g->accrued);
 	}

@@ -55,7 +55,7 @@ static void count_done_submissions(const struct sched *t, struct sched_gpu *g)
 
 			/* A new client's process may have done some before. */
 			if (s->done && now > s->done)
-				p->pace.done += sched_min(now - s->done, DONE_MAX);
+				p->pace.done += min_u64(now - s->done, DONE_MAX);
 			s->done = now;
 		}
 	}
@@ -92,8 +92,8 @@ static bool learn_pace(struct sched_gpu *g)
 			known &= m->demand < DEMAND_NS;
 			continue;
 		}
-		m->now_ns = sched_max(m->demand / m->done, 1);
-		m->each_ns = sched_min(before, m->now_ns);
+		m->now_ns = max_u64(m->demand / m->done, 1);
+		m->each_ns = min_u64(before, m->now_ns);
 		known &= before > 0;
 	}
 	return known;
@@ -124,8 +124,7 @@ static uint64_t compute_lost_time(const struct sched_share *p)
 {
 	if (!p->pace.each_ns || p->pace.lost < 0)
 		return 0;
-	return sched_min((uint64_t)p->pace.lost,
-		SCHED_CONCURRENT_LOSS_NS + CONCURRENT_CHECK_NS);
+	return min_u64((uint64_t)p->pace.lost, SCHED_CONCURRENT_LOSS_NS + CONCURRENT_CHECK_NS);
 }
 
 /*
@@ -139,8 +138,8 @@ static void end_concurrent(struct sched_gpu *g, uint64_t now)
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
 		if (!sched_has_demand(p, now))
 			continue;
-		max = sched_max(max, p->vtime);
-		worst = sched_max(worst, compute_lost_time(p));
+		max = max_u64(max, p->vtime);
+		worst = max_u64(worst, compute_lost_time(p));
 		weights += p->config.weight;
 	}
 	for (struct sched_share *p = g->shares; p; p = p->next) {
@@ -190,7 +189,7 @@ static bool is_any_inactive(const struct sched_gpu *g, uint64_t now)
 
 static void postpone_concurrent(struct sched_gpu *g, uint64_t now)
 {
-	g->period.retry_ns = sched_min(sched_max(2 * g->period.retry_ns, CONCURRENT_RETRY_MIN),
+	g->period.retry_ns = min_u64(max_u64(2 * g->period.retry_ns, CONCURRENT_RETRY_MIN),
 		CONCURRENT_RETRY_MAX);
 	g->period.retry_at = now + g->period.retry_ns;
 }

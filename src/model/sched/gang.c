@@ -34,7 +34,7 @@ uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s)
 
 	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling))
-		lasts = sched_min(lasts, sched_cap_runtime_ns(p));
+		lasts = min_u64(lasts, sched_cap_runtime_ns(p));
 	return lasts;
 }
 

@@ -43,7 +43,7 @@ static struct sched_throttle get_throttle(const struct sched_share *p, uint64_t 
 	else if (is_beside_latency(p))
 		m.window_ns = m.overrun_ns = SCHED_WINDOW_LATENCY_NS;
 	if (end != SCHED_NEVER)
-		m.quantum_ns = end - sched_min(end, now);
+		m.quantum_ns = end - min_u64(end, now);
 	return m;
 }
 

@@ -21,6 +21,7 @@
  * 4. When no GPU is dirty, the scheduler sets the gates of all these GPUs.
  */
 #include "model/sched/sched.h"
+#include "lib/base/minmax.h"
 
 #include <stddef.h>
 
@@ -125,19 +126,9 @@ struct sched {
 	void *arg;
 };
 
-static inline uint64_t sched_min(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t sched_max(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static inline void sched_wake_at(struct sched_gpu *g, uint64_t when)
 {
-	g->wake = sched_min(g->wake, when);
+	g->wake = min_u64(g->wake, when);
 }
 
 static inline void sched_mark_dirty(struct sched *t, const struct sched_gpu *g)

@@ -39,7 +39,7 @@ static void update_share_demotion(struct sched_gpu *g, struct sched_share *p, ui
 		return;
 	if (least)
 		sched_wake_at(g,
-			now + sched_max((uint64_t)((int64_t)SCHED_LATENCY_LEAD_NS - lead),
+			now + max_u64((uint64_t)((int64_t)SCHED_LATENCY_LEAD_NS - lead),
 				      SCHED_GRACE_MIN_NS));
 	if (sched_cap_runtime_ns(p) != SCHED_NEVER)
 		sched_wake_at(g, now + sched_cap_runtime_ns(p));

@@ -11,7 +11,7 @@ uint64_t sched_grace_ns(const struct sched_share *p)
 {
 	if (p->soon_returns < SOON_OFTEN)
 		return 0;
-	return sched_max(SCHED_GRACE_MIN_NS, sched_min(4 * p->idle_gap, SCHED_GRACE_MAX_NS));
+	return max_u64(SCHED_GRACE_MIN_NS, min_u64(4 * p->idle_gap, SCHED_GRACE_MAX_NS));
 }
 
 /* Before its time, and for no reason of the share's own. */
@@ -119,7 +119,7 @@ static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 static enum sched_quantum_end continue_idle(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t until =
-		sched_min(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_end);
+		min_u64(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_end);
 
 	sched_wake_at(g, until);
 	return now < until ? SCHED_END_NONE : SCHED_END_IDLE;
@@ -130,7 +130,7 @@ static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g
 {
 	/* New shares can make quanta shorter. */
 	if (contended && g->quantum_end != SCHED_NEVER)
-		g->quantum_end = sched_min(g->quantum_end,
+		g->quantum_end = min_u64(g->quantum_end,
 			g->quantum_start + sched_quantum_max(g->holder));
 	if (now >= g->quantum_end || g->quantum_end == SCHED_NEVER) {
 		sched_boost_end(t, g->holder->slice, now);
@@ -169,7 +169,7 @@ static enum sched_quantum_end continue_quantum(struct sched *t, struct sched_gpu
 static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
 {
 	return g->quantum_end == SCHED_NEVER ? SCHED_NEVER
-					     : g->quantum_end - sched_min(g->quantum_end, now);
+					     : g->quantum_end - min_u64(g->quantum_end, now);
 }
 
 /* A latency share is at work. A gang must not go on on some of its GPUs only. */
@@ -192,14 +192,14 @@ static uint64_t compute_quantum_end(const struct sched_share *p, uint64_t left, 
 
 	if (left == SCHED_NEVER)
 		return SCHED_NEVER;
-	return now + sched_min(left, longest > had ? longest - had : 0);
+	return now + min_u64(left, longest > had ? longest - had : 0);
 }
 
 static void resume_quantum(struct sched_gpu *g, uint64_t now)
 {
 	g->paused = false;
 	g->quantum_end = compute_quantum_end(g->holder, g->quantum_end, now);
-	g->holder->idle_since = sched_max(g->holder->idle_since, g->quantum_start);
+	g->holder->idle_since = max_u64(g->holder->idle_since, g->quantum_start);
 }
 
 /* For shares that wait for their buckets. */
@@ -222,7 +222,7 @@ static uint64_t compute_interrupt_delay(const struct sched_share *holder,
 	const struct sched_share *p)
 {
 	uint64_t quantum = 4 * (uint64_t)sched_vtime_band(p->gpu) + 1;
-	uint64_t behind = sched_min(holder->vtime - p->vtime, quantum);
+	uint64_t behind = min_u64(holder->vtime - p->vtime, quantum);
 
 	return SCHED_INTERRUPT_MAX_NS -
 	       (SCHED_INTERRUPT_MAX_NS - SCHED_INTERRUPT_MIN_NS) * behind / quantum;
@@ -239,9 +239,9 @@ static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now
 		sched_wake_at(g, from);
 	} else if (p) {
 		start_quantum(t, p->slice, SCHED_END_INTERRUPTED, now);
-		g->quantum_end = sched_min(g->quantum_end,
-			now + sched_max(SCHED_QUANTUM_MIN_NS,
-				      (holder->vtime - sched_min(p->vtime, holder->vtime)) *
+		g->quantum_end = min_u64(g->quantum_end,
+			now + max_u64(SCHED_QUANTUM_MIN_NS,
+				      (holder->vtime - min_u64(p->vtime, holder->vtime)) *
 					      p->config.weight));
 		g->interrupted = holder;
 		g->interrupted_left = left;

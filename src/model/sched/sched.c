@@ -55,7 +55,7 @@ static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t n
 {
 	if (p->gpu->holder != p && !sched_has_priority(p))
 		return;
-	sched_accrue(p->gpu, sched_min(now, since + SCHED_GRACE_MIN_NS));
+	sched_accrue(p->gpu, min_u64(now, since + SCHED_GRACE_MIN_NS));
 	p->awaited = true;
 	sched_accrue(p->gpu, now);
 	p->awaited = false;
@@ -67,7 +67,7 @@ void sched_client_set_state(struct sched *t, struct sched_client *client, bool b
 	uint64_t idle_ns, uint64_t now)
 {
 	struct sched_share *p = client->share;
-	uint64_t since = busy ? now : now - sched_min(idle_ns, now);
+	uint64_t since = busy ? now : now - min_u64(idle_ns, now);
 	bool was_quiet = sched_is_idle(p);
 
 	if (wants && client->gate != SCHED_GATE_CLOSED) {
@@ -111,7 +111,7 @@ uint64_t sched_next_deadline(const struct sched *t)
 	uint64_t when = SCHED_NEVER;
 
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++)
-		when = sched_min(when, t->gpus[i].wake);
+		when = min_u64(when, t->gpus[i].wake);
 	return when;
 }
 

@@ -68,11 +68,11 @@ static struct quantum_measure measure_quantum(const struct sched_gpu *g,
 
 		if (!counts)
 			continue;
-		max = sched_max(max, p->config.weight);
+		max = max_u64(max, p->config.weight);
 		n++;
 	}
-	m.ns = sched_min(SCHED_QUANTUM_NS, SCHED_ROUND_NS / sched_max(n, 1));
-	m.ns = sched_max(m.ns, SCHED_QUANTUM_MIN_NS);
+	m.ns = min_u64(SCHED_QUANTUM_NS, SCHED_ROUND_NS / max_u64(n, 1));
+	m.ns = max_u64(m.ns, SCHED_QUANTUM_MIN_NS);
 	m.vtime = m.ns / max;
 	return m;
 }
@@ -159,18 +159,18 @@ static uint64_t compute_quantum_length(const struct sched_share *p)
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
 		if (q != p && is_contending_share(q) && q->vtime > p->vtime &&
 			q->vtime - p->vtime <= m.vtime + m.vtime / 4)
-			reach = sched_max(reach, q->vtime - p->vtime);
+			reach = max_u64(reach, q->vtime - p->vtime);
 	}
 	if (reach <= m.vtime / 4)
 		reach += m.vtime;
-	return sched_max(reach * p->config.weight, SCHED_QUANTUM_MIN_NS);
+	return max_u64(reach * p->config.weight, SCHED_QUANTUM_MIN_NS);
 }
 
 uint64_t sched_quantum_max(const struct sched_share *p)
 {
 	uint64_t quantum = measure_quantum(p->gpu, p).vtime;
 
-	return sched_max((quantum + quantum / 4) * p->config.weight, SCHED_QUANTUM_MIN_NS);
+	return max_u64((quantum + quantum / 4) * p->config.weight, SCHED_QUANTUM_MIN_NS);
 }
 
 uint64_t sched_quantum_length(const struct sched_slice *s)
@@ -178,9 +178,9 @@ uint64_t sched_quantum_length(const struct sched_slice *s)
 	uint64_t length = sched_slice_cap_runtime_ns(s);
 
 	if (s->boost_running)
-		length = sched_min(length, SCHED_BOOST_QUANTUM_NS);
+		length = min_u64(length, SCHED_BOOST_QUANTUM_NS);
 	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
 		p = sched_next_time_shared(p->sibling))
-		length = sched_min(length, compute_quantum_length(p));
+		length = min_u64(length, compute_quantum_length(p));
 	return length;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "lib/base/time.h"
+#include "lib/base/backoff.h"
+#include "lib/base/minmax.h"
 #include "io/nvml/monitor/client.h"
 #include "io/nvml/monitor/reading.h"
 #include "io/nvml/monitor/sampling.h"
@@ -95,11 +97,6 @@ static void kill_worker(struct gpu_monitor *m)
 	m->reap_at_ns = time_mono_ns() + m->reap_wait_ns;
 }
 
-static uint64_t get_earlier_time(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* When the next task is due, apart from packets. */
 static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 {
@@ -109,11 +106,11 @@ static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 	if (m->start_failed || m->reading.broken || m->sampling.broken)
 		return now;
 	if (m->ending)
-		at = get_earlier_time(at, now + NS_PER_MS);
+		at = min_u64(at, now + NS_PER_MS);
 	else if (c->pid > 0)
-		at = get_earlier_time(at, c->checked_at_ns + client_period_ns(c));
+		at = min_u64(at, c->checked_at_ns + client_period_ns(c));
 	if (c->n_ended > 0)
-		at = get_earlier_time(at, m->reap_at_ns);
+		at = min_u64(at, m->reap_at_ns);
 	/*
 	 * No probe begins before the probe under way, or the worker, has ended. The timer must not wait for times
 	 * that pass meanwhile: they would be due again and again, and nothing else would run.
@@ -121,11 +118,11 @@ static uint64_t find_next_due_time(const struct gpu_monitor *m, uint64_t now)
 	if (m->paused || c->round.active || m->ending)
 		return at;
 	if (m->probe_requested)
-		return c->pid > 0 ? now : get_earlier_time(at, m->retry_at_ns);
+		return c->pid > 0 ? now : min_u64(at, m->retry_at_ns);
 	if (m->interval_ns)
-		at = get_earlier_time(at, m->next_ns);
-	at = get_earlier_time(at, probe_round_retry_at(&c->round));
-	return get_earlier_time(at, m->hint_at_ns);
+		at = min_u64(at, m->next_ns);
+	at = min_u64(at, probe_round_retry_at(&c->round));
+	return min_u64(at, m->hint_at_ns);
 }
 
 static void arm_monitor_timer(struct gpu_monitor *m, uint64_t least_ms)
@@ -165,12 +162,7 @@ static void on_monitor_timer(uv_timer_t *timer)
 
 static void delay_worker_retry(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
 {
-	uint64_t wait = base_ns;
-
-	for (uint32_t i = 0; i < m->failures && wait < BACKOFF_MAX_NS; i++)
-		wait *= 2;
-	m->failures++;
-	m->retry_at_ns = now + get_earlier_time(wait, BACKOFF_MAX_NS);
+	m->retry_at_ns = now + backoff_doubled(base_ns, BACKOFF_MAX_NS, m->failures++);
 	m->probe_requested = true;
 }
 
@@ -391,8 +383,7 @@ static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
 	}
 	if (now < m->session_at_ns)
 		return false;
-	m->session_wait_ns =
-		get_earlier_time(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
+	m->session_wait_ns = min_u64(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
 	m->session_at_ns = now + m->session_wait_ns - interval / 2;
 	return true;
 }
@@ -421,7 +412,7 @@ static void reap_ended_workers(struct gpu_monitor *m, uint64_t now)
 	if (m->client.n_ended == 0 || now < m->reap_at_ns)
 		return;
 	if (!client_reap(&m->client)) {
-		m->reap_wait_ns = get_earlier_time(m->reap_wait_ns * 2, REAP_MAX_NS);
+		m->reap_wait_ns = min_u64(m->reap_wait_ns * 2, REAP_MAX_NS);
 		m->reap_at_ns = now + m->reap_wait_ns;
 	}
 }
@@ -535,8 +526,7 @@ void gpu_monitor_probe(struct gpu_monitor *m)
 	m->paused = false;
 	/* A driver may have been loaded. But requests do not shorten the back-off of a crashing library. */
 	if (m->client.pid == 0 && !m->last_was_crash)
-		m->retry_at_ns =
-			get_earlier_time(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
+		m->retry_at_ns = min_u64(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
 	if (m->client.pid == 0 && m->retry_at_ns < now)
 		m->retry_at_ns = now;
 	update_monitor_timer(m);
@@ -562,7 +552,7 @@ void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted)
 	m->client.round.p2p = wanted;
 	if (!wanted || m->paused)
 		return;
-	m->hint_at_ns = get_earlier_time(m->hint_at_ns, time_mono_ns());
+	m->hint_at_ns = min_u64(m->hint_at_ns, time_mono_ns());
 	update_monitor_timer(m);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/nvml/sample/share.h"
+#include "lib/base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,11 +75,6 @@ void share_count(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us
 	}
 }
 
-static uint64_t get_smaller_time(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t scale_by_ratio(uint64_t of, uint64_t share, uint64_t all)
 {
 	return all ? (uint64_t)((unsigned __int128)of * share / all) : 0;
@@ -127,7 +123,7 @@ static uint64_t share_with_ended(const struct share_state *s, struct sample_proc
 	for (uint32_t i = 0; i < s->n; i++)
 		all += is_listed(list, listed, s->last[i].pid) ? 0
 							       : get_ended_limit(&s->last[i]);
-	rest = get_smaller_time(rest, all);
+	rest = min_u64(rest, all);
 	for (uint32_t i = 0; i < s->n && rest; i++) {
 		const struct share_last *l = &s->last[i];
 		struct sample_process *p = is_listed(list, listed, l->pid)
@@ -186,24 +182,23 @@ uint64_t share_settle(struct share_state *s, struct sample_process *list, uint32
 	uint32_t room, const struct share_time *t)
 {
 	uint64_t there = t->busy_ns + s->reserved_ns, all = share_wanted(s, list, *n);
-	uint64_t given = get_smaller_time(get_smaller_time(all, there), t->interval_ns), ended,
-		 more;
+	uint64_t given = min_u64(min_u64(all, there), t->interval_ns), ended, more;
 	uint32_t listed = *n;
 
 	/* If the busy time is a guess, no process gets time without samples. */
 	ended = t->reserve_ns ? share_with_ended(s, list, n, room,
-					get_smaller_time(there - given, t->interval_ns - given))
+					min_u64(there - given, t->interval_ns - given))
 			      : 0;
 	more = there - given - ended;
 	/* The rest, as the end of the interval, waits for its samples. */
-	s->reserved_ns = get_smaller_time(more, get_smaller_time(t->busy_ns, t->reserve_ns));
+	s->reserved_ns = min_u64(more, min_u64(t->busy_ns, t->reserve_ns));
 	more -= s->reserved_ns;
 	if (given + ended + more > t->interval_ns) {
 		s->reserved_ns += given + ended + more - t->interval_ns;
 		more = t->interval_ns - given - ended;
 	}
 	share_busy_time(s, list, listed, all, given,
-		t->reserve_ns ? get_smaller_time(more, SHARE_MORE_NS) : 0);
+		t->reserve_ns ? min_u64(more, SHARE_MORE_NS) : 0);
 	prune_share_state(s, list, listed);
 	return given + ended + more;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "lib/base/time.h"
+#include "lib/base/backoff.h"
 
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
@@ -236,7 +237,8 @@ static bool refresh_event_set(struct worker_events *e, uint64_t *have)
 static void *run_event_thread(void *arg)
 {
 	struct worker_events *e = arg;
-	uint64_t have = 0, backoff = BACKOFF_MIN_NS;
+	uint64_t have = 0;
+	uint32_t failures = 0;
 
 	for (;;) {
 		/* the older wait call does not write the instances */
@@ -251,7 +253,7 @@ static void *run_event_thread(void *arg)
 		if (r == NVML_SUCCESS)
 			send_gpu_event(e, &data);
 		if (r == NVML_SUCCESS || r == NVML_ERROR_TIMEOUT) {
-			backoff = BACKOFF_MIN_NS;
+			failures = 0;
 			continue;
 		}
 		/*
@@ -264,8 +266,7 @@ static void *run_event_thread(void *arg)
 		else
 			drop_set(e);
 		probe_crumb(&e->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
-		pause_ns(backoff);
-		backoff = backoff * 2 < BACKOFF_MAX_NS ? backoff * 2 : BACKOFF_MAX_NS;
+		pause_ns(backoff_doubled(BACKOFF_MIN_NS, BACKOFF_MAX_NS, failures++));
 	}
 	return NULL;
 }

@@ -13,7 +13,7 @@
  * Thread: loop.
  */
 #include "io/kube-api/api.h"
-#include "io/kube-api/backoff.h"
+#include "lib/base/backoff.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/supervisor.h"
+#include "lib/base/backoff.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -145,12 +146,8 @@ void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const 
 
 static void back_off_mps_start(struct mps_supervisor *u)
 {
-	uint64_t wait = BACKOFF_NS;
-
-	for (uint32_t i = 0; i < u->failures && wait < BACKOFF_MAX_NS; i++)
-		wait *= 2;
-	u->failures++;
-	u->start_at_ns = time_mono_ns() + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
+	u->start_at_ns =
+		time_mono_ns() + backoff_doubled(BACKOFF_NS, BACKOFF_MAX_NS, u->failures++);
 }
 
 /* Reports each reason once, until the daemon is READY again. */

@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 #include "lib/base/unix-socket.h"
+#include "lib/base/backoff.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -422,7 +423,7 @@ static void on_exit_of_child(uv_process_t *p, int64_t status, int number)
 {
 	struct arbiter_child *c = p->data;
 	struct arbiter_link *l = c->l;
-	uint64_t now = time_mono_ns(), wait = BACKOFF_NS;
+	uint64_t now = time_mono_ns();
 
 	uv_close((uv_handle_t *)p, on_child_closed);
 	if (!l)
@@ -430,10 +431,7 @@ static void on_exit_of_child(uv_process_t *p, int64_t status, int number)
 	l->child = NULL;
 	if (now - l->started_ns >= LONG_LIFE_NS)
 		l->failures = 0;
-	for (uint32_t i = 0; i < l->failures && wait < BACKOFF_MAX_NS; i++)
-		wait *= 2;
-	l->failures++;
-	l->start_at_ns = now + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
+	l->start_at_ns = now + backoff_doubled(BACKOFF_NS, BACKOFF_MAX_NS, l->failures++);
 	if (!l->wanted)
 		return;
 	if (number)

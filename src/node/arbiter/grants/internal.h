@@ -4,16 +4,7 @@
 /* Shared by the files of grants/: grants.c has slices, tasks and members, credit.c has their grants, compare.c
  * applies what NVML reports. */
 #include "node/arbiter/grants/grants.h"
-
-static inline uint64_t min_u64(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t max_u64(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
+#include "lib/base/minmax.h"
 
 /* Raises the member's peak to what it uses now. */
 void grants_update_peak(struct grants_member *m, unsigned int gpu);

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "lib/base/time.h"
-#include "io/kube-api/backoff.h"
+#include "lib/base/backoff.h"
 #include "io/kube-api/internal.h"
 #include "io/kube-api/kubeconfig.h"
 #include "io/kube-api/stream.h"

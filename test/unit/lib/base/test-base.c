@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
+#include "lib/base/backoff.h"
 #include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/base/fd.h"
@@ -510,9 +511,22 @@ static void digits_to_differ__tells_a_figure_from_its_limit(void **state)
 			rows[i].digits);
 }
 
+static void backoff_doubled__doubles_up_to_the_limit_and_overflows_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(backoff_doubled(100, 1000, 0), 100);
+	assert_int_equal(backoff_doubled(100, 1000, 3), 800);
+	assert_int_equal(backoff_doubled(100, 1000, 4), 1000);
+	assert_int_equal(backoff_doubled(100, 1000, UINT32_MAX), 1000);
+	assert_int_equal(backoff_doubled(2000, 1000, 0), 1000);
+	assert_true(backoff_doubled(3, UINT64_MAX, UINT32_MAX) == UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			backoff_doubled__doubles_up_to_the_limit_and_overflows_nothing),
 		cmocka_unit_test(error_class__has_a_row_for_every_code),
 		cmocka_unit_test(error_prefix__keeps_the_text_and_the_code),
 		cmocka_unit_test(error_set__makes_valid_utf8_of_any_bytes),

@@ -64,7 +64,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	/* Where all known work waits at the gate, the thread that wakes up there reports what it sees.
 	 * Otherwise the gate thread polls. */
 	if (p->in_flight || !p->blocked)
-		p->poll_at = sched_min(p->poll_at, keeper);
+		p->poll_at = min_u64(p->poll_at, keeper);
 	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
 		client->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
 		fail(m, "a turn of %.3f ms", (double)client->throttle.quantum_ns / 1e6);
@@ -135,7 +135,7 @@ static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu
 	if (s->config[gpu].mps && a.has_quantum)
 		fail(m, "slice %td is under MPS and has the turn", s - m->slices);
 	if (!s->config[gpu].mps && (a.stuck_ns || !a.has_quantum))
-		s->overrun[gpu] = sched_max(s->overrun[gpu], a.charged_ns - s->closed_at[gpu]);
+		s->overrun[gpu] = max_u64(s->overrun[gpu], a.charged_ns - s->closed_at[gpu]);
 }
 
 static void check_sum(struct model *m, unsigned int gpu)
@@ -280,7 +280,7 @@ static bool has_more(const struct model_proc *p)
 			const struct model_proc *q = &p->m->procs[i];
 
 			if (q->slice == p->slice)
-				min = sched_min(min, q->steps);
+				min = min_u64(min, q->steps);
 		}
 		return p->steps + p->in_flight < min + p->task.ahead;
 	case MODEL_FALSE_BUSY:
@@ -316,7 +316,7 @@ static bool is_throttled_out(const struct model_proc *p)
 	if (throttle->quantum_ns != UINT64_MAX)
 		left = (throttle->quantum_ns > gone ? throttle->quantum_ns - gone : 0) +
 		       throttle->overrun_ns;
-	return guess > sched_min(throttle->window_ns, left);
+	return guess > min_u64(throttle->window_ns, left);
 }
 
 static void send(struct model_proc *p, bool busy, bool wants)
@@ -334,7 +334,7 @@ static void send(struct model_proc *p, bool busy, bool wants)
 		.wants = wants,
 		.generation = p->generation,
 		.idle_ns = busy ? 0 : m->now - p->idle_at,
-		.at = last ? sched_max(at, last->at) : at };
+		.at = last ? max_u64(at, last->at) : at };
 }
 
 static bool counts_as_busy(const struct model_proc *p)
@@ -423,7 +423,7 @@ static void end_kernel(struct model_proc *p)
 			p->lat[p->n_lat++] = m->now - p->burst_at;
 		p->burst_at = 0;
 	}
-	p->poll_at = sched_min(p->poll_at,
+	p->poll_at = min_u64(p->poll_at,
 		m->now + (p->client->gate == SCHED_GATE_OPEN ? between(m, 10 * US, 2 * MS)
 							     : between(m, 10 * US, 100 * US)));
 }
@@ -543,9 +543,9 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 		if (!gets_on(m, p))
 			continue;
 		left = m->gpus[p->gpu].change_ns + p->head_ns;
-		step = sched_min(step, left);
+		step = min_u64(step, left);
 		if (left > MODEL_LEAD_NS && is_tight(p))
-			step = sched_min(step, left - MODEL_LEAD_NS);
+			step = min_u64(step, left - MODEL_LEAD_NS);
 	}
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
@@ -580,7 +580,7 @@ static void record_gpu_use(struct model *m, unsigned int gpu, uint64_t step)
 
 static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 {
-	uint64_t change = sched_min(m->gpus[gpu].change_ns, step);
+	uint64_t change = min_u64(m->gpus[gpu].change_ns, step);
 
 	if (!is_busy(m, gpu))
 		return;
@@ -656,13 +656,13 @@ static void check_time(struct model *m)
 		else if (!m->dry[g])
 			m->dry[g] = m->now;
 		else
-			m->dry_most = sched_max(m->dry_most, m->now - m->dry[g]);
+			m->dry_most = max_u64(m->dry_most, m->now - m->dry[g]);
 	}
 	for (size_t i = 0; i < m->n_procs; i++) {
 		struct model_proc *p = &m->procs[i];
 
 		if (p->slice && p->wanted_at)
-			p->waited_most = sched_max(p->waited_most, m->now - p->wanted_at);
+			p->waited_most = max_u64(p->waited_most, m->now - p->wanted_at);
 	}
 }
 
@@ -798,7 +798,7 @@ struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned i
 		.poll_at = task->kind == MODEL_FLAPPER ? m->now + 1 : UINT64_MAX,
 		.idle_at = m->now };
 	p->task.estimate_permille = task->estimate_permille ? task->estimate_permille : 1000;
-	s->in_flight += SCHED_WINDOW_NS * 1000 / sched_min(p->task.estimate_permille, 1000) +
+	s->in_flight += SCHED_WINDOW_NS * 1000 / min_u64(p->task.estimate_permille, 1000) +
 			2 * task->kernel_ns;
 	s->lies |= liar(p);
 	p->client = sched_client_new(m->sched, s->slice, gpu, p, m->now);

@@ -278,7 +278,7 @@ static void run_loose(struct model *m)
 		struct model_task task = random_task(m, true);
 
 		task.kind = MODEL_PACED;
-		task.kernel_ns = sched_min(sched_max(task.kernel_ns, 20 * US), MS);
+		task.kernel_ns = min_u64(max_u64(task.kernel_ns, 20 * US), MS);
 		task.think_ns = task.kernel_ns * (100 + model_random(m, 200)) / 100;
 		(void)model_proc(m, model_slice(m, &share), 0, &task);
 	}

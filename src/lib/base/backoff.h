@@ -2,11 +2,13 @@
 #pragma once
 
 /*
- * The time until the next retry: exponential, with jitter. Many clients that lose their API server at
- * the same moment therefore return at different moments.
- * Thread: any.
+ * The time until the next retry: exponential; for clients of a server with jitter, so that clients that lose their
+ * server at the same moment return at different moments. Thread: any.
  */
 #include <stdint.h>
+
+/* @min_ns * 2^@failures, and at most @max_ns; without jitter. */
+uint64_t backoff_doubled(uint64_t min_ns, uint64_t max_ns, uint32_t failures);
 
 struct backoff {
 	uint64_t min_ns, max_ns;
