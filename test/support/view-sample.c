@@ -181,7 +181,7 @@ struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
 	return u;
 }
 
-void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *seat)
+void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *replica)
 {
 	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
 	bool replicas = u->mode != VIEW_EXCLUSIVE;
@@ -190,11 +190,12 @@ void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *
 		struct view_replica *s = &m->v->replicas[m->v->n_replicas++];
 
 		s->device = m->v->n_devices - 1;
-		s->resource = view_text(m->v, seat->resource ? seat->resource : u->resource);
+		s->resource =
+			view_text(m->v, replica->resource ? replica->resource : u->resource);
 		s->replica = u->n_replicas++;
 		s->id = replicas ? view_printf(m->v, "%s::%u", u->uuid, s->replica) : u->uuid;
-		s->share = seat->share;
-		s->memory_limit = seat->memory_limit ? seat->memory_limit : UINT64_MAX;
+		s->share = replica->share;
+		s->memory_limit = replica->memory_limit ? replica->memory_limit : UINT64_MAX;
 		s->healthy = u->health == VIEW_HEALTHY;
 		s->use = VIEW_NONE;
 	}
@@ -341,17 +342,17 @@ void sample_unit_end(struct sample_maker *m, uint32_t busy)
 		point_add(&g->points[i], &u->points[i], u->part);
 }
 
-static void resource_add(struct view *v, const struct view_replica *seat)
+static void resource_add(struct view *v, const struct view_replica *replica)
 {
-	const struct view_device *u = &v->devices[seat->device];
+	const struct view_device *u = &v->devices[replica->device];
 	struct view_resource *r = v->resources, *end = v->resources + v->n_resources;
 
-	while (r < end && strcmp(r->name, seat->resource) < 0)
+	while (r < end && strcmp(r->name, replica->resource) < 0)
 		r++;
-	if (r == end || strcmp(r->name, seat->resource) != 0) {
+	if (r == end || strcmp(r->name, replica->resource) != 0) {
 		memmove(r + 1, r, (size_t)(end - r) * sizeof(*r));
 		*r = (struct view_resource){ .allocated_known = true,
-			.name = seat->resource,
+			.name = replica->resource,
 			.mode = u->mode,
 			.replicas = u->mode == VIEW_EXCLUSIVE ? 1 : u->n_replicas,
 			.state = "registered",
@@ -359,9 +360,9 @@ static void resource_add(struct view *v, const struct view_replica *seat)
 		v->n_resources++;
 	}
 	r->capacity++;
-	r->allocatable += seat->healthy;
-	r->used += seat->use != VIEW_NONE;
-	r->idle += seat->use == VIEW_NONE && seat->healthy;
+	r->allocatable += replica->healthy;
+	r->used += replica->use != VIEW_NONE;
+	r->idle += replica->use == VIEW_NONE && replica->healthy;
 }
 
 void sample_resources(struct sample_maker *m)

@@ -151,7 +151,7 @@ static int share_selected_devices(struct offer_work *w, struct offer_selection *
 	const struct replicated *e = &w->config->sharing.entries[at];
 	char name[RESOURCE_NAME_MAX];
 	struct device_share *of = NULL;
-	int told = 0;
+	int noted = 0;
 
 	if (target_name(name, w->config, e, err) < 0 ||
 		offer_select_entry(p, at, picks, err) < 0)
@@ -166,9 +166,9 @@ static int share_selected_devices(struct offer_work *w, struct offer_selection *
 		if (is_preferred_entry(w, &of[i], e))
 			of[i] = (struct device_share){ .replicas = e->replicas, .entry = at };
 		w->shared[i] = true;
-		if (!told)
-			told = note_shared_twice(w, i, e, name, err);
-		if (told < 0)
+		if (!noted)
+			noted = note_shared_twice(w, i, e, name, err);
+		if (noted < 0)
 			return -1;
 		w->by_entry[i] = at + 1;
 	}

@@ -432,23 +432,23 @@ static int add_set_slices(struct slice_groups_work *w, uint32_t set, struct erro
 static int warn_small_caps(struct slice_groups_work *w, struct error *err)
 {
 	/* groups of one profile of a set are adjacent */
-	const struct slice_profile *told = NULL;
+	const struct slice_profile *noted = NULL;
 
 	for (size_t i = 0; i < w->slice_groups->n; i++) {
 		const struct offer_slice_group *c = &w->slice_groups->v[i];
 		char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-		if (c->profile == told ||
+		if (c->profile == noted ||
 			c->profile->isolation.compute != ISOLATION_COMPUTE_CAPPED ||
 			(uint64_t)c->profile->weight * SLICE_CAP_ALL >=
 				c->weights * SLICE_CAP_MIN)
 			continue;
-		told = c->profile;
+		noted = c->profile;
 		offer_candidate_text(&w->candidates->v[c->candidate], w->inv, unit);
-		if (add_slice_warning(w, told, err,
+		if (add_slice_warning(w, noted, err,
 			    "a slice of %s may have %.4f%% of its time, as it weighs %" PRIu32
 			    " of %" PRIu64 " and is capped; expected at least %.1f%%",
-			    unit, 100.0 * told->weight / (double)c->weights, told->weight,
+			    unit, 100.0 * noted->weight / (double)c->weights, noted->weight,
 			    c->weights, SLICE_CAP_MIN / 1e4) < 0)
 			return -1;
 	}

@@ -24,7 +24,7 @@ static const struct option_def options[] = {
 	{ .name = "slices",
 		.letter = 's',
 		.type = OPTION_BOOL,
-		.help = "show every replica and who holds it" },
+		.help = "show replicas, holders, ends of quanta" },
 	{ .name = "json", .type = OPTION_BOOL, .help = "print the agent's answer as it is" },
 };
 

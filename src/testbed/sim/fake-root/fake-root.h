@@ -48,7 +48,7 @@ int sim_caps_write_static(const char *dir, const struct sim_node *node,
  * Creates the missing files of instances of the GPU in @slot, or of all GPUs (SIM_ALL_SLOTS). The flag recreates
  * the existing files too, as a killed writer may have left some incomplete.
  */
-int sim_caps_add(const char *dir, const struct sim_node *node, uint32_t slot, bool anew,
+int sim_caps_add(const char *dir, const struct sim_node *node, uint32_t slot, bool recreate,
 	struct error *err) MUST_USE;
 
 /* Removes the files of instances that the node does not have. */

@@ -163,7 +163,7 @@ int sim_caps_write_static(const char *dir, const struct sim_node *node, struct e
 
 /* Instances. */
 
-static int add_cap_files(const char *dir, const struct cap *c, bool anew, struct error *err)
+static int add_cap_files(const char *dir, const struct cap *c, bool recreate, struct error *err)
 {
 	uint32_t minor = sim_cap_minor(c->gpu_minor, c->gi, c->ci);
 	char dev[SIM_PATH_MAX], path[SIM_PATH_MAX], proc[SIM_PATH_MAX];
@@ -174,7 +174,7 @@ static int add_cap_files(const char *dir, const struct cap *c, bool anew, struct
 	if (path_join(dev, sizeof(dev), dir, DEV, err) < 0 ||
 		path_join(path, sizeof(path), dev, name, err) < 0)
 		return -1;
-	if (!anew && access(path, F_OK) == 0)
+	if (!recreate && access(path, F_OK) == 0)
 		return 0;
 	if (write_cap_file(dev, name, "", MODE_INSTANCE, err) < 0 ||
 		access_dir(dir, c, proc, err) < 0 || dir_make(proc, 0755, err) < 0)
@@ -182,29 +182,30 @@ static int add_cap_files(const char *dir, const struct cap *c, bool anew, struct
 	return write_cap_file(proc, "access", text, 0444, err);
 }
 
-static int add_gpu_caps(const char *dir, const struct sim_gpu *g, bool anew, struct error *err)
+static int add_gpu_caps(const char *dir, const struct sim_gpu *g, bool recreate,
+	struct error *err)
 {
 	for (uint32_t i = 0; i < g->mig.gi_count; i++) {
 		const struct sim_gi *gi = &g->mig.gis[i];
 		struct cap c = { g->keys.minor, gi->id, SIM_NO_INSTANCE };
 
-		if (add_cap_files(dir, &c, anew, err) < 0)
+		if (add_cap_files(dir, &c, recreate, err) < 0)
 			return -1;
 		for (uint32_t k = 0; k < gi->ci_count; k++) {
 			c.ci = gi->cis[k].id;
-			if (add_cap_files(dir, &c, anew, err) < 0)
+			if (add_cap_files(dir, &c, recreate, err) < 0)
 				return -1;
 		}
 	}
 	return 0;
 }
 
-int sim_caps_add(const char *dir, const struct sim_node *node, uint32_t slot, bool anew,
+int sim_caps_add(const char *dir, const struct sim_node *node, uint32_t slot, bool recreate,
 	struct error *err)
 {
 	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
 		if ((slot == SIM_ALL_SLOTS || i == slot) && node->head.slots[i].present &&
-			add_gpu_caps(dir, &node->gpus[i], anew, err) < 0)
+			add_gpu_caps(dir, &node->gpus[i], recreate, err) < 0)
 			return -1;
 	return 0;
 }

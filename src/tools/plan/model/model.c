@@ -225,16 +225,16 @@ static void set_times(struct model_times *t, const struct model_pod *pods, size_
 	const struct model_rotation *r, double stretch, double seen, struct others o)
 {
 	const struct model_pod *p = &pods[i];
-	bool anew = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
+	bool by_request = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
 
-	if (anew) {
+	if (by_request) {
 		within = set_request_times(t, pods, i, r, p->demand_s * stretch, seen, o);
 		t->rate = p->rate > 0 ? p->rate : 1 / t->mean_s;
 	}
 	if (!within) {
 		set_tail_times(t, p, o.n > 1 ? r->sigma : 0, o);
 		add_waiting_tail(t, p, r->slice_s, o.n);
-		if (anew)
+		if (by_request)
 			t->p50_s = fmax(t->p50_s, t->mean_s);
 	}
 	order_time_quantiles(t);

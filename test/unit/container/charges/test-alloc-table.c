@@ -190,5 +190,5 @@ int main(void)
 		cmocka_unit_test(alloc_table__are_gone_in_a_child),
 	};
 
-	return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("alloc-table", tests, NULL, NULL);
 }

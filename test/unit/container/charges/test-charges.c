@@ -652,5 +652,5 @@ int main(void)
 		cmocka_unit_test(charge__holds_the_limit_with_many_threads),
 	};
 
-	return cmocka_run_group_tests_name("ledger", tests, setup, teardown);
+	return cmocka_run_group_tests_name("charges", tests, setup, teardown);
 }

@@ -140,19 +140,19 @@ static void on_hello(struct gate_arbiter *a, int n, const struct slice_hello *h,
 
 static void on_state(struct gate_arbiter *a, const struct slice_state *s)
 {
-	struct gate_client_state *seat = &a->clients[s->gpu];
+	struct gate_client_state *client = &a->clients[s->gpu];
 	uint32_t gate = atomic_load(&a->page->gpus[s->gpu].gate);
 
 	must(s->gpu < a->gpu_count && s->busy <= 1 && s->wants <= 1, "a state");
 	if (s->generation != gate / TURN_GENERATION) {
-		seat->ignored++;
+		client->ignored++;
 		return;
 	}
-	seat->reports++;
-	seat->idles += !s->busy && !s->wants;
-	seat->busy = s->busy;
-	seat->wants = s->wants;
-	seat->idle_ns = s->idle_ns;
+	client->reports++;
+	client->idles += !s->busy && !s->wants;
+	client->busy = s->busy;
+	client->wants = s->wants;
+	client->idle_ns = s->idle_ns;
 }
 
 static void on_packet(struct gate_arbiter *a, int n)
@@ -290,7 +290,7 @@ void ga_kill(struct gate_arbiter *a)
 void ga_set_gate_only(struct gate_arbiter *a, uint32_t gpu, uint32_t state)
 {
 	_Atomic uint32_t *gate;
-	struct gate_client_state *seat = &a->clients[gpu];
+	struct gate_client_state *client = &a->clients[gpu];
 	uint32_t was, now;
 
 	pthread_mutex_lock(&a->lock);
@@ -300,9 +300,9 @@ void ga_set_gate_only(struct gate_arbiter *a, uint32_t gpu, uint32_t state)
 		now = ((was & ~TURN_STATE) | state) +
 		      ((was & TURN_STATE) != state ? TURN_GENERATION : 0);
 	while (!atomic_compare_exchange_weak(gate, &was, now));
-	if (state != TURN_CLOSED && (was & TURN_STATE) == TURN_CLOSED && seat->wants) {
-		seat->wants = false;
-		seat->busy = true;
+	if (state != TURN_CLOSED && (was & TURN_STATE) == TURN_CLOSED && client->wants) {
+		client->wants = false;
+		client->busy = true;
 	}
 	pthread_mutex_unlock(&a->lock);
 }

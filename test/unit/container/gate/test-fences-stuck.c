@@ -231,6 +231,6 @@ int main(void)
 		cmocka_unit_test(fences__hold_in_a_storm_of_captures_and_stuck_streams),
 	};
 
-	return cmocka_run_group_tests_name("marks-stuck", tests, gate_test_setup,
+	return cmocka_run_group_tests_name("fences-stuck", tests, gate_test_setup,
 		gate_test_teardown);
 }

@@ -283,6 +283,6 @@ int main(void)
 		cmocka_unit_test(fences__forget_waits_of_a_context_that_has_gone),
 	};
 
-	return cmocka_run_group_tests_name("marks-wait", tests, gate_test_setup,
+	return cmocka_run_group_tests_name("fences-wait", tests, gate_test_setup,
 		gate_test_teardown);
 }

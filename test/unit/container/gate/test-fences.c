@@ -550,5 +550,6 @@ int main(void)
 		cmocka_unit_test(fences__see_the_end_of_what_was_there_before_a_crowd),
 	};
 
-	return cmocka_run_group_tests_name("marks", tests, gate_test_setup, gate_test_teardown);
+	return cmocka_run_group_tests_name("fences", tests, gate_test_setup,
+		gate_test_teardown);
 }

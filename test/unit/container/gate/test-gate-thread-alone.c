@@ -311,6 +311,6 @@ int main(void)
 		cmocka_unit_test(gate_thread__waits_for_its_cap_with_what_is_blocked),
 	};
 
-	return cmocka_run_group_tests_name("keeper-alone", tests, gate_test_setup,
+	return cmocka_run_group_tests_name("gate-thread-alone", tests, gate_test_setup,
 		gate_test_teardown);
 }

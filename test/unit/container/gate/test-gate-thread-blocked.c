@@ -118,6 +118,6 @@ int main(void)
 		cmocka_unit_test(gate_thread__says_busy_of_what_only_takes_long),
 	};
 
-	return cmocka_run_group_tests_name("keeper-parked", tests, gate_test_setup,
+	return cmocka_run_group_tests_name("gate-thread-blocked", tests, gate_test_setup,
 		gate_test_teardown);
 }

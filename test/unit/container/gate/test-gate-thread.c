@@ -430,6 +430,6 @@ int main(void)
 		cmocka_unit_test(gate_thread__holds_in_a_storm_of_everything),
 	};
 
-	return cmocka_run_group_tests_name("keeper", tests, gate_test_setup,
+	return cmocka_run_group_tests_name("gate-thread", tests, gate_test_setup,
 		gate_test_teardown);
 }

@@ -9,7 +9,7 @@
 static void pace_window__is_what_the_quantum_has_left(void **state)
 {
 	static const struct {
-		uint64_t window, tail, quantum, age, is;
+		uint64_t window, overrun, quantum, age, is;
 	} rows[] = {
 		{ 900 * US, 400 * US, 20 * MS, 0, 900 * US },
 		{ 900 * US, 400 * US, 20 * MS, 19 * MS, 900 * US },
@@ -25,8 +25,8 @@ static void pace_window__is_what_the_quantum_has_left(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(
-			pace_window(rows[i].window, rows[i].tail, rows[i].quantum, rows[i].age),
+		assert_int_equal(pace_window(rows[i].window, rows[i].overrun, rows[i].quantum,
+					 rows[i].age),
 			rows[i].is);
 }
 

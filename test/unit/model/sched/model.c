@@ -52,7 +52,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	struct model *m = arg;
 	struct model_proc *p = client->user;
 	struct model_slice *s = p->slice;
-	uint64_t keeper = m->now + between(m, 10 * US, 100 * US);
+	uint64_t poll_at = m->now + between(m, 10 * US, 100 * US);
 
 	p->generation++;
 	p->gate_at = m->now;
@@ -64,7 +64,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	/* Where all known work waits at the gate, the thread that wakes up there reports what it sees.
 	 * Otherwise the gate thread polls. */
 	if (p->in_flight || !p->blocked)
-		p->poll_at = min_u64(p->poll_at, keeper);
+		p->poll_at = min_u64(p->poll_at, poll_at);
 	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
 		client->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
 		fail(m, "a turn of %.3f ms", (double)client->throttle.quantum_ns / 1e6);

@@ -195,13 +195,13 @@ static void random_event(struct model *m)
 static double wait_bound(const struct model *m, const struct model_proc *p)
 {
 	const struct sched_share_config *mine = &p->slice->config[p->gpu];
-	double tail = (double)p->slice->overrun[p->gpu], bound = tail;
-	double credit = (double)SCHED_QUANTUM_MIN_NS + tail;
+	double overrun = (double)p->slice->overrun[p->gpu], bound = overrun;
+	double credit = (double)SCHED_QUANTUM_MIN_NS + overrun;
 	unsigned int liars = 0, beside = 0;
 
 	for (size_t i = 0; i < m->n_slices; i++) {
 		if (m->slices[i].slice && !m->slices[i].steady)
-			credit = (double)(SCHED_QUANTUM_NS * 3 / 2) + tail;
+			credit = (double)(SCHED_QUANTUM_NS * 3 / 2) + overrun;
 	}
 	for (size_t i = 0; i < m->n_procs; i++)
 		liars += m->procs[i].slice && m->procs[i].task.kind >= MODEL_FLAPPER;

@@ -10,7 +10,7 @@
 static struct {
 	struct sched *t;
 	struct sched_slice *slices[N_MAX];
-	struct sched_client *seats[N_MAX];
+	struct sched_client *clients[N_MAX];
 	uint64_t now;
 } e;
 
@@ -42,8 +42,8 @@ static void begin(unsigned int n, const struct sched_share_config *s)
 		e.slices[i] = sched_slice_new(e.t, NULL);
 		assert_non_null(e.slices[i]);
 		share(i, 0, s);
-		e.seats[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
-		assert_non_null(e.seats[i]);
+		e.clients[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
+		assert_non_null(e.clients[i]);
 	}
 }
 
@@ -67,12 +67,12 @@ static void pass(uint64_t ns)
 
 static void wants(unsigned int i)
 {
-	sched_client_set_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
+	sched_client_set_state(e.t, e.clients[i], e.clients[i]->busy, true, 0, e.now);
 }
 
 static void is_idle(unsigned int i)
 {
-	sched_client_set_state(e.t, e.seats[i], false, false, 0, e.now);
+	sched_client_set_state(e.t, e.clients[i], false, false, 0, e.now);
 }
 
 static struct sched_account account(unsigned int i)
@@ -89,9 +89,9 @@ static void saturate(unsigned int n, unsigned int ms)
 	while (ms--) {
 		pass(MS);
 		for (unsigned int i = 0; i < n; i++)
-			sched_client_set_state(e.t, e.seats[i],
-				e.seats[i]->gate != SCHED_GATE_CLOSED,
-				e.seats[i]->gate == SCHED_GATE_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.clients[i],
+				e.clients[i]->gate != SCHED_GATE_CLOSED,
+				e.clients[i]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 }
 
@@ -102,14 +102,14 @@ static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void
 	(void)state;
 	begin(3, &mps_all);
 	for (unsigned int i = 0; i < 3; i++)
-		assert_int_equal(e.seats[i]->gate, SCHED_GATE_OPEN);
+		assert_int_equal(e.clients[i]->gate, SCHED_GATE_OPEN);
 	for (unsigned int ms = 0; ms < 3000; ms++) {
 		for (unsigned int i = 0; i < 3; i++) {
 			wants(i);
-			assert_int_equal(e.seats[i]->gate, SCHED_GATE_OPEN);
+			assert_int_equal(e.clients[i]->gate, SCHED_GATE_OPEN);
 			/* No gate thread has to poll closely. */
-			assert_int_equal(e.seats[i]->throttle.window_ns, 0);
-			assert_true(e.seats[i]->busy && !e.seats[i]->wants);
+			assert_int_equal(e.clients[i]->throttle.window_ns, 0);
+			assert_true(e.clients[i]->busy && !e.clients[i]->wants);
 		}
 		pass(MS);
 	}
@@ -193,16 +193,16 @@ static void sched_slice_set_share__to_mps_lets_in_who_waits(void **state)
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	share(1, 0, &mps);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
-	assert_true(e.seats[1]->busy && !e.seats[1]->wants);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
+	assert_true(e.clients[1]->busy && !e.clients[1]->wants);
 	/* The other slice's quantum continues. */
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_true(account(0).has_quantum);
 	/* The other slice has the GPU to itself, as far as quanta go. */
 	pass(SCHED_IDLE_NS + MS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
 
@@ -215,7 +215,7 @@ static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 	pass(MS);
 	assert_true(account(0).has_quantum);
 	share(0, 0, &mps);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	assert_false(account(0).has_quantum);
 	assert_true(account(1).has_quantum != account(2).has_quantum);
 	end();
@@ -234,12 +234,12 @@ static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **sta
 	wants(0);
 	saturate(2, 500);
 	/* Its bucket is empty. */
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	wants(0);
 	share(0, 0, &capped_mps);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	saturate(1, 500);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	share(0, 0, &cap);
 	saturate(2, 4000);
 	/* The slice has no more than its cap again. */
@@ -258,9 +258,9 @@ static void sched_slice_set_share__from_mps_takes_turns_at_once(void **state)
 	saturate(3, 20000);
 	assert_true(account(2).charged_ns > 9000 * MS);
 	share(2, 0, &equal);
-	assert_int_equal((e.seats[0]->gate != SCHED_GATE_CLOSED) +
-				 (e.seats[1]->gate != SCHED_GATE_CLOSED) +
-				 (e.seats[2]->gate != SCHED_GATE_CLOSED),
+	assert_int_equal((e.clients[0]->gate != SCHED_GATE_CLOSED) +
+				 (e.clients[1]->gate != SCHED_GATE_CLOSED) +
+				 (e.clients[2]->gate != SCHED_GATE_CLOSED),
 		1);
 	before[0] = account(0).charged_ns;
 	before[1] = account(2).charged_ns;
@@ -282,8 +282,8 @@ static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(voi
 	wants(1);
 	assert_true(account(0).has_quantum);
 	share(0, 0, &mps);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	/* The slice's other client waits for no quantum. */
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	assert_true(second->gate != SCHED_GATE_CLOSED);
@@ -295,7 +295,7 @@ static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(voi
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	saturate(2, 500);
 	/* On both GPUs again, or on none. */
-	assert_int_equal(e.seats[0]->gate == SCHED_GATE_CLOSED,
+	assert_int_equal(e.clients[0]->gate == SCHED_GATE_CLOSED,
 		second->gate == SCHED_GATE_CLOSED);
 	end();
 }
@@ -329,7 +329,7 @@ static void sched__beside_mps_one_that_is_alone_is_not_throttled(void **state)
 	begin(2, &equal);
 	share(1, 0, &mps);
 	saturate(2, 3000);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	assert_int_equal(account(0).waited_ns, 0);
 	end();
 }
@@ -369,7 +369,7 @@ static void sched__beside_mps_latency_is_not_demoted(void **state)
 	share(1, 0, &mps);
 	saturate(2, 1000);
 	assert_false(account(0).demoted);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
 

@@ -9,10 +9,10 @@
 #define MS  UINT64_C(1000000)
 #define NOW (1000 * MS)
 
-/* The estimate of a share whose overruns took @tail so far, and now one took @took. */
-static uint64_t learns(uint64_t tail, uint64_t took)
+/* The estimate of a share whose overruns took @overrun so far, and now one took @took. */
+static uint64_t learns(uint64_t overrun, uint64_t took)
 {
-	struct sched_share p = { .overrun = tail, .closed_since = NOW };
+	struct sched_share p = { .overrun = overrun, .closed_since = NOW };
 
 	sched_learn_overrun(&p, NOW + took);
 	assert_int_equal(p.closed_since, NOW);
@@ -32,36 +32,36 @@ static void sched_learn_overrun__learns_an_eighth_of_each(void **state)
 /* An overrun much longer than those before it has waited for the hardware's time slice of another share. */
 static void sched_learn_overrun__takes_one_for_twice_those_before_it_at_most(void **state)
 {
-	static const uint64_t tails[] = { 0, 80 * US, 400 * US, 900 * US };
+	static const uint64_t overruns[] = { 0, 80 * US, 400 * US, 900 * US };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
-		uint64_t tail = tails[i], max = 2 * tail + SCHED_GRACE_MIN_NS;
+	for (size_t i = 0; i < sizeof(overruns) / sizeof(overruns[0]); i++) {
+		uint64_t overrun = overruns[i], max = 2 * overrun + SCHED_GRACE_MIN_NS;
 
-		assert_int_equal(learns(tail, max), (7 * tail + max) / 8);
-		assert_int_equal(learns(tail, max - 8), (7 * tail + max) / 8 - 1);
-		assert_int_equal(learns(tail, max + 8), (7 * tail + max) / 8);
-		assert_int_equal(learns(tail, 10000 * MS), (7 * tail + max) / 8);
+		assert_int_equal(learns(overrun, max), (7 * overrun + max) / 8);
+		assert_int_equal(learns(overrun, max - 8), (7 * overrun + max) / 8 - 1);
+		assert_int_equal(learns(overrun, max + 8), (7 * overrun + max) / 8);
+		assert_int_equal(learns(overrun, 10000 * MS), (7 * overrun + max) / 8);
 	}
 }
 
 /* Beyond that all shares with work in flight are charged, however long the overrun is. */
 static void sched_learn_overrun__takes_none_for_longer_than_a_slice(void **state)
 {
-	uint64_t tail = 0;
+	uint64_t overrun = 0;
 
 	(void)state;
 	assert_int_equal(learns(SCHED_TIME_SLICE_NS, 10000 * MS), SCHED_TIME_SLICE_NS);
 	assert_int_equal(learns(1200 * US, SCHED_TIME_SLICE_NS), 1300 * US);
 	assert_int_equal(learns(1200 * US, SCHED_TIME_SLICE_NS + MS), 1300 * US);
 	for (int i = 0; i < 200; i++) {
-		uint64_t next = learns(tail, 10000 * MS);
+		uint64_t next = learns(overrun, 10000 * MS);
 
-		assert_true(next >= tail && next <= SCHED_TIME_SLICE_NS);
-		tail = next;
+		assert_true(next >= overrun && next <= SCHED_TIME_SLICE_NS);
+		overrun = next;
 	}
 	/* Except for the division's remainder: shares with long overruns are known as such. */
-	assert_in_range(tail, SCHED_TIME_SLICE_NS - 8, SCHED_TIME_SLICE_NS);
+	assert_in_range(overrun, SCHED_TIME_SLICE_NS - 8, SCHED_TIME_SLICE_NS);
 }
 
 static void sched_learn_overrun__learns_nothing_where_nothing_ran_on(void **state)
@@ -87,5 +87,5 @@ int main(void)
 		cmocka_unit_test(sched_learn_overrun__learns_nothing_where_nothing_ran_on),
 	};
 
-	return cmocka_run_group_tests_name("turns-tail", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("sched-overrun", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 static struct {
 	struct sched *t;
 	struct sched_slice *slices[N_MAX];
-	struct sched_client *seats[N_MAX];
+	struct sched_client *clients[N_MAX];
 	uint64_t now;
 	unsigned int gates; /* changes */
 } e;
@@ -37,8 +37,8 @@ static void begin(unsigned int n, const struct sched_share_config *share)
 		e.slices[i] = sched_slice_new(e.t, NULL);
 		assert_non_null(e.slices[i]);
 		assert_int_equal(sched_slice_set_share(e.t, e.slices[i], 0, share, e.now), 0);
-		e.seats[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
-		assert_non_null(e.seats[i]);
+		e.clients[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
+		assert_non_null(e.clients[i]);
 	}
 }
 
@@ -63,12 +63,12 @@ static void pass(uint64_t ns)
 
 static void wants(unsigned int i)
 {
-	sched_client_set_state(e.t, e.seats[i], e.seats[i]->busy, true, 0, e.now);
+	sched_client_set_state(e.t, e.clients[i], e.clients[i]->busy, true, 0, e.now);
 }
 
 static void idle_since(unsigned int i, uint64_t ns)
 {
-	sched_client_set_state(e.t, e.seats[i], false, false, ns, e.now);
+	sched_client_set_state(e.t, e.clients[i], false, false, ns, e.now);
 }
 
 static struct sched_account account(unsigned int i)
@@ -83,11 +83,11 @@ static void sched_client_set_state__opens_the_gate_of_one_that_wants(void **stat
 {
 	(void)state;
 	begin(2, &equal);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_OPEN); /* it is alone */
-	assert_true(e.seats[0]->busy && !e.seats[0]->wants);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN); /* it is alone */
+	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
@@ -98,7 +98,7 @@ static void sched_client_set_state__that_wants_before_an_open_gate_is_busy(void 
 	wants(0);
 	idle_since(0, 0);
 	wants(0);
-	assert_true(e.seats[0]->busy && !e.seats[0]->wants);
+	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
 	end();
 }
 
@@ -108,15 +108,15 @@ static void sched_advance_time__hands_over_at_the_end_of_a_quantum(void **state)
 	begin(2, &equal);
 	wants(0);
 	wants(1);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(e.seats[0]->throttle.window_ns, SCHED_WINDOW_NS);
-	assert_int_equal(e.seats[0]->throttle.overrun_ns, SCHED_OVERRUN_NS);
-	assert_int_equal(e.seats[0]->throttle.quantum_ns, SCHED_QUANTUM_NS);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_NS);
+	assert_int_equal(e.clients[0]->throttle.overrun_ns, SCHED_OVERRUN_NS);
+	assert_int_equal(e.clients[0]->throttle.quantum_ns, SCHED_QUANTUM_NS);
 	pass(SCHED_QUANTUM_NS - 1);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	pass(1);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
@@ -131,7 +131,7 @@ static void sched_advance_time__does_not_wait_for_what_is_in_flight(void **state
 	for (unsigned int i = 0; i < 100; i++) {
 		wants(1);
 		pass(10 * MS);
-		assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+		assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	}
 	pass(SCHED_STUCK_NS);
 	assert_true(account(0).stuck_ns > SCHED_STUCK_NS);
@@ -147,7 +147,7 @@ static void sched_client_set_state__gives_the_quantum_of_an_idle_one_away(void *
 	wants(1);
 	pass(MS);
 	idle_since(0, 0);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
@@ -160,14 +160,14 @@ static void sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long(voi
 	pass(MS);
 	idle_since(0, 0);
 	pass(SCHED_IDLE_NS - MS - 1); /* there were two at START */
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
-	assert_true(e.seats[1]->throttle.quantum_ns ==
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
+	assert_true(e.clients[1]->throttle.quantum_ns ==
 		    UINT64_MAX); /* no client waits for its end */
 	pass(1);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
 	wants(0);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED); /* far beyond its quantum */
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED); /* far beyond its quantum */
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
@@ -178,8 +178,8 @@ static void begin_overrun(void)
 	wants(0);
 	wants(1);
 	pass(SCHED_QUANTUM_NS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
-	assert_true(e.seats[0]->busy && e.seats[1]->busy);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
+	assert_true(e.clients[0]->busy && e.clients[1]->busy);
 	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS);
 }
 
@@ -230,8 +230,8 @@ static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(v
 	pass(10 * MS);
 	wants(2);
 	pass(SCHED_QUANTUM_NS - 10 * MS);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(e.seats[2]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[2]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(2).charged_ns, 0);
 	pass(3 * 100 * US);
 	assert_int_equal(account(2).charged_ns, 100 * US);
@@ -244,7 +244,7 @@ static void sched_account__charges_those_with_work_in_flight_alike(void **state)
 	begin(2, &equal);
 	wants(0);
 	pass(4 * MS);
-	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	pass(2 * MS + 1);
 	assert_int_equal(account(0).charged_ns + account(1).charged_ns, 6 * MS + 1);
 	assert_int_equal(account(1).charged_ns, MS);
@@ -283,7 +283,7 @@ static void sched_client__shares_the_charge_with_its_siblings(void **state)
 	pass(2 * MS);
 	sched_client_set_state(e.t, other, true, false, 0, e.now);
 	pass(2 * MS + 1);
-	assert_int_equal(e.seats[0]->charged_ns + other->charged_ns, 4 * MS + 1);
+	assert_int_equal(e.clients[0]->charged_ns + other->charged_ns, 4 * MS + 1);
 	assert_in_range(other->charged_ns, MS, MS + 1);
 	assert_int_equal(account(0).charged_ns, 4 * MS + 1);
 	end();
@@ -295,16 +295,16 @@ static void sched_client_set_state__of_one_that_comes_back_brings_no_old_credit(
 	begin(2, &equal);
 	wants(0);
 	pass(1000 * MS);
-	sched_client_set_state(e.t, e.seats[0], true, true, 0, e.now);
+	sched_client_set_state(e.t, e.clients[0], true, true, 0, e.now);
 	wants(1);
-	sched_client_set_state(e.t, e.seats[0], true, true, 0, e.now);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	sched_client_set_state(e.t, e.clients[0], true, true, 0, e.now);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	for (unsigned int i = 0; i < 1000; i++) {
 		pass(MS);
 		for (unsigned int j = 0; j < 2; j++)
-			sched_client_set_state(e.t, e.seats[j],
-				e.seats[j]->gate != SCHED_GATE_CLOSED,
-				e.seats[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.clients[j],
+				e.clients[j]->gate != SCHED_GATE_CLOSED,
+				e.clients[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	/* Half of the second in which both clients wanted, and one quantum of credit. */
 	assert_in_range(account(1).charged_ns, 480 * MS, 520 * MS);
@@ -318,8 +318,8 @@ static void sched_client_free__hands_over_at_once_and_keeps_the_account(void **s
 	wants(0);
 	wants(1);
 	pass(3 * MS);
-	sched_client_free(e.t, e.seats[0], e.now);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
+	sched_client_free(e.t, e.clients[0], e.now);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(0).charged_ns, 3 * MS);
 	pass(MS);
 	sched_slice_free(e.t, e.slices[0]);
@@ -340,9 +340,9 @@ static void sched_slice_set_share__holds_from_now_on(void **state)
 		pass(MS);
 		/* The work in flight is done within a millisecond, and both clients want more. */
 		for (unsigned int j = 0; j < 2; j++)
-			sched_client_set_state(e.t, e.seats[j],
-				e.seats[j]->gate != SCHED_GATE_CLOSED,
-				e.seats[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
+			sched_client_set_state(e.t, e.clients[j],
+				e.clients[j]->gate != SCHED_GATE_CLOSED,
+				e.clients[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(account(1).charged_ns, 2950 * MS, 3050 * MS);
 	end();
@@ -358,13 +358,14 @@ static void sched_slice_set_share__caps(void **state)
 	wants(0);
 	pass(MS);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &capped, e.now), 0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED); /* its bucket is empty */
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED); /* its bucket is empty */
 	idle_since(0, 0);
 	before = account(0).charged_ns;
 	for (unsigned int i = 0; i < 40000; i++) {
 		pass(100 * US);
-		sched_client_set_state(e.t, e.seats[0], e.seats[0]->gate != SCHED_GATE_CLOSED,
-			e.seats[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
+		sched_client_set_state(e.t, e.clients[0],
+			e.clients[0]->gate != SCHED_GATE_CLOSED,
+			e.clients[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(account(0).charged_ns - before, 990 * MS, 1010 * MS);
 	end();
@@ -381,9 +382,9 @@ static void sched_slice_set_share__caps_no_more_than_it_says(void **state)
 	pass(1000 * MS);
 	wants(0);
 	pass(10 * SCHED_CAP_BURST_NS - MS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	pass(MS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
@@ -406,9 +407,9 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	sched_client_set_state(e.t, other, false, false, 0, e.now);
 	pass(MS);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	pass(5 * SCHED_CAP_PORTION_NS + MS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
@@ -419,19 +420,19 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	(void)state;
 	begin(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_OPEN);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(e.seats[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
 	pass(5 * MS);
-	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
-	assert_true(e.seats[1]->throttle.window_ns == UINT64_MAX);
+	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
+	assert_true(e.clients[1]->throttle.window_ns == UINT64_MAX);
 	wants(0);
 	pass(MS);
 	idle_since(1, 0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
@@ -442,13 +443,13 @@ static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 	(void)state;
 	begin(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	wants(0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	pass(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS);
 	assert_true(account(1).demoted);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
@@ -467,12 +468,13 @@ static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void *
 		bool has = here->gate != SCHED_GATE_CLOSED;
 
 		assert_int_equal(has, there->gate != SCHED_GATE_CLOSED);
-		assert_int_equal(has, e.seats[0]->gate == SCHED_GATE_CLOSED);
+		assert_int_equal(has, e.clients[0]->gate == SCHED_GATE_CLOSED);
 		sched_client_set_state(e.t, here, has, !has, 0, e.now);
 		has = here->gate != SCHED_GATE_CLOSED;
 		sched_client_set_state(e.t, there, has, !has, 0, e.now);
-		sched_client_set_state(e.t, e.seats[0], e.seats[0]->gate != SCHED_GATE_CLOSED,
-			e.seats[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
+		sched_client_set_state(e.t, e.clients[0],
+			e.clients[0]->gate != SCHED_GATE_CLOSED,
+			e.clients[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 		pass(5 * MS);
 	}
 	assert_in_range(account(0).charged_ns, 950 * MS, 1050 * MS);
@@ -490,16 +492,16 @@ static void sched_advance_time__says_so_where_one_quantum_follows_another(void *
 	wants(0);
 	wants(1);
 	pass(SCHED_QUANTUM_NS);
-	assert_int_equal(e.seats[1]->gate, SCHED_GATE_THROTTLED);
-	sched_client_set_state(e.t, e.seats[0], false, true, 0, e.now);
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
+	sched_client_set_state(e.t, e.clients[0], false, true, 0, e.now);
 	pass(SCHED_QUANTUM_MIN_NS); /* ten quanta of the other slice are as much */
-	sched_client_set_state(e.t, e.seats[1], false, true, 0, e.now);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	sched_client_set_state(e.t, e.clients[1], false, true, 0, e.now);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	before = e.gates;
 	pass(SCHED_QUANTUM_NS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.gates, before + 1);
-	assert_in_range(e.seats[0]->throttle.quantum_ns, SCHED_QUANTUM_MIN_NS,
+	assert_in_range(e.clients[0]->throttle.quantum_ns, SCHED_QUANTUM_MIN_NS,
 		SCHED_QUANTUM_NS * 5 / 4);
 	end();
 }
@@ -531,15 +533,15 @@ static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 		e.now = from + 20 * MS < next ? from + 20 * MS : next;
 		if (e.now == next)
 			sched_advance_time(e.t, e.now);
-		if (e.seats[0]->busy && e.seats[0]->gate != SCHED_GATE_CLOSED) {
+		if (e.clients[0]->busy && e.clients[0]->gate != SCHED_GATE_CLOSED) {
 			idle_since(0, e.now - from);
 			wants(0);
 		}
-		if (e.seats[0]->gate == SCHED_GATE_CLOSED)
-			sched_client_set_state(e.t, e.seats[0], false, true, e.now - from,
+		if (e.clients[0]->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(e.t, e.clients[0], false, true, e.now - from,
 				e.now);
-		if (e.seats[1]->gate == SCHED_GATE_CLOSED)
-			sched_client_set_state(e.t, e.seats[1], false, true, 0, e.now);
+		if (e.clients[1]->gate == SCHED_GATE_CLOSED)
+			sched_client_set_state(e.t, e.clients[1], false, true, 0, e.now);
 	}
 	sched_update_charges(e.t, e.now);
 	/* Half of two seconds. */
@@ -560,15 +562,16 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 1, &equal, e.now), 0);
 	other = sched_client_new(e.t, e.slices[1], 1, NULL, e.now);
 	assert_non_null(other);
-	sched_client_set_state(e.t, e.seats[0], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.clients[0], true, false, 0, e.now);
 	wants(1);
 	sched_client_set_state(e.t, other, false, true, 0, e.now);
 	for (int i = 0; i < 4000; i++) {
 		pass(MS);
 		/* Each client has work for its quantum, and nothing beyond. */
 		for (unsigned int k = 0; k < 2; k++) {
-			if (e.seats[k]->gate == SCHED_GATE_CLOSED)
-				sched_client_set_state(e.t, e.seats[k], false, true, 0, e.now);
+			if (e.clients[k]->gate == SCHED_GATE_CLOSED)
+				sched_client_set_state(e.t, e.clients[k], false, true, 0,
+					e.now);
 		}
 		if (other->gate == SCHED_GATE_CLOSED)
 			sched_client_set_state(e.t, other, false, true, 0, e.now);
@@ -586,19 +589,19 @@ static void sched_account__counts_turns_that_were_taken_from_one_at_work(void **
 	wants(1);
 	/* By the clock. */
 	pass(SCHED_QUANTUM_NS);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
 	/* 1 has no work any more, and gives the quantum to 0. The work in flight of 0 ended behind its gate.
 	 * That is no revocation. */
 	idle_since(0, 0);
 	wants(0);
 	idle_since(1, 0);
-	assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(account(1).revoked, 0);
 	assert_int_equal(account(0).revoked, 1);
 	/* The scheduler takes nothing from a slice that is one quantum behind the other. */
 	pass(2 * SCHED_QUANTUM_NS);
-	assert_int_not_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+	assert_int_not_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(account(0).revoked, 1);
 	/* The slice had more than a quantum when another one came. */
 	wants(1);
@@ -626,18 +629,18 @@ static void sched_account__counts_what_latency_takes_once_for_all_clients(void *
 	wants(0);
 	sched_client_set_state(e.t, more, true, false, 0, e.now);
 	for (unsigned int i = 1; i <= 3; i++) {
-		sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
-		assert_int_equal(e.seats[0]->gate, SCHED_GATE_CLOSED);
+		sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
+		assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 		assert_int_equal(account(0).revoked, i);
 		pass(MS);
 		idle_since(1, 0);
 		pass(MS);
-		assert_int_equal(e.seats[0]->gate, SCHED_GATE_THROTTLED);
+		assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	}
 	/* The scheduler takes nothing from an idle client. */
 	sched_client_set_state(e.t, more, false, false, 0, e.now);
 	idle_since(0, 0);
-	sched_client_set_state(e.t, e.seats[1], true, false, 0, e.now);
+	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	assert_int_equal(account(0).revoked, 3);
 	assert_int_equal(account(1).revoked, 0);
 	end();

@@ -212,5 +212,5 @@ int main(void)
 			setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("kept-file", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("persistent-file", tests, NULL, NULL);
 }

@@ -96,5 +96,5 @@ int main(void)
 		cmocka_unit_test(monitoring_pod_list__has_limits),
 	};
 
-	return cmocka_run_group_tests_name("see-pods", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("monitoring-pod-list", tests, NULL, NULL);
 }

@@ -97,5 +97,5 @@ int main(void)
 		cmocka_unit_test(fair_quota__that_is_given_back_is_there_again),
 	};
 
-	return cmocka_run_group_tests_name("room", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("fair-quota", tests, NULL, NULL);
 }

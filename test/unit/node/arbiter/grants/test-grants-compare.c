@@ -284,5 +284,5 @@ int main(void)
 		cmocka_unit_test(death__that_no_reading_follows_sets_all_free),
 	};
 
-	return cmocka_run_group_tests_name("book-compare", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("grants-compare", tests, NULL, NULL);
 }

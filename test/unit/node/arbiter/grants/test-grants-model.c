@@ -153,5 +153,5 @@ int main(void)
 		cmocka_unit_test(grants__holds_whatever_happens),
 	};
 
-	return cmocka_run_group_tests_name("book-model", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("grants-model", tests, NULL, NULL);
 }

@@ -164,5 +164,5 @@ int main(void)
 		cmocka_unit_test(want__whose_answer_is_lost_becomes_credit),
 	};
 
-	return cmocka_run_group_tests_name("book-restore", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("grants-restore", tests, NULL, NULL);
 }

@@ -324,5 +324,5 @@ int main(void)
 		cmocka_unit_test(register__has_room_for_each_slice),
 	};
 
-	return cmocka_run_group_tests_name("book", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("grants", tests, NULL, NULL);
 }

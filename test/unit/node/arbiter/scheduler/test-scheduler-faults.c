@@ -699,5 +699,5 @@ int main(void)
 			scheduler_env_setup, scheduler_env_teardown),
 	};
 
-	return cmocka_run_group_tests_name("turn-faults", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scheduler-faults", tests, NULL, NULL);
 }

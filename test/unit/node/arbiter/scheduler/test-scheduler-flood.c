@@ -444,5 +444,5 @@ int main(void)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	log_setup(getenv("TEST_VERBOSE") ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
-	return cmocka_run_group_tests_name("turn-flood", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scheduler-flood", tests, NULL, NULL);
 }

@@ -493,5 +493,5 @@ int main(void)
 			scheduler_env_teardown),
 	};
 
-	return cmocka_run_group_tests_name("turn-serve", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("scheduler-serve", tests, NULL, NULL);
 }

@@ -477,5 +477,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(room__ends, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("tally", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("usage-accounts", tests, NULL, NULL);
 }
