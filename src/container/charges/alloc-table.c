@@ -128,15 +128,24 @@ static void remove_alloc_slot(struct alloc_shard *s, struct alloc_slot *slot)
 	s->used--;
 }
 
-bool alloc_table_put(enum alloc_kind kind, uint64_t key, const struct alloc_row *row)
+/* The shard of the key, locked. NULL: no memory for the table. */
+static struct alloc_shard *lock_alloc_shard(enum alloc_kind kind, uint64_t key)
 {
 	struct alloc_table *t = get_alloc_table();
 	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+
+	if (s)
+		sys_lock(&s->lock);
+	return s;
+}
+
+bool alloc_table_put(enum alloc_kind kind, uint64_t key, const struct alloc_row *row)
+{
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 
 	if (!s)
 		return false;
-	sys_lock(&s->lock);
 	slot = add_alloc_slot(s, kind, key);
 	if (slot)
 		slot->row = *row;
@@ -146,13 +155,11 @@ bool alloc_table_put(enum alloc_kind kind, uint64_t key, const struct alloc_row 
 
 bool alloc_table_get(enum alloc_kind kind, uint64_t key, struct alloc_row *ret)
 {
-	struct alloc_table *t = get_alloc_table();
-	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 
 	if (!s)
 		return false;
-	sys_lock(&s->lock);
 	slot = find_used_alloc_slot(s, kind, key);
 	if (slot)
 		*ret = slot->row;
@@ -162,13 +169,11 @@ bool alloc_table_get(enum alloc_kind kind, uint64_t key, struct alloc_row *ret)
 
 bool alloc_table_remove(enum alloc_kind kind, uint64_t key, struct alloc_row *ret)
 {
-	struct alloc_table *t = get_alloc_table();
-	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 
 	if (!s)
 		return false;
-	sys_lock(&s->lock);
 	slot = find_used_alloc_slot(s, kind, key);
 	if (slot) {
 		*ret = slot->row;
@@ -181,14 +186,12 @@ bool alloc_table_remove(enum alloc_kind kind, uint64_t key, struct alloc_row *re
 static int64_t add_to_alloc_count(enum alloc_kind kind, uint64_t key, const uint64_t *context,
 	int delta, struct alloc_row *ret)
 {
-	struct alloc_table *t = get_alloc_table();
-	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 	int64_t n = -1;
 
 	if (!s)
 		return -1;
-	sys_lock(&s->lock);
 	slot = find_used_alloc_slot(s, kind, key);
 	if (slot && (!context || slot->row.context == *context)) {
 		n = (int64_t)slot->row.count + delta;
@@ -217,13 +220,11 @@ int64_t alloc_table_count_of(enum alloc_kind kind, uint64_t key, uint64_t contex
 
 bool alloc_table_set_bits(enum alloc_kind kind, uint64_t key, uint64_t bits)
 {
-	struct alloc_table *t = get_alloc_table();
-	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 
 	if (!s)
 		return false;
-	sys_lock(&s->lock);
 	slot = find_used_alloc_slot(s, kind, key);
 	if (slot)
 		slot->row.other |= bits;
@@ -233,14 +234,12 @@ bool alloc_table_set_bits(enum alloc_kind kind, uint64_t key, uint64_t bits)
 
 int64_t alloc_table_join(enum alloc_kind kind, uint64_t key, const struct alloc_row *row)
 {
-	struct alloc_table *t = get_alloc_table();
-	struct alloc_shard *s = t ? get_alloc_shard(t, kind, key) : NULL;
+	struct alloc_shard *s = lock_alloc_shard(kind, key);
 	struct alloc_slot *slot;
 	int64_t count = -1;
 
 	if (!s)
 		return -1;
-	sys_lock(&s->lock);
 	slot = find_used_alloc_slot(s, kind, key);
 	if (slot) {
 		if (slot->row.gpu == row->gpu)
