@@ -6,8 +6,8 @@ A path in code quotes that begins with a folder of this repository (`src/lib/bas
 * for any name and with a word in capitals (`cmd-NAME.c`) for one that the reader chooses. In a row of a table what
 follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
 src/: `lib/http`. Also the tests (`test-base`, `fuzz-yaml`, `api.bats`) and the functions (`offer_new()`) that ARCHITECTURE.md
-names. Without arguments: all documents but docs/results/, which are of their day, and the files that comments in src/
-and test/ name (`journal.h`, `scheduler/settle.c`: the end of a path).
+and docs/design/ name; `-open` is the end of the name of a test. Without arguments: all documents but
+docs/results/, which are of their day, and the files that comments in src/ and test/ name (`journal.h`, `scheduler/settle.c`: the end of a path).
 """
 import glob
 import os
@@ -20,8 +20,8 @@ NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
 IN_COMMENT = re.compile(r"(?<![\w<./-])(?:[\w-]+/)*[\w-]+\.[ch]\b")
 COMMENT = re.compile(r'(/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
 THEIRS = {"cuda.h", "dcgm_fields.h", "ctype.h"}  # others' headers
+SUFFIX = re.compile(r"-[a-z][a-z-]+")  # of a test before it in the row
 TEST = re.compile(r"(?:test|fuzz)-[\w-]+|[\w-]+\.(?:bats|mjs)")
-MAP = "ARCHITECTURE.md"
 
 
 def exists(path):
@@ -61,6 +61,8 @@ def faults_of_names(file):
             for name in re.findall(r"`([^`\s]+)`", line):
                 if TEST.fullmatch(name) and os.path.splitext(name)[0] not in tests | words:
                     yield f"{file}:{number}: there is no test {name}"
+                if SUFFIX.fullmatch(name) and not any(test.endswith(name) for test in tests):
+                    yield f"{file}:{number}: there is no test that ends in {name}"
                 if re.fullmatch(r"\w+\(\)", name) and name[:-2] not in words:
                     yield f"{file}:{number}: there is no function {name}"
 
@@ -87,8 +89,9 @@ def main():
     found = [fault for file in documents for fault in faults(file, tops)]
     if not sys.argv[1:]:
         found += faults_of_comments()
-    if MAP in documents:
-        found += faults_of_names(MAP)
+    for document in documents:
+        if document == "ARCHITECTURE.md" or document.startswith("docs/design/"):
+            found += faults_of_names(document)
     print(*found, f"{len(documents)} documents, {len(found)} names of what is not there", sep="\n")
     sys.exit(bool(found))
 
