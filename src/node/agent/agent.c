@@ -18,25 +18,6 @@ const struct error *agent_failure(const struct agent *a)
 	return &a->failure.why;
 }
 
-/* --- kubelet --- */
-
-static void on_kubelet_dir(void *arg)
-{
-	struct agent *a = arg;
-	bool again = false;
-
-	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (a->plugins[i]->plugin)
-			plugin_sync(a->plugins[i]->plugin);
-		else
-			again = true;
-	}
-	if (again)
-		wake_up(&a->wake);
-}
-
-/* --- life --- */
-
 static int copy_path(char *to, size_t cap, const char *option, const char *path,
 	struct error *err)
 {
@@ -46,34 +27,6 @@ static int copy_path(char *to, size_t cap, const char *option, const char *path,
 		return error_set(err, ERR_INVALID,
 			"--%s: expected a directory of at most %zu bytes", option, cap - 1);
 	return 0;
-}
-
-/* Checked at the start: with too long a path the agent could never reach a kubelet. */
-static int check_kubelet_socket(const struct agent *a, struct error *err)
-{
-	char path[PATH_MAX];
-
-	if (a->kubelet_socket) /* "": never register */
-		return *a->kubelet_socket ? unix_path_check(a->kubelet_socket, err) : 0;
-	if (path_join(path, sizeof(path), a->plugin_dir, "kubelet.sock", err) < 0)
-		return -1;
-	return unix_path_check(path, err) < 0 ? error_prefix(err, "--kubelet-dir") : 0;
-}
-
-static int set_paths(struct agent *a, const struct agent_options *o, struct error *err)
-{
-	if (copy_path(a->kubelet_dir, sizeof(a->kubelet_dir), "kubelet-dir", o->kubelet_dir,
-		    err) < 0 ||
-		copy_path(a->run_dir, sizeof(a->run_dir), "run-dir", o->run_dir, err) < 0 ||
-		path_join(a->plugin_dir, sizeof(a->plugin_dir), o->kubelet_dir,
-			"device-plugins", err) < 0)
-		return -1;
-	if (o->kubelet_socket) {
-		a->kubelet_socket = strdup(o->kubelet_socket);
-		if (!a->kubelet_socket)
-			return error_nomem(err);
-	}
-	return check_kubelet_socket(a, err);
 }
 
 /* Starts the web server, before there is a view to show. */
@@ -93,19 +46,15 @@ static int start_serve(struct agent *a, const struct agent_options *o, struct er
 
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
 {
-	char pod_resources[PATH_MAX];
-
-	if (set_paths(a, o, err) < 0 || agent_lock(a, LOCK_WAIT_NS, err) < 0 ||
+	if (copy_path(a->run_dir, sizeof(a->run_dir), "run-dir", o->run_dir, err) < 0 ||
+		agent_kubelet_set_paths(&a->kubelet, o->kubelet_dir, o->kubelet_socket, err) <
+			0 ||
+		run_lock_take(&a->run_lock, LOCK_WAIT_NS, err) < 0 ||
 		agent_config_start(&a->config, err) < 0)
 		return -1;
-	agent_health_start(a);
+	health_saver_start(&a->health_saver);
 	/* The NVML worker probes the GPUs while the loop sets up gRPC. */
-	if (agent_gpus_start(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
-		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
-			"pod-resources/kubelet.sock", err) < 0 ||
-		pod_resources_cache_new(&a->pod_resources, a->rpc, pod_resources, err) < 0 ||
-		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
-			a, err) < 0)
+	if (agent_gpus_start(a, err) < 0 || agent_kubelet_start(&a->kubelet, err) < 0)
 		return -1;
 	agent_http_start(a, o->listen);
 	slices_start(&a->slices);
@@ -129,17 +78,11 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->state_dir = options->slices.state_dir ? options->slices.state_dir : SLICE_STATE_DIR;
 	a->loop = loop;
 	a->failure.loop = loop;
-	a->lock_fd = -1;
-	a->nvml_path = options->nvml_path;
-	a->sysfs_root = options->sysfs_root;
-	a->procfs_root = options->procfs_root;
-	agent_cdi_init(&a->cdi, options->cdi_dir);
 	a->started_wall_ns = time_wall_ns();
 	node_init(&a->facts.node);
 	wake_init(&a->wake, loop, agent_reconcile, a);
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
-	agent_health_init(a);
 	agent_upkeep_init(a);
 	agent_components_wire(a, options);
 	agent_counters_init(a, options);
@@ -156,7 +99,7 @@ void agent_reload(struct agent *a)
 	agent_config_reload(&a->config);
 	agent_probe(a);
 	mig_sync(&a->mig);
-	on_kubelet_dir(a);
+	agent_kubelet_check_dir(&a->kubelet);
 }
 
 struct agent *agent_stop(struct agent *a)
@@ -165,26 +108,22 @@ struct agent *agent_stop(struct agent *a)
 		return NULL;
 	wake_close(&a->wake);
 	agent_upkeep_stop(a);
-	agent_health_stop(a);
+	health_saver_stop(&a->health_saver);
 	monitoring_stop(&a->monitoring);
 	agent_counters_stop(a);
 	mig_stop(&a->mig);
 	mps_stop(&a->mps);
 	slices_stop(&a->slices);
 	/* Early: this answers the status requests that wait for the kubelet. */
-	a->pod_resources = pod_resources_cache_free(a->pod_resources);
-	a->local = http_server_stop(a->local);
-	a->tcp = health_server_stop(a->tcp);
+	agent_kubelet_stop(&a->kubelet);
+	a->http.local = http_server_stop(a->http.local);
+	a->http.tcp = health_server_stop(a->http.tcp);
 	agent_config_stop(&a->config);
 	cluster_stop(&a->cluster);
-	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
-	a->monitor = gpu_monitor_stop(a->monitor);
-	for (size_t i = 0; i < a->n_plugins; i++)
-		(void)agent_plugin_free(a->plugins[i]);
+	a->gpus.monitor = gpu_monitor_stop(a->gpus.monitor);
 	uv_close((uv_handle_t *)&a->due, NULL);
-	a->rpc = rpc_free(a->rpc);
 	(void)uv_run(a->loop, UV_RUN_DEFAULT);
-	closep(&a->lock_fd);
+	run_lock_release(&a->run_lock);
 	a->facts.offered.offer = offer_free(a->facts.offered.offer);
 	a->facts.offered.inv = inventory_free(a->facts.offered.inv);
 	agent_cdi_fini(&a->cdi);
@@ -195,11 +134,10 @@ struct agent *agent_stop(struct agent *a)
 	slices_fini(&a->slices);
 	mps_fini(&a->mps);
 	monitoring_fini(&a->monitoring);
-	agent_health_fini(a);
+	health_saver_fini(&a->health_saver);
+	health_changes_fini(&a->health_changes);
+	agent_kubelet_fini(&a->kubelet);
 	a->serve = serve_free(a->serve);
-	free(a->plugins);
-	free(a->logged_gpus);
-	free(a->kubelet_socket);
 	free(a);
 	return NULL;
 }

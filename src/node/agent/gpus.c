@@ -25,8 +25,8 @@ static void apply_gpu_probe(struct agent *a, const struct inventory *inv,
 	if (r > 0 || !a->facts.offered.offer) {
 		wake_up(&a->wake);
 	} else {
-		agent_cdi_sync(a);
-		if (agent_plugins_try(a))
+		agent_cdi_sync(&a->cdi);
+		if (agent_kubelet_try(&a->kubelet))
 			wake_up(&a->wake);
 		agent_set_due(a);
 	}
@@ -75,7 +75,7 @@ static void on_nvml_down(void *arg, const struct error *why)
 	if (strcmp(a->facts.nvml_down.msg, why->msg) != 0)
 		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
 	a->facts.nvml_down = *why;
-	a->facts.node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
+	a->facts.node.driver_mismatch = gpu_monitor_mismatch(a->gpus.monitor);
 	apply_gpu_probe(a, NULL, why);
 	mig_sync(&a->mig);
 }
@@ -104,7 +104,7 @@ static void on_gpu_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, u
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->facts.node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		wake_up(&a->wake);
-	agent_health_save(a); /* no reconcile saves an XID that only counts */
+	health_saver_save(&a->health_saver); /* no reconcile saves an XID that only counts */
 }
 
 static const struct gpu_monitor_ops monitor_ops = {
@@ -116,37 +116,37 @@ static const struct gpu_monitor_ops monitor_ops = {
 int agent_gpus_start(struct agent *a, struct error *err)
 {
 	const struct gpu_monitor_options options = {
-		.nvml_path = a->nvml_path,
+		.nvml_path = a->gpus.nvml_path,
 		.driver_root = a->facts.config->container_driver_root,
-		.sysfs_root = a->sysfs_root,
-		.procfs_root = a->procfs_root,
+		.sysfs_root = a->gpus.sysfs_root,
+		.procfs_root = a->gpus.procfs_root,
 	};
 
-	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
+	if (gpu_monitor_start(&a->gpus.monitor, a->loop, &options, &monitor_ops, a, err) < 0)
 		return -1;
-	gpu_monitor_set_interval(a->monitor, a->facts.config->health.probe_interval_ns);
+	gpu_monitor_set_interval(a->gpus.monitor, a->facts.config->health.probe_interval_ns);
 	return 0;
 }
 
 void agent_probe(struct agent *a)
 {
 	if (!a->mig.released)
-		gpu_monitor_probe(a->monitor);
+		gpu_monitor_probe(a->gpus.monitor);
 }
 
 void agent_gpus_follow_config(struct agent *a, bool moved)
 {
 	struct error err = ERROR_INIT;
 
-	if (!a->monitor) /* agent_gpus_start() follows */
+	if (!a->gpus.monitor) /* agent_gpus_start() follows */
 		return;
-	gpu_monitor_set_interval(a->monitor, a->facts.config->health.probe_interval_ns);
+	gpu_monitor_set_interval(a->gpus.monitor, a->facts.config->health.probe_interval_ns);
 	/* The root of the driver's library has changed. Known GPUs stay until the new library answers. */
 	if (moved) {
-		a->monitor = gpu_monitor_stop(a->monitor);
+		a->gpus.monitor = gpu_monitor_stop(a->gpus.monitor);
 		if (agent_gpus_start(a, &err) < 0)
 			failure_set(&a->failure, &err);
 		else if (a->mig.released)
-			gpu_monitor_release(a->monitor);
+			gpu_monitor_release(a->gpus.monitor);
 	}
 }

@@ -85,11 +85,46 @@ static const struct cluster_ops cluster_ops = {
 	.node_ready = is_node_ready,
 };
 
+static int check_allocation(void *arg, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct error *err)
+{
+	return slices_check(&((struct agent *)arg)->slices, r, ids, n_ids, err);
+}
+
+static int complete_allocation(void *arg, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct allocation *answer, struct error *err)
+{
+	struct agent *a = arg;
+
+	if (mps_allocate(&a->mps, r, ids, n_ids, answer, err) < 0)
+		return -1;
+	return slices_allocate(&a->slices, r, ids, n_ids, answer, err);
+}
+
+static void on_allocated(void *arg, const char *resource, const char *const *ids, size_t n_ids,
+	bool ok)
+{
+	monitoring_allocated(&((struct agent *)arg)->monitoring, resource, ids, n_ids, ok);
+}
+
+static bool is_mps_device_ok(void *arg, const struct resource *r, const struct offer_device *d,
+	const char **ret_why)
+{
+	return mps_device_ok(&((struct agent *)arg)->mps, r, d, ret_why);
+}
+
+static const struct agent_kubelet_ops kubelet_ops = {
+	.check = check_allocation,
+	.allocate = complete_allocation,
+	.allocated = on_allocated,
+	.device_ok = is_mps_device_ok,
+};
+
 static void recheck_plugin_devices(void *arg)
 {
 	struct agent *a = arg;
 
-	if (agent_plugins_try(a))
+	if (agent_kubelet_try(&a->kubelet))
 		wake_up(&a->wake);
 }
 
@@ -105,9 +140,9 @@ static bool request_slices_pod_devices(void *arg,
 {
 	struct agent *a = arg;
 
-	if (a->pod_resources)
-		pod_resources_cache_request(a->pod_resources, done, done_arg);
-	return a->pod_resources != NULL;
+	if (a->kubelet.pod_resources)
+		pod_resources_cache_request(a->kubelet.pod_resources, done, done_arg);
+	return a->kubelet.pod_resources != NULL;
 }
 
 static int request_gpu_processes(void *arg, const char *const *uuids, uint32_t n,
@@ -116,8 +151,9 @@ static int request_gpu_processes(void *arg, const char *const *uuids, uint32_t n
 	struct agent *a = arg;
 	struct error err = ERROR_INIT;
 
-	return a->monitor ? gpu_monitor_processes(a->monitor, uuids, n, done, done_arg, &err)
-			  : -1;
+	return a->gpus.monitor
+		       ? gpu_monitor_processes(a->gpus.monitor, uuids, n, done, done_arg, &err)
+		       : -1;
 }
 
 static const struct agent_slices_ops slices_ops = {
@@ -133,8 +169,8 @@ static void request_fresh_pod_devices(void *arg,
 {
 	struct agent *a = arg;
 
-	if (a->pod_resources)
-		pod_resources_cache_refresh(a->pod_resources, done, done_arg);
+	if (a->kubelet.pod_resources)
+		pod_resources_cache_refresh(a->kubelet.pod_resources, done, done_arg);
 	else
 		done(done_arg, NULL, NULL);
 }
@@ -146,19 +182,19 @@ static void probe_agent_gpus(void *arg, bool all)
 	struct agent *a = arg;
 
 	if (all)
-		gpu_monitor_probe_all(a->monitor);
+		gpu_monitor_probe_all(a->gpus.monitor);
 	else
-		gpu_monitor_probe(a->monitor);
+		gpu_monitor_probe(a->gpus.monitor);
 }
 
 static void release_agent_gpus(void *arg)
 {
-	gpu_monitor_release(((struct agent *)arg)->monitor);
+	gpu_monitor_release(((struct agent *)arg)->gpus.monitor);
 }
 
 static bool is_released(void *arg)
 {
-	return gpu_monitor_released(((struct agent *)arg)->monitor);
+	return gpu_monitor_released(((struct agent *)arg)->gpus.monitor);
 }
 
 static void query_mps_clients(void *arg)
@@ -184,7 +220,7 @@ static int is_mps_withdrawn(void *arg, bool (*leaves)(void *leaves_arg, const ch
 
 static bool is_kubelet_absent(void *arg)
 {
-	return pod_resources_cache_is_absent(((struct agent *)arg)->pod_resources);
+	return pod_resources_cache_is_absent(((struct agent *)arg)->kubelet.pod_resources);
 }
 
 static bool is_agent_ready(void *arg, struct buf *why)
@@ -217,15 +253,17 @@ static int request_gpu_sample(void *arg, const struct gpu_sample_request *reques
 {
 	struct agent *a = arg;
 
-	return a->monitor ? gpu_monitor_sample(a->monitor, request, done, done_arg, err) : -1;
+	return a->gpus.monitor
+		       ? gpu_monitor_sample(a->gpus.monitor, request, done, done_arg, err)
+		       : -1;
 }
 
 static void want_p2p(void *arg, bool want)
 {
 	struct agent *a = arg;
 
-	if (a->monitor)
-		gpu_monitor_want_p2p(a->monitor, want);
+	if (a->gpus.monitor)
+		gpu_monitor_want_p2p(a->gpus.monitor, want);
 }
 
 static bool are_gpus_released(void *arg)
@@ -235,7 +273,7 @@ static bool are_gpus_released(void *arg)
 
 static enum kubelet_pids get_kubelet_pids(void *arg)
 {
-	return pod_resources_cache_pids(((struct agent *)arg)->pod_resources);
+	return pod_resources_cache_pids(((struct agent *)arg)->kubelet.pod_resources);
 }
 
 static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_arg)
@@ -283,17 +321,17 @@ static struct view_web get_view_web_counts(void *arg)
 
 static bool is_device_ok(void *arg, const struct resource *r, const struct offer_device *d)
 {
-	return agent_device_ok(arg, r, d, NULL);
+	return agent_kubelet_device_ok(&((struct agent *)arg)->kubelet, r, d, NULL);
 }
 
 static const char *find_refusal(void *arg, const char *uuid)
 {
-	return agent_device_refusal(arg, uuid);
+	return agent_kubelet_refusal(&((struct agent *)arg)->kubelet, uuid);
 }
 
 static const char *find_state(void *arg, const char *name, const char **ret_why)
 {
-	return agent_resource_state(arg, name, ret_why);
+	return agent_kubelet_state(&((struct agent *)arg)->kubelet, name, ret_why);
 }
 
 static void fill_view_config(void *arg, struct view *v)
@@ -303,7 +341,7 @@ static void fill_view_config(void *arg, struct view *v)
 	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
 
 	config_sharing_text(a->facts.config, &sharing);
-	v->config_generation = c->generation;
+	v->config_generation = a->facts.config_generation;
 	v->config_since_wall_ns = c->since_wall_ns;
 	v->config_source = view_text(v, c->where);
 	v->config_sharing = view_text(v, buf_str(&sharing));
@@ -351,6 +389,23 @@ static void init_config(struct agent *a, const struct agent_options *o)
 	agent_config_init(&a->config, &context);
 }
 
+static void init_kubelet(struct agent *a, const struct agent_options *o)
+{
+	const struct agent_kubelet_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.reporter = &a->reporter,
+		.cdi = &a->cdi,
+		.wake = &a->wake,
+		.failure = &a->failure,
+		.ops = &kubelet_ops,
+		.arg = a,
+	};
+
+	agent_cdi_init(&a->cdi, &a->facts, o->sysfs_root, o->cdi_dir);
+	agent_kubelet_init(&a->kubelet, &context);
+}
+
 static void init_cluster(struct agent *a, const struct agent_options *o)
 {
 	const struct cluster_context context = {
@@ -358,7 +413,7 @@ static void init_cluster(struct agent *a, const struct agent_options *o)
 		.facts = &a->facts,
 		.reporter = &a->reporter,
 		.options = o->cluster,
-		.sysfs_root = a->sysfs_root,
+		.sysfs_root = a->gpus.sysfs_root,
 		.started_wall_ns = a->started_wall_ns,
 		.config_map = o->config_map,
 		.config_dir = o->config_dir,
@@ -378,9 +433,9 @@ static void init_mig(struct agent *a, const struct agent_options *o)
 		.reporter = &a->reporter,
 		.wake = &a->wake,
 		.run_dir = a->run_dir,
-		.nvml_path = a->nvml_path,
-		.sysfs_root = a->sysfs_root,
-		.procfs_root = a->procfs_root,
+		.nvml_path = a->gpus.nvml_path,
+		.sysfs_root = a->gpus.sysfs_root,
+		.procfs_root = a->gpus.procfs_root,
 		.options = o->mig,
 		.ops = &mig_ops,
 		.arg = a,
@@ -396,7 +451,7 @@ static void init_slices(struct agent *a, const struct agent_options *o)
 		.facts = &a->facts,
 		.reporter = &a->reporter,
 		.run_dir = a->run_dir,
-		.plugin_dir = a->plugin_dir,
+		.plugin_dir = a->kubelet.plugin_dir,
 		.options = o->slices,
 		.ops = &slices_ops,
 		.arg = a,
@@ -414,7 +469,7 @@ static void init_mps(struct agent *a, const struct agent_options *o)
 		.reporter = &a->reporter,
 		.wake = &a->wake,
 		.run_dir = a->run_dir,
-		.nvml_path = a->nvml_path,
+		.nvml_path = a->gpus.nvml_path,
 		.options = o->mps,
 		.ops = &mps_ops,
 		.arg = a,
@@ -432,7 +487,7 @@ static void init_monitoring(struct agent *a, const struct agent_options *o)
 		.reporter = &a->reporter,
 		.components = &a->components,
 		.slices = &a->slices,
-		.plugin_dir = a->plugin_dir,
+		.plugin_dir = a->kubelet.plugin_dir,
 		.state_dir = a->state_dir,
 		.started_wall_ns = a->started_wall_ns,
 		.options = o->monitoring,
@@ -449,7 +504,18 @@ void agent_components_wire(struct agent *a, const struct agent_options *o)
 		.component = on_component,
 		.arg = a };
 	a->components.reporter = &a->reporter;
+	a->run_lock = (struct run_lock){ .dir = a->run_dir,
+		.reporter = &a->reporter,
+		.failure = &a->failure,
+		.fd = -1 };
+	a->gpus = (struct agent_gpus){ .nvml_path = o->nvml_path,
+		.sysfs_root = o->sysfs_root,
+		.procfs_root = o->procfs_root };
+	a->health_changes.reporter = &a->reporter;
+	health_saver_init(&a->health_saver, a->loop, &a->facts, &a->reporter, a->state_dir,
+		o->procfs_root);
 	init_config(a, o);
+	init_kubelet(a, o);
 	init_cluster(a, o);
 	init_mig(a, o);
 	init_slices(a, o);

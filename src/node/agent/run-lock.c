@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/run-lock.h"
 
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,20 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Keeps the run directory to one agent. */
-
 #define LOCK_NAME "gpusliced.lock"
 
 /* ERR_EXISTS: another agent had the lock for at least @wait_ns. */
-static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err)
+static int acquire_run_lock(struct run_lock *l, uint64_t wait_ns, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], owner[32] = "";
 	ssize_t n;
 	int r;
 
-	if (dir_make(a->run_dir, 0755, err) < 0 ||
-		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
+	if (dir_make(l->dir, 0755, err) < 0 ||
+		path_join(path, sizeof(path), l->dir, LOCK_NAME, err) < 0)
 		return -1;
 	/* No other user may open the file: even a reader can lock it. */
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -36,7 +35,7 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
 		return error_set(err, ERR_EXISTS,
 			"another gpusliced (pid %s) has the run directory '%s'; stop it or give "
 			"--run-dir another one",
-			*owner ? owner : "unknown", a->run_dir);
+			*owner ? owner : "unknown", l->dir);
 	}
 	if (r)
 		return error_sys(err, r, "lock '%s'", path);
@@ -44,7 +43,7 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
 	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)
 		log_debug("lock file has no pid", LOG_STR("file", path));
-	a->lock_fd = steal_fd(&fd);
+	l->fd = steal_fd(&fd);
 	return 0;
 }
 
@@ -52,36 +51,40 @@ static int acquire_run_lock(struct agent *a, uint64_t wait_ns, struct error *err
  * Whether the file in the run directory is still the locked one. The directory may be emptied or replaced: a lock
  * on a removed file keeps no agent out.
  */
-static bool has_lock(const struct agent *a)
+static bool has_lock(const struct run_lock *l)
 {
 	char path[PATH_MAX];
 	struct stat ours, there;
 
-	return a->lock_fd >= 0 &&
-	       path_join(path, sizeof(path), a->run_dir, LOCK_NAME, NULL) == 0 &&
-	       fstat(a->lock_fd, &ours) == 0 && lstat(path, &there) == 0 &&
+	return l->fd >= 0 && path_join(path, sizeof(path), l->dir, LOCK_NAME, NULL) == 0 &&
+	       fstat(l->fd, &ours) == 0 && lstat(path, &there) == 0 &&
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-int agent_lock(struct agent *a, uint64_t wait_ns, struct error *err)
+int run_lock_take(struct run_lock *l, uint64_t wait_ns, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (has_lock(a))
+	if (has_lock(l))
 		return 0;
-	closep(&a->lock_fd);
-	if (acquire_run_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
+	closep(&l->fd);
+	if (acquire_run_lock(l, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
 		error_copy(err, &why);
 		return -1;
 	}
-	report_component(&a->reporter, COMPONENT_RUN_DIR, &why);
+	report_component(l->reporter, COMPONENT_RUN_DIR, &why);
 	return 0;
 }
 
-void agent_lock_retry(struct agent *a)
+void run_lock_retry(struct run_lock *l)
 {
 	struct error err = ERROR_INIT;
 
-	if (agent_lock(a, /* wait_ns= */ 0, &err) < 0)
-		failure_set(&a->failure, &err);
+	if (run_lock_take(l, /* wait_ns= */ 0, &err) < 0)
+		failure_set(l->failure, &err);
+}
+
+void run_lock_release(struct run_lock *l)
+{
+	closep(&l->fd);
 }

@@ -77,13 +77,13 @@ static void retry_agent_parts(struct agent *a)
 	if (now_ns < a->upkeep.retry_at_ns)
 		return;
 	a->upkeep.retry_at_ns = now_ns + RETRY_NS;
-	agent_lock_retry(a);
+	run_lock_retry(&a->run_lock);
 	agent_config_retry(&a->config);
 	agent_http_retry(a);
 	cluster_retry(&a->cluster);
 	mig_retry(&a->mig);
 	slices_retry(&a->slices);
-	agent_health_save(a);
+	health_saver_save(&a->health_saver);
 	if (a->serve)
 		serve_retry(a->serve);
 	monitoring_retry(&a->monitoring);

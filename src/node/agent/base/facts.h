@@ -24,6 +24,7 @@ struct agent_offer {
 struct facts {
 	struct config *config; /* in force; never NULL once the agent has started */
 	bool decided; /* false: .config is that of flags and variables alone, and nothing is offered */
+	uint64_t config_generation; /* counts the configs that were in force, from 1 */
 
 	struct node node;
 	bool nvml_answered;     /* at least one inventory has arrived */

@@ -54,7 +54,7 @@ void report_component(const struct reporter *r, enum component c, const struct e
 static const struct {
 	const char *name;
 	bool logs; /* its own code logs the failure */
-	bool needed; /* by some devices, which are unhealthy without it (node/agent/kubelet/plugins.c) */
+	bool needed; /* by some devices, which are unhealthy without it (node/agent/kubelet/kubelet.c) */
 } rows[] = {
 	[COMPONENT_OPTIONS] = { .name = "options", .logs = true },
 	[COMPONENT_RUN_DIR] = { .name = "run-directory" },

@@ -118,7 +118,7 @@ static void apply_config(struct agent_config *s, struct config *c, struct strv *
 	s->warnings = *warnings;
 	*warnings = (struct strv)STRV_INIT;
 	s->since_wall_ns = time_wall_ns();
-	s->generation++;
+	s->c.facts->config_generation++;
 	log_config_warnings(&s->warnings);
 	s->c.ops->changed(s->c.arg, moved);
 }
@@ -160,7 +160,7 @@ static int apply_config_text(struct agent_config *s, const char *where, const st
 	if (first && !is_config_named(s))
 		return 0;
 	log_info("config applied", LOG_STR("file", where),
-		LOG_UINT("generation", s->generation));
+		LOG_UINT("generation", s->c.facts->config_generation));
 	if (!first)
 		report_event(s->c.reporter, EVENT_NORMAL, "ConfigApplied",
 			"config %s is in force", where);
@@ -661,7 +661,7 @@ int agent_config_start(struct agent_config *s, struct error *err)
 	log_config_warnings(&s->warnings);
 	s->c.facts->decided = true;
 	s->since_wall_ns = time_wall_ns();
-	s->generation = 1;
+	s->c.facts->config_generation = 1;
 	return 0;
 }
 
@@ -676,6 +676,7 @@ void agent_config_init(struct agent_config *s, const struct agent_config_context
 	struct agent_config_options *o = &s->c.options;
 
 	*s = (struct agent_config){ .c = *context };
+	s->c.facts->config_generation = 0;
 	o->file = option_or_null(o->file);
 	o->dir = option_or_null(o->dir);
 	o->map = option_or_null(o->map);

@@ -59,7 +59,6 @@ struct agent_config {
 	char *where;          /* name in messages; NULL: options and variables alone */
 	struct strv warnings; /* of the config in force */
 	uint64_t since_wall_ns;
-	uint64_t generation;     /* 1 for the first config in force, + 1 with each change */
 	struct error last_error; /* of a newer config, refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
 	enum config_fit fit;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/kubelet/cdi.h"
 
-#include "node/agent/internal.h"
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
 #include "lib/base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,9 +18,12 @@
 #define KEY_MAX_BYTES   (1U << 20)
 #define STAMP_MAX_BYTES (1U << 20)
 
-void agent_cdi_init(struct agent_cdi *c, const char *dir)
+void agent_cdi_init(struct agent_cdi *c, const struct facts *facts, const char *sysfs_root,
+	const char *dir)
 {
-	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR,
+	*c = (struct agent_cdi){ .facts = facts,
+		.sysfs_root = sysfs_root,
+		.dir = dir ? dir : CDI_DIR,
 		.watched = STRV_INIT,
 		.stamp = BUF_INIT(STAMP_MAX_BYTES),
 		.key = BUF_INIT(KEY_MAX_BYTES) };
@@ -37,19 +41,19 @@ static bool has_cdi(const struct config *c)
 	return c->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI);
 }
 
-static bool is_cdi_wanted(const struct agent *a)
+static bool is_cdi_wanted(const struct agent_cdi *c)
 {
-	return a->facts.decided && has_cdi(a->facts.config);
+	return c->facts->decided && has_cdi(c->facts->config);
 }
 
 /* --- when --- */
 
 /* Everything that the specifications depend on, except files. */
-static void format_cdi_key(const struct agent *a, struct buf *b)
+static void format_cdi_key(const struct facts *facts, struct buf *b)
 {
-	const struct inventory *inv = a->facts.node.inv;
+	const struct inventory *inv = facts->node.inv;
 
-	buf_printf(b, "%" PRIu64 " %s\n", a->config.generation, inv->driver_version);
+	buf_printf(b, "%" PRIu64 " %s\n", facts->config_generation, inv->driver_version);
 	for (uint32_t i = 0; i < inv->n; i++) {
 		const struct gpu *g = &inv->gpus[i];
 
@@ -104,15 +108,14 @@ static bool update_cdi_stamp(struct buf *last, const struct buf *now)
  * The agent makes the stamp before the search, with the paths of the last search. So no change during a search
  * is missed. The second check after the start always searches again.
  */
-static bool is_due(struct agent *a)
+static bool is_due(struct agent_cdi *c)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX_BYTES);
 	CLEANUP(buf_fini) struct buf stamp = BUF_INIT(STAMP_MAX_BYTES);
-	struct agent_cdi *c = &a->cdi;
 	uint64_t now = time_mono_ns();
 	bool due;
 
-	format_cdi_key(a, &key);
+	format_cdi_key(c->facts, &key);
 	due = update_cdi_stamp(&c->key, &key);
 	if (!due && c->checked_ns && now - c->checked_ns < CDI_CHECK_NS)
 		return false;
@@ -183,15 +186,14 @@ static int update_cdi_watched(struct agent_cdi *c, struct cdi_found *found, stru
 }
 
 /* @err is for the GPUs, @other for the other classes. */
-static void write_all(struct agent *a, struct error *err, struct error *other)
+static void write_all(struct agent_cdi *c, struct error *err, struct error *other)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *found = NULL;
-	const struct config *config = a->facts.config;
-	struct agent_cdi *c = &a->cdi;
+	const struct config *config = c->facts->config;
 
 	/* Without the right driver files, the files written before would name wrong ones. */
 	memset(c->written, 0, sizeof(c->written));
-	if (cdi_search(&found, config, a->facts.node.inv, a->sysfs_root, err) < 0) {
+	if (cdi_search(&found, config, c->facts->node.inv, c->sysfs_root, err) < 0) {
 		*other = c->other_error; /* nothing new is known */
 		return;
 	}
@@ -219,12 +221,11 @@ static void log_cdi_error_change(struct error *last, const struct error *now, co
 	*last = *now;
 }
 
-void agent_cdi_sync(struct agent *a)
+void agent_cdi_sync(struct agent_cdi *c)
 {
-	struct agent_cdi *c = &a->cdi;
 	struct error err = ERROR_INIT, other = ERROR_INIT;
 
-	if (!is_cdi_wanted(a) || !a->facts.node.inv) {
+	if (!is_cdi_wanted(c) || !c->facts->node.inv) {
 		memset(c->written, 0, sizeof(c->written));
 		error_clear(&c->error);
 		error_clear(&c->other_error);
@@ -232,9 +233,9 @@ void agent_cdi_sync(struct agent *a)
 		c->checked_ns = 0;
 		return;
 	}
-	if (!is_due(a))
+	if (!is_due(c))
 		return;
-	write_all(a, &err, &other);
+	write_all(c, &err, &other);
 	log_cdi_error_change(&c->error, &err, "CDI specifications are in place again");
 	log_cdi_error_change(&c->other_error, &other,
 		"CDI specifications of other devices are in place again");
@@ -261,8 +262,7 @@ static int random_uuid(char *ret, struct error *err)
 	return 0;
 }
 
-int agent_cdi_facts(const struct agent_cdi *c, const struct config *config,
-	struct alloc_cdi *ret, struct error *err)
+int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret, struct error *err)
 {
 	*ret = (struct alloc_cdi){
 		.gpu = c->written[CDI_GPU],
@@ -272,5 +272,5 @@ int agent_cdi_facts(const struct agent_cdi *c, const struct config *config,
 		.gds = c->written[CDI_GDS],
 		.mofed = c->written[CDI_MOFED],
 	};
-	return has_cdi(config) ? random_uuid(ret->response_id, err) : 0;
+	return has_cdi(c->facts->config) ? random_uuid(ret->response_id, err) : 0;
 }

@@ -7,14 +7,15 @@
  * a file only if its text changes, and never removes one, because containers restart while no agent runs.
  * Thread: loop.
  */
+#include "node/agent/base/facts.h"
 #include "lib/base/buf.h"
 #include "model/allocate/allocate.h"
 #include "io/cdi/cdi.h"
 
-struct agent;
-
 struct agent_cdi {
-	const char *dir;           /* of the option; borrowed */
+	const struct facts *facts; /* borrowed, like the paths */
+	const char *sysfs_root;    /* NULL: /sys */
+	const char *dir;           /* of the option */
 	bool written[CDI_CLASSES]; /* the file is in place and current */
 	struct error error;        /* why the GPUs' file is not; ERR_NONE: no error */
 	struct error other_error;  /* the same for other classes; does not affect the node */
@@ -26,7 +27,9 @@ struct agent_cdi {
 	struct buf key;   /* the GPUs, driver and config at the last check */
 };
 
-void agent_cdi_init(struct agent_cdi *c, const char *dir);
+/* @dir: NULL: CDI_DIR. */
+void agent_cdi_init(struct agent_cdi *c, const struct facts *facts, const char *sysfs_root,
+	const char *dir);
 void agent_cdi_fini(struct agent_cdi *c);
 
 /*
@@ -35,14 +38,14 @@ void agent_cdi_fini(struct agent_cdi *c);
  * a check is a stat() of a hundred paths. The agent searches for the driver's files only when a path has
  * changed, after a failure, and every ten minutes. Call this before devices are offered.
  */
-void agent_cdi_sync(struct agent *a);
+void agent_cdi_sync(struct agent_cdi *c);
 
 /* When the next check is due (monotonic, ns); UINT64_MAX: never. */
 uint64_t agent_cdi_due(const struct agent_cdi *c);
 
 /*
- * What an allocation needs to know, with a new random ID if @config has a CDI strategy. .why is borrowed until
+ * What an allocation needs to know, with a new random ID if the config has a CDI strategy. .why is borrowed until
  * the next check.
  */
-int agent_cdi_facts(const struct agent_cdi *c, const struct config *config,
-	struct alloc_cdi *ret, struct error *err) MUST_USE;
+int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret,
+	struct error *err) MUST_USE;

@@ -110,7 +110,7 @@ struct monitoring_ops {
 	void (*publish)(void *arg, struct view *v);
 	struct view_web (*web)(void *arg);
 
-	/* What the agent offers to the kubelet (offered.c). fill_view_config() writes the config in force into
+	/* What the agent offers to the kubelet (kubelet/). fill_view_config() writes the config in force into
 	 * @v. */
 	bool (*device_ok)(void *arg, const struct resource *r, const struct offer_device *d);
 	const char *(*device_refusal)(void *arg, const char *uuid);

@@ -50,7 +50,7 @@ static void request_status_pod_devices(void *arg)
 {
 	struct status_request *r = arg;
 
-	pod_resources_cache_request(r->agent->pod_resources, reply_status, r);
+	pod_resources_cache_request(r->agent->kubelet.pod_resources, reply_status, r);
 }
 
 static void get_status(struct agent *a, struct http_exchange *x)
@@ -142,9 +142,9 @@ static void serve_socket(struct agent *a)
 
 	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, &err) < 0 ||
 		dir_make(a->run_dir, 0755, &err) < 0 ||
-		http_server_start(&a->local, a->loop, address, 0600, on_agent_http_request, a,
-			&err) < 0)
-		a->local = NULL;
+		http_server_start(&a->http.local, a->loop, address, 0600, on_agent_http_request,
+			a, &err) < 0)
+		a->http.local = NULL;
 	report_component(&a->reporter, COMPONENT_STATUS_SOCKET, &err);
 }
 
@@ -181,24 +181,25 @@ static void serve_tcp(struct agent *a)
 {
 	struct error err = ERROR_INIT;
 
-	if (health_server_start(&a->tcp, a->loop, a->listen, answer_probe, a, &err) == 0)
-		log_info("answering probes", LOG_STR("address", a->listen),
-			LOG_UINT("port", health_server_port(a->tcp)));
+	if (health_server_start(&a->http.tcp, a->loop, a->http.listen, answer_probe, a, &err) ==
+		0)
+		log_info("answering probes", LOG_STR("address", a->http.listen),
+			LOG_UINT("port", health_server_port(a->http.tcp)));
 	report_component(&a->reporter, COMPONENT_HEALTH_TCP, &err);
 }
 
 void agent_http_retry(struct agent *a)
 {
-	if (a->local && has_socket_vanished(a))
-		a->local = http_server_stop(a->local);
-	if (!a->local)
+	if (a->http.local && has_socket_vanished(a))
+		a->http.local = http_server_stop(a->http.local);
+	if (!a->http.local)
 		serve_socket(a);
-	if (a->listen && !a->tcp)
+	if (a->http.listen && !a->http.tcp)
 		serve_tcp(a);
 }
 
 void agent_http_start(struct agent *a, const char *listen)
 {
-	a->listen = listen && *listen ? listen : NULL;
+	a->http.listen = listen && *listen ? listen : NULL;
 	agent_http_retry(a);
 }

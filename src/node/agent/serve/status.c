@@ -76,7 +76,7 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "decided", json_boolean(a->facts.decided));
 	SET(o, "waiting", json_any_text(s->waiting));
 	SET(o, "since", format_status_time(s->since_wall_ns));
-	SET(o, "generation", json_integer((json_int_t)s->generation));
+	SET(o, "generation", json_integer((json_int_t)a->facts.config_generation));
 	SET(o, "sharing", sharing_status(a->facts.config));
 	SET(o, "warnings", format_status_strings(&s->warnings));
 	SET(o, "lastError", format_status_error(&s->last_error, s->last_error_wall_ns));
@@ -323,7 +323,7 @@ static json_t *format_replica_status(const struct agent *a, const struct resourc
 	const struct pod_device *h = find_device_holder(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
-	bool ok = agent_device_ok(a, r, d, &why);
+	bool ok = agent_kubelet_device_ok(&a->kubelet, r, d, &why);
 
 	SET(o, "id", json_any_text(d->id));
 	SET(o, "gpu", index_status(gpu));
@@ -424,7 +424,7 @@ static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_any_text(shown->reason));
 	SET(o, "warning", json_any_text(h->warning));
-	SET(o, "refused", json_any_text(agent_device_refusal(a, m->uuid)));
+	SET(o, "refused", json_any_text(agent_kubelet_refusal(&a->kubelet, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
@@ -447,7 +447,9 @@ static json_t *format_gpus_status(const struct agent *a, const struct pod_device
 				(void)json_array_append_new(migs,
 					mig_device_status(a, &n->inv->mig[k], &n->migs[k],
 						pod_devices, &index));
-		SET(o, "refused", json_any_text(agent_device_refusal(a, n->inv->gpus[i].uuid)));
+		SET(o, "refused",
+			json_any_text(
+				agent_kubelet_refusal(&a->kubelet, n->inv->gpus[i].uuid)));
 		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
@@ -461,12 +463,12 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 {
 	json_t *o = json_object(), *slices = json_array();
 	json_int_t healthy = 0, used = 0;
-	const char *why, *state = agent_resource_state(a, r->name, &why);
+	const char *why, *state = agent_kubelet_state(&a->kubelet, r->name, &why);
 
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		healthy += agent_device_ok(a, r, d, NULL);
+		healthy += agent_kubelet_device_ok(&a->kubelet, r, d, NULL);
 		used += find_device_holder(holders, r->name, d->id) != NULL;
 		(void)json_array_append_new(slices, format_replica_status(a, r, d, holders));
 	}
@@ -574,7 +576,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *pod_dev
 	SET(o, "pid", json_integer(getpid()));
 	SET(o, "started", format_status_time(a->started_wall_ns));
 	SET(o, "now", format_status_time(time_wall_ns()));
-	SET(o, "kubeletDir", json_any_text(a->kubelet_dir));
+	SET(o, "kubeletDir", json_any_text(a->kubelet.dir));
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
 	SET(o, "mig", mig_status(&a->mig));

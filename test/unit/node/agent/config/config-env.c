@@ -131,7 +131,7 @@ void assert_undecided(const struct config_env *e)
 {
 	assert_false(e->f->facts.decided);
 	assert_int_equal(e->changes, 0);
-	assert_int_equal(e->config.generation, 0);
+	assert_int_equal(e->f->facts.config_generation, 0);
 }
 
 void assert_good(const struct config_env *e, uint32_t replicas)

@@ -77,7 +77,7 @@ static void agent_config_start__needs_a_valid_file_the_first_time(void **state)
 	start_file(e, SHARING(2));
 	assert_good(e, 2);
 	assert_string_equal(e->config.where, e->file);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_int_equal(e->changes, 1);
 	assert_int_equal(e->f->n_events, 0); /* it is no news */
 }
@@ -101,7 +101,7 @@ static void agent_config_start__uses_the_last_valid_config_where_the_file_is_non
 	for (size_t i = 0; i < ARRAY_LEN(bad_files); i++) {
 		start_file(e, bad_files[i].text);
 		assert_refused(e, 2, bad_files[i].says);
-		assert_int_equal(e->config.generation, 1);
+		assert_int_equal(e->f->facts.config_generation, 1);
 		assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 		assert_non_null(strstr(agent_fixture_last(e->f, "ConfigInvalid")->message,
 			"; the config in force stays"));
@@ -155,7 +155,7 @@ static void agent_config_start__has_no_source_without_a_file(void **state)
 	assert_good(e, 0);
 	assert_null(e->config.where);
 	assert_null(e->config.source);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	/* None of these has a file to read. */
 	config_env_probe(e, 2);
 	agent_config_reload(&e->config);
@@ -187,13 +187,13 @@ static void agent_config_reload__puts_another_config_in_force(void **state)
 	start_file(e, SHARING(2));
 	reload(e, SHARING(3));
 	assert_good(e, 3);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_int_equal(e->changes, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigApplied"), 1);
 	/* Another text with the same meaning, and the same text. */
 	reload(e, "# a comment\n" SHARING(3));
 	agent_config_reload(&e->config);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_int_equal(e->changes, 2);
 	assert_int_equal(e->f->n_events, 1);
 }
@@ -211,7 +211,7 @@ static void agent_config_reload__keeps_the_config_in_force_over_a_bad_one(void *
 	}
 	reload(e, SHARING(2));
 	assert_good(e, 2);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_non_null(
 		strstr(agent_fixture_last(e->f, "ConfigApplied")->message, "is good again"));
 	assert_int_equal(e->changes, 1);
@@ -226,7 +226,7 @@ static void agent_config_reload__takes_no_empty_text_in_place_of_a_config(void *
 	assert_refused(e, 2, "found no key; 'version: v1' alone stands for the defaults");
 	reload(e, DEFAULTS);
 	assert_good(e, 0);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
 static void agent_config__says_that_the_driver_is_elsewhere(void **state)
@@ -252,7 +252,7 @@ static void agent_config__follows_the_file_without_being_asked(void **state)
 	start_file(e, SHARING(2));
 	agent_fixture_run_once(e->f);
 	config_env_file(e, SHARING(3));
-	agent_fixture_until(e->f, e->config.generation == 2);
+	agent_fixture_until(e->f, e->f->facts.config_generation == 2);
 	assert_good(e, 3);
 	assert_int_equal(unlink(e->file), 0);
 	agent_fixture_until(e->f, e->config.last_error.code != ERR_NONE);
@@ -280,7 +280,7 @@ static void agent_config_gpus_changed__tries_a_refused_config_with_other_gpus(vo
 	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_int_equal(e->config.fit, FIT_GOOD);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
 static void agent_config_gpus_changed__does_not_try_what_is_wrong_in_itself(void **state)
@@ -328,7 +328,7 @@ static void agent_config_gpus_changed__stays_where_there_is_nothing_to_go_back_t
 	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_int_equal(e->config.fit, FIT_GOOD);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 }
 
 /* --- what is kept --- */

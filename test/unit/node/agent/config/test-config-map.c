@@ -234,7 +234,7 @@ static void agent_config__follows_the_config_map(void **state)
 	run(m->server, &m->server->requests, 2);
 	agent_fixture_until(m->server, m->e->f->facts.decided);
 	send_event(m, "MODIFIED", MAP("11", ENTRY("a", 3)));
-	agent_fixture_until(m->server, m->e->config.generation == 2);
+	agent_fixture_until(m->server, m->e->f->facts.config_generation == 2);
 	assert_good(m->e, 3);
 	send_event(m, "MODIFIED", MAP("12", ENTRY("b", 4)));
 	agent_fixture_until(m->server, m->e->config.last_error.code != ERR_NONE);
@@ -245,7 +245,7 @@ static void agent_config__follows_the_config_map(void **state)
 	send_event(m, "ADDED", MAP("14", ENTRY("a", 3)));
 	agent_fixture_until(m->server, m->e->config.last_error.code == ERR_NONE);
 	assert_good(m->e, 3);
-	assert_int_equal(m->e->config.generation, 2);
+	assert_int_equal(m->e->f->facts.config_generation, 2);
 }
 
 static void agent_config__offers_whole_gpus_before_there_is_a_config_map(void **state)
@@ -263,7 +263,7 @@ static void agent_config__offers_whole_gpus_before_there_is_a_config_map(void **
 	assert_good(m->e, 0);
 	assert_chosen(m->e, CHOICE_EMPTY, "");
 	send_event(m, "ADDED", MAP("11", ENTRY("x", 2)));
-	agent_fixture_until(m->server, m->e->config.generation == 2);
+	agent_fixture_until(m->server, m->e->f->facts.config_generation == 2);
 	assert_good(m->e, 2);
 	assert_chosen(m->e, CHOICE_SINGLE, "x");
 }

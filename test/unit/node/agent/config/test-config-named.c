@@ -79,11 +79,11 @@ static void agent_config__uses_the_default_and_follows_its_text_alone(void **sta
 	assert_chosen(e, CHOICE_DEFAULT, "a");
 	config_env_entry(e, "b", SHARING(5));
 	check_entries(e);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	config_env_entry(e, "a", SHARING(5));
 	check_entries(e);
 	assert_good(e, 5);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_non_null(
 		strstr(agent_fixture_last(e->f, "ConfigApplied")->message, "configs/a"));
 }
@@ -165,7 +165,7 @@ static void agent_config__waits_for_a_directory_that_comes_late(void **state)
 	config_env_entry(e, "a", SHARING(2));
 	check_entries(e);
 	assert_good(e, 2);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 }
 
 static void agent_config__says_once_what_is_wrong_and_keeps_the_config(void **state)
@@ -193,7 +193,7 @@ static void agent_config__says_once_what_is_wrong_and_keeps_the_config(void **st
 	config_env_entry(e, "a", SHARING(2));
 	check_entries(e);
 	assert_good(e, 2);
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_non_null(
 		strstr(agent_fixture_last(e->f, "ConfigApplied")->message, "is good again"));
 }
@@ -243,7 +243,7 @@ static void agent_config_label__chooses_and_nothing_is_offered_before(void **sta
 	agent_config_label(&e->config, "u1", NULL);
 	assert_good(e, 4);
 	assert_chosen(e, CHOICE_DEFAULT, "default");
-	assert_int_equal(e->config.generation, 3);
+	assert_int_equal(e->f->facts.config_generation, 3);
 }
 
 static void agent_config_label__may_choose_what_is_in_force(void **state)
@@ -261,7 +261,7 @@ static void agent_config_label__may_choose_what_is_in_force(void **state)
 	assert_chosen(e, CHOICE_DEFAULT, "a");
 	agent_config_label(&e->config, "u1", "a");
 	assert_chosen(e, CHOICE_LABEL, "a");
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_int_equal(e->changes, 1);
 	/* The next start knows it. */
 	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
@@ -283,7 +283,7 @@ static void agent_config_label__of_another_node_is_kept_with_the_next_retry(void
 	agent_config_label(&e->config, "u1", "a");
 	config_env_probe(e, 2);
 	agent_config_label(&e->config, "u2", "a");
-	assert_int_equal(e->config.generation, 1);
+	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_true(e->config.unsaved);
 	agent_config_retry(&e->config);
 	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
@@ -325,7 +325,8 @@ static void agent_config__does_without_the_label_when_the_time_is_over(void **st
 	/* After that the config waits no more. */
 	agent_fixture_until(e->f, !uv_is_active((uv_handle_t *)&e->config.wait));
 	agent_config_label(&e->config, "u1", "a");
-	agent_fixture_until(e->f, e->config.generation == 2); /* the slow poll may still run */
+	agent_fixture_until(e->f,
+		e->f->facts.config_generation == 2); /* the slow poll may still run */
 	assert_good(e, 2);
 }
 
@@ -412,7 +413,7 @@ static void agent_config_gpus_changed__tries_the_chosen_entry_with_other_gpus(vo
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
 	config_env_probe(e, 1);
 	assert_good(e, 20001);
-	assert_int_equal(e->config.generation, 2);
+	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
 static void agent_config_gpus_changed__goes_back_to_the_kept_choice(void **state)

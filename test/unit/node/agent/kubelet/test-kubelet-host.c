@@ -113,10 +113,10 @@ static void agent_cdi_facts__gives_only_what_is_written(void **state)
 	struct alloc_cdi facts;
 	struct error err = ERROR_INIT;
 
-	agent_cdi_init(&c, NULL);
+	agent_cdi_init(&c, &f->facts, NULL, NULL);
 	assert_string_equal(c.dir, CDI_DIR);
 	assert_true(agent_cdi_due(&c) == UINT64_MAX);
-	assert_ok(agent_cdi_facts(&c, f->facts.config, &facts, &err), &err);
+	assert_ok(agent_cdi_facts(&c, &facts, &err), &err);
 	assert_false(
 		facts.gpu || facts.imex_channel || facts.gdrcopy || facts.gds || facts.mofed);
 	assert_string_equal(facts.why, "no GPU has a device node to give");
@@ -124,7 +124,7 @@ static void agent_cdi_facts__gives_only_what_is_written(void **state)
 
 	(void)error_set(&c.error, ERR_IO, "no library");
 	c.written[CDI_GDS] = c.written[CDI_MOFED] = true;
-	assert_ok(agent_cdi_facts(&c, f->facts.config, &facts, &err), &err);
+	assert_ok(agent_cdi_facts(&c, &facts, &err), &err);
 	assert_true(facts.gds && facts.mofed);
 	assert_false(facts.gpu || facts.imex_channel || facts.gdrcopy);
 	assert_string_equal(facts.why, "no library");
@@ -138,11 +138,11 @@ static void agent_cdi_facts__has_a_new_id_of_version_4_each_time(void **state)
 	struct alloc_cdi facts, other;
 	struct error err = ERROR_INIT;
 
-	agent_cdi_init(&c, f->dir);
+	agent_cdi_init(&c, &f->facts, NULL, f->dir);
 	f->facts.config->device_lists = DEVICE_LIST_CDI_CRI;
-	assert_ok(agent_cdi_facts(&c, f->facts.config, &facts, &err), &err);
+	assert_ok(agent_cdi_facts(&c, &facts, &err), &err);
 	f->facts.config->device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
-	assert_ok(agent_cdi_facts(&c, f->facts.config, &other, &err), &err);
+	assert_ok(agent_cdi_facts(&c, &other, &err), &err);
 	assert_string_not_equal(facts.response_id, other.response_id);
 	assert_int_equal(strlen(facts.response_id), CDI_RESPONSE_MAX - 1);
 	assert_int_equal(strspn(facts.response_id, "0123456789abcdef-"), CDI_RESPONSE_MAX - 1);
