@@ -169,7 +169,7 @@ static int measure(const struct metrics_request *rq, uint64_t *ret_ns, size_t *r
 int main(void)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	struct metrics_options o;
 	struct error err = ERROR_INIT;
 	uint64_t ns = 0, worst = 0;

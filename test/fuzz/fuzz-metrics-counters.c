@@ -8,7 +8,7 @@
 /* A counters file of unknown origin. Accepted fields have known names, and are in order. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	bool wanted[FIELDS_MAX] = { false };
 

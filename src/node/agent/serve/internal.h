@@ -36,7 +36,11 @@ struct serve {
 	bool from_other;  /* the counters in force are those of serve_counters() */
 	bool file_needed; /* the file's counters are due and not read yet */
 
-	pthread_mutex_t lock; /* of what follows; the web thread holds it to render */
+	/*
+	 * Of what follows. The loop waits for it, and the web thread runs at the lowest priority: so a thread holds it
+	 * to take or replace a reference, and never to render.
+	 */
+	pthread_mutex_t lock;
 	struct view *view;
 	struct metrics_counters *counters;
 	uint64_t counters_seq;

@@ -47,17 +47,37 @@ static int render_serve_text(struct serve *s, size_t kind, const struct view *v,
 	return t->data ? 0 : -1;
 }
 
+/* What a text is rendered from: references to what is in force now. */
+struct text_source {
+	struct view *view; /* NULL: none yet */
+	struct metrics_counters *counters;
+	uint64_t counters_seq;
+};
+
+static struct text_source get_text_source(struct serve *s)
+{
+	struct text_source from;
+
+	(void)pthread_mutex_lock(&s->lock);
+	from = (struct text_source){ .view = s->view ? view_ref(s->view) : NULL,
+		.counters = metrics_counters_ref(s->counters),
+		.counters_seq = s->counters_seq };
+	(void)pthread_mutex_unlock(&s->lock);
+	return from;
+}
+
 /* Renders the text of this kind, in place of the text of an earlier view. */
-static struct serve_text *replace_serve_text(struct serve *s, size_t kind)
+static struct serve_text *replace_serve_text(struct serve *s, size_t kind,
+	const struct text_source *from)
 {
 	struct serve_text *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
 	t->refs = 1;
-	t->seq = s->view->seq;
-	t->counters = s->counters_seq;
-	if (render_serve_text(s, kind, s->view, s->counters, t) < 0) {
+	t->seq = from->view->seq;
+	t->counters = from->counters_seq;
+	if (render_serve_text(s, kind, from->view, from->counters, t) < 0) {
 		serve_text_unref(t);
 		return NULL;
 	}
@@ -70,19 +90,20 @@ static struct serve_text *replace_serve_text(struct serve *s, size_t kind)
 /* A reference to the text of the last view. NULL: none, and *ret_status has the reason. */
 static struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret_status)
 {
+	struct text_source from = get_text_source(s);
 	struct serve_text *t = s->texts[kind];
 
-	(void)pthread_mutex_lock(&s->lock);
-	if (!s->view) {
+	if (!from.view) {
 		*ret_status = WEB_UNAVAILABLE;
 		t = NULL;
-	} else if (!t || t->seq != s->view->seq || t->counters != s->counters_seq) {
+	} else if (!t || t->seq != from.view->seq || t->counters != from.counters_seq) {
 		*ret_status = WEB_INTERNAL;
-		t = replace_serve_text(s, kind);
+		t = replace_serve_text(s, kind, &from);
 	}
-	(void)pthread_mutex_unlock(&s->lock);
 	if (t)
 		t->refs++;
+	(void)view_unref(from.view);
+	(void)metrics_counters_unref(from.counters);
 	return t;
 }
 

@@ -26,7 +26,7 @@ static void free_serve_state(struct serve *s)
 		if (s->texts[i])
 			serve_text_unref(s->texts[i]);
 	(void)view_unref(s->view);
-	(void)metrics_counters_free(s->counters);
+	(void)metrics_counters_unref(s->counters);
 	(void)metrics_xids_free(s->xids);
 	(void)metrics_clocks_free(s->clocks);
 	(void)pthread_mutex_destroy(&s->lock);
@@ -246,7 +246,7 @@ static void replace_counters(struct serve *s, struct metrics_counters *new,
 	s->counters = new;
 	s->counters_seq++;
 	(void)pthread_mutex_unlock(&s->lock);
-	(void)metrics_counters_free(old);
+	(void)metrics_counters_unref(old);
 	log_info("counters read", LOG_STR("from", *from ? from : "the built-in set"));
 }
 

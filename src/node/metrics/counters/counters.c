@@ -307,7 +307,7 @@ static int read_counter_line(struct counters_reader *r, const char *text, size_t
 int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
 	size_t len, struct strv *warnings, struct error *err)
 {
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = calloc(1, sizeof(*c));
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = calloc(1, sizeof(*c));
 	struct counters_reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
 	const char *start = text;
 
@@ -316,6 +316,7 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 			METRICS_COUNTERS_FILE_MAX);
 	if (!c)
 		return error_nomem(err);
+	atomic_init(&c->refs, 1);
 	if (len >= strlen(BYTE_ORDER_MARK) &&
 		!memcmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
 		start += strlen(BYTE_ORDER_MARK);
@@ -393,7 +394,7 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	struct strv *warnings, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(METRICS_COUNTERS_FILE_MAX);
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	struct metrics_counters before = { .n = 0 };
 
 	if (!path || !*path)
@@ -414,9 +415,15 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	return 0;
 }
 
-struct metrics_counters *metrics_counters_free(struct metrics_counters *c)
+struct metrics_counters *metrics_counters_ref(struct metrics_counters *c)
 {
-	if (!c)
+	(void)atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+	return c;
+}
+
+struct metrics_counters *metrics_counters_unref(struct metrics_counters *c)
+{
+	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	for (uint32_t i = 0; i < c->n; i++) {
 		free(c->rows[i].name);

@@ -14,6 +14,7 @@
 #include "lib/base/strv.h"
 #include "model/field/field.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,7 +46,8 @@ struct metrics_counters {
 	struct metrics_counter *rows; /* families by id, then labels by name */
 	uint32_t n, n_families;
 
-	/* Private: the state of the file when it was read. */
+	/* Private: the references, and the state of the file when it was read. */
+	_Atomic uint32_t refs;
 	char *path; /* NULL: built-in */
 	struct {
 		uint64_t device, inode, size;
@@ -65,8 +67,10 @@ int metrics_counters_read(struct metrics_counters **ret, const char *path,
 int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
 	size_t len, struct strv *warnings, struct error *err) MUST_USE;
 
-struct metrics_counters *metrics_counters_free(struct metrics_counters *c); /* returns NULL */
-DEFINE_CLEANUP(struct metrics_counters *, metrics_counters_free)
+/* The functions above give the first reference. Several threads may hold and drop references. */
+struct metrics_counters *metrics_counters_ref(struct metrics_counters *c);
+struct metrics_counters *metrics_counters_unref(struct metrics_counters *c); /* returns NULL */
+DEFINE_CLEANUP(struct metrics_counters *, metrics_counters_unref)
 
 /* Whether the file was replaced, changed in time or size, or removed since it was read: one stat(), which may
  * block. */

@@ -409,7 +409,7 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 char *node_text(const struct view *v, const struct metrics_options *o, const char *csv,
 	enum metrics_format format)
 {
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(METRICS_BYTES_MAX);
 	struct metrics_options usual;
 	struct error err = ERROR_INIT;

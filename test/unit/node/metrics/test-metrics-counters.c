@@ -14,7 +14,7 @@ static struct metrics_counters *parse(const char *csv, struct strv *warnings)
 
 static void metrics_counters_read__has_the_default_set(void **state)
 {
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct error err = ERROR_INIT;
 	bool wanted[FIELDS_MAX] = { false };
@@ -51,7 +51,7 @@ static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
 		"DCGM_FI_DRIVER_VERSION, label, Driver\n"
 		"DCGM_EXP_XID_ERRORS_COUNT, gauge, x";
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = parse(csv, &warnings);
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = parse(csv, &warnings);
 
 	(void)state;
 	assert_int_equal(warnings.n, 0);
@@ -81,7 +81,7 @@ static void metrics_counters_parse__takes_files_of_other_editors(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-		CLEANUP(metrics_counters_freep)
+		CLEANUP(metrics_counters_unrefp)
 		struct metrics_counters *c = parse(files[i], &warnings);
 
 		if (warnings.n)
@@ -96,7 +96,7 @@ static void metrics_counters_parse__takes_files_of_other_editors(void **state)
 static void metrics_counters_parse__takes_lower_case_names(void **state)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	CLEANUP(metrics_counters_freep)
+	CLEANUP(metrics_counters_unrefp)
 	struct metrics_counters *c =
 		parse("dcgm_gpu_temp, gauge, a\ndcgm_xid_errors, gauge, b\n"
 		      "dcgm_fi_prof_dram_active, gauge, c\n",
@@ -120,7 +120,7 @@ static void metrics_counters_fields__has_what_is_counted(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		CLEANUP(metrics_counters_freep)
+		CLEANUP(metrics_counters_unrefp)
 		struct metrics_counters *c = parse(rows[i], NULL);
 		bool wanted[FIELDS_MAX] = { false };
 
@@ -164,7 +164,7 @@ static void metrics_counters_parse__leaves_out_a_malformed_row(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-		CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+		CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 		char csv[300];
 
 		(void)snprintf(csv, sizeof(csv),
@@ -185,7 +185,7 @@ static void metrics_counters_parse__names_a_hundred_rows_at_most(void **state)
 {
 	CLEANUP(buf_fini) struct buf csv = BUF_INIT(1 << 16);
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -223,7 +223,7 @@ static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-		CLEANUP(metrics_counters_freep)
+		CLEANUP(metrics_counters_unrefp)
 		struct metrics_counters *c = parse(rows[i].csv, &warnings);
 
 		assert_int_equal(c->n, rows[i].n);
@@ -235,7 +235,7 @@ static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
 
 static void metrics_counters_changed__sees_another_file(void **state)
 {
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(freep) char *path = NULL;
 	static const char one[] = "DCGM_FI_DEV_GPU_TEMP, gauge, a\n";
 	char *dir = test_tmpdir();
@@ -252,7 +252,7 @@ static void metrics_counters_changed__sees_another_file(void **state)
 	test_rmdir(dir);
 	/* A file that is missing is a change, which reading it again reports. */
 	assert_true(metrics_counters_changed(c));
-	c = metrics_counters_free(c);
+	c = metrics_counters_unref(c);
 	assert_error(metrics_counters_read(&c, path, NULL, &err), &err, "counters file: ");
 }
 

@@ -23,6 +23,40 @@ struct served {
 	struct web_reply reply;                        /* of get() */
 };
 
+/* --- the renderers, which note whether the loop could publish meanwhile --- */
+
+static struct serve *serving; /* NULL: not watched */
+static unsigned renders, blocked;
+
+static void note_lock(void)
+{
+	if (!serving)
+		return;
+	renders++;
+	if (pthread_mutex_trylock(&serving->lock) == 0)
+		(void)pthread_mutex_unlock(&serving->lock);
+	else
+		blocked++;
+}
+
+int __real_metrics_render(struct buf *out, const struct metrics_request *r, struct error *err);
+int __wrap_metrics_render(struct buf *out, const struct metrics_request *r, struct error *err);
+
+int __wrap_metrics_render(struct buf *out, const struct metrics_request *r, struct error *err)
+{
+	note_lock();
+	return __real_metrics_render(out, r, err);
+}
+
+char *__real_view_json(const struct view *v, enum view_part part, size_t *ret_len);
+char *__wrap_view_json(const struct view *v, enum view_part part, size_t *ret_len);
+
+char *__wrap_view_json(const struct view *v, enum view_part part, size_t *ret_len)
+{
+	note_lock();
+	return __real_view_json(v, part, ret_len);
+}
+
 static int set_up(void **state)
 {
 	struct served *x = calloc(1, sizeof(*x));
@@ -110,6 +144,21 @@ static bool has_served_text(const struct served *x, const char *text)
 }
 
 /* --- paths --- */
+
+static void serve_text__is_rendered_without_the_lock_that_the_loop_needs(void **state)
+{
+	struct served *x = *state;
+
+	open_serve(x);
+	show(x, 1, true, 0);
+	serving = x->s;
+	renders = blocked = 0;
+	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	assert_int_equal(get(x, "/api/v1/node", ""), WEB_OK);
+	serving = NULL;
+	assert_int_equal(renders, 2);
+	assert_int_equal(blocked, 0);
+}
 
 static void serve_routes__answer_before_and_after_the_first_view(void **state)
 {
@@ -409,6 +458,7 @@ int main(void)
 		SERVE_TEST(serve_routes__answer_before_and_after_the_first_view),
 		SERVE_TEST(serve_routes__call_a_loop_that_hangs_unhealthy),
 		SERVE_TEST(serve_routes__give_each_client_its_format),
+		SERVE_TEST(serve_text__is_rendered_without_the_lock_that_the_loop_needs),
 		SERVE_TEST(serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent),
 		SERVE_TEST(serve_check_counters__follows_the_file_and_keeps_the_last_valid_one),
 		SERVE_TEST(serve_counters__go_before_the_file_until_they_are_taken_back),
