@@ -300,6 +300,21 @@ uint64_t option_uint(const struct options *o, const char *name, uint64_t def)
 	return v->source == OPTION_UNSET ? def : v->u;
 }
 
+int option_choice(const struct options *o, const char *name, const char *const *words, size_t n,
+	struct error *err)
+{
+	const char *word = option_str(o, name, words[0]);
+	CLEANUP(buf_fini) struct buf list = BUF_INIT(256);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(word, words[i]))
+			return (int)i;
+		buf_printf(&list, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", words[i]);
+	}
+	return error_set(err, ERR_INVALID, "--%s: expected %s, found '%.40s'", name,
+		buf_str(&list), word);
+}
+
 void options_help(struct buf *b, const struct option_def *defs, size_t n_defs)
 {
 	buf_puts(b, "Options:\n");

@@ -89,6 +89,11 @@ const char *option_str(const struct options *o, const char *name, const char *de
 bool option_bool(const struct options *o, const char *name, bool def);
 uint64_t option_uint(const struct options *o, const char *name, uint64_t def);
 
+/* The position of a string's value among the @n words; that of an unset option is 0. ERR_INVALID: it is none of them;
+ * the error lists them. */
+int option_choice(const struct options *o, const char *name, const char *const *words, size_t n,
+	struct error *err) MUST_USE;
+
 /* The "Options:" block of --help. */
 void options_help(struct buf *b, const struct option_def *defs, size_t n_defs);
 

@@ -101,19 +101,6 @@ struct cost_request {
 
 /* ---- the request ------------------------------------------------------------------------------ */
 
-static int parse_cost_choice(const struct options *o, const char *option, const char *def,
-	const char *const *words, size_t n, const char *expected, struct error *err)
-{
-	const char *word = option_str(o, option, def);
-
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(word, words[i]))
-			return (int)i;
-	}
-	return error_set(err, ERR_INVALID, "--%s: expected %s, found '%.40s'", option, expected,
-		word);
-}
-
 /* "3.06", "2.9EUR" or "2.9 EUR". */
 static int parse_cost_price(const struct options *o, struct cost_request *q, struct error *err)
 {
@@ -155,10 +142,8 @@ static int parse_cost_request(const struct options *o, struct cost_request *q,
 
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	form = parse_cost_choice(o, "output", "table", forms, ARRAY_LEN(forms),
-		"table, csv or json", err);
-	by = parse_cost_choice(o, "by", "namespace", bys, ARRAY_LEN(bys),
-		"namespace, pod, container, gpu or mode", err);
+	form = option_choice(o, "output", forms, ARRAY_LEN(forms), err);
+	by = option_choice(o, "by", bys, ARRAY_LEN(bys), err);
 	if (form < 0 || by < 0 ||
 		cost_time_parse(&q->from_s, "from", option_str(o, "from", DEFAULT_FROM), now_s,
 			err) < 0 ||

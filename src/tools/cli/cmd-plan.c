@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/base/buf.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/plan/run.h"
 #include "tools/cli/plan/trace.h"
-
-#include <string.h>
 
 /*
  * gpuslice plan: what to buy and how to slice it, from profiles of workloads. With --trace: how
@@ -70,23 +67,6 @@ static const char *const forms[] = { [PLAN_AS_TEXT] = "text",
 	[PLAN_AS_HTML] = "html" };
 static const char *const mixes[] = { [REPLAY_KNOWN] = "known", [REPLAY_LEARNED] = "learned" };
 
-/* The index of the option's value among @n words. The first word is the default. < 0: not one of
- * them. */
-static int parse_plan_choice(const struct options *o, const char *option,
-	const char *const *words, size_t n, struct error *err)
-{
-	const char *word = option_str(o, option, words[0]);
-	CLEANUP(buf_fini) struct buf list = BUF_INIT(256);
-
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(word, words[i]))
-			return (int)i;
-		buf_printf(&list, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", words[i]);
-	}
-	return error_set(err, ERR_INVALID, "--%s: expected %s, found '%.40s'", option,
-		buf_str(&list), word);
-}
-
 static int run_trace(const struct options *o, uint64_t seed, bool json, struct error *err)
 {
 	struct plan_trace t = { .nodes = option_str(o, "nodes", NULL),
@@ -100,7 +80,7 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s' beside --trace",
 			o->args.v[0]);
-	mix = parse_plan_choice(o, "mix", mixes, ARRAY_LEN(mixes), err);
+	mix = option_choice(o, "mix", mixes, ARRAY_LEN(mixes), err);
 	if (mix < 0)
 		return -1;
 	t.mix = mix;
@@ -134,7 +114,7 @@ static int run_plan_command(const struct cmd *cmd, const struct options *o, stru
 		.amounts = &option_get(o, "price")->list,
 		.write = option_str(o, "write", NULL),
 		.seed = option_uint(o, "seed", SEED) };
-	int form = parse_plan_choice(o, "output", forms,
+	int form = option_choice(o, "output", forms,
 		trace ? PLAN_AS_MARKDOWN : ARRAY_LEN(forms), err);
 
 	(void)cmd;

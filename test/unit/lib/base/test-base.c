@@ -387,6 +387,31 @@ static void options_parse__says_what_is_wrong(void **state)
 	}
 }
 
+static void option_choice__finds_the_word_or_lists_the_words(void **state)
+{
+	static const struct option_def one[] = { { .name = "form", .type = OPTION_STR } };
+	static const char *const words[] = { "text", "csv", "json" };
+	char *argv[] = { (char *)(uintptr_t) "prog", (char *)(uintptr_t) "--form",
+		(char *)(uintptr_t) "json" };
+	struct error err = ERROR_INIT;
+	struct options o;
+
+	(void)state;
+	assert_ok(options_parse(&o, one, 1, 1, argv, 0, fake_env, &err), &err);
+	assert_int_equal(option_choice(&o, "form", words, 3, &err), 0);
+	options_fini(&o);
+	assert_ok(options_parse(&o, one, 1, 3, argv, 0, fake_env, &err), &err);
+	assert_int_equal(option_choice(&o, "form", words, 3, &err), 2);
+	assert_error(option_choice(&o, "form", words, 2, &err), &err,
+		"--form: expected text or csv, found 'json'");
+	argv[2] = (char *)(uintptr_t) "xml";
+	options_fini(&o);
+	assert_ok(options_parse(&o, one, 1, 3, argv, 0, fake_env, &err), &err);
+	assert_error(option_choice(&o, "form", words, 3, &err), &err,
+		"--form: expected text, csv or json, found 'xml'");
+	options_fini(&o);
+}
+
 static void options_parse__leaves_the_command_alone(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -541,6 +566,7 @@ int main(void)
 		cmocka_unit_test(options_parse__orders_arguments_over_environment),
 		cmocka_unit_test(options_parse__takes_letters_together),
 		cmocka_unit_test(options_parse__says_what_is_wrong),
+		cmocka_unit_test(option_choice__finds_the_word_or_lists_the_words),
 		cmocka_unit_test(options_parse__leaves_the_command_alone),
 		cmocka_unit_test(log_limit_pass__counts_per_window),
 		cmocka_unit_test(utf8_is_valid__knows_the_rules),
