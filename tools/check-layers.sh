@@ -45,8 +45,9 @@ folders() {
 		testbed/sim:                                 | jansson.h libfyaml.h
 		testbed/standin:                             | uv.h jansson.h
 		tools/bench:                                 | uv.h jansson.h
-		tools/cli:       bench plan validate testbed | uv.h jansson.h libfyaml.h curl/ ncurses.h
-		tools/plan:                                  | csv.h
+		tools/cli:       bench plan simulate validate testbed | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		tools/plan:                                  |
+		tools/simulate:                              | csv.h
 		tools/validate:                              | uv.h jansson.h
 	EOF
 }

@@ -5,7 +5,7 @@
 #include "lib/base/time.h"
 #include "tools/cli/output.h"
 #include "tools/cli/table/table.h"
-#include "tools/plan/place/cutting-stock.h"
+#include "tools/simulate/place/cutting-stock.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 /* `gpuslice plan --trace`: compares placement policies on a trace. Thread: main. */
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
-#include "tools/plan/place/replay.h"
+#include "tools/simulate/replay.h"
 
 struct plan_trace {
 	const char *nodes, *pods;    /* files */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/cutting-stock.h"
-#include "tools/plan/place/policy.h"
+#include "tools/simulate/place/cutting-stock.h"
+#include "tools/simulate/place/policy.h"
 
 #include <math.h>
 #include <stdlib.h>

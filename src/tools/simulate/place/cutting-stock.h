@@ -14,7 +14,7 @@
  *
  * Thread: any (pure).
  */
-#include "tools/plan/place/place.h"
+#include "tools/simulate/place/place.h"
 
 #define CUTTING_SIZES_MAX \
 	128 /* different sizes; if there are more, the solver rounds sizes up until they are that few */

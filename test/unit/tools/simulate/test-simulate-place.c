@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/plan/place/cutting-stock.h"
-#include "tools/plan/place/replay.h"
+#include "tools/simulate/place/cutting-stock.h"
+#include "tools/simulate/replay.h"
 
 #include <math.h>
 #include <stdlib.h>

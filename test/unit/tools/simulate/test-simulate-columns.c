@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "tools/plan/columns/columns.h"
+#include "tools/simulate/trace/columns.h"
 
 #include <stdio.h>
 #include <string.h>

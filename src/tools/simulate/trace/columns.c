@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/columns/columns.h"
+#include "tools/simulate/trace/columns.h"
 
 #include "lib/base/parse.h"
 

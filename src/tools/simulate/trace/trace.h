@@ -11,7 +11,7 @@
  * model. Thread: any.
  */
 #include "lib/base/strv.h"
-#include "tools/plan/place/place.h"
+#include "tools/simulate/place/place.h"
 
 #define TRACE_FILE_MAX (256U << 20) /* bytes of a table */
 #define TRACE_PODS_MAX 5000000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/cutting-stock.h"
+#include "tools/simulate/place/cutting-stock.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/policy.h"
+#include "tools/simulate/place/policy.h"
 
 /* The policies without a mix. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/replay.h"
+#include "tools/simulate/replay.h"
 
-#include "tools/plan/place/policy.h"
+#include "tools/simulate/place/policy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "tools/plan/place/replay.h"
+#include "tools/simulate/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

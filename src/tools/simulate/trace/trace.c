@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/trace.h"
+#include "tools/simulate/trace/trace.h"
 
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
-#include "tools/plan/columns/columns.h"
+#include "tools/simulate/trace/columns.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The functions of every policy. Inside src/tools/plan/place only. */
-#include "tools/plan/place/place.h"
+/* The functions of every policy. Inside src/tools/simulate only. */
+#include "tools/simulate/place/place.h"
 
 struct place_policy;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/plan/place/place.h"
+#include "tools/simulate/place/place.h"
 
 #include <stdlib.h>
 

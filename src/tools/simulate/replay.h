@@ -6,7 +6,7 @@
  * in random order. After them come pods drawn from the trace, until the requests reach a given multiple of the
  * cluster's GPUs. No pod leaves. A pod that fits nowhere is dropped. Thread: any.
  */
-#include "tools/plan/place/trace.h"
+#include "tools/simulate/trace/trace.h"
 
 #define REPLAY_POINTS 7
 
