@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		place_trace_parse_pods(&t, "pods", (const char *)cut + 1, rest, &err) == 0 &&
 		t.n_nodes <= 16 && t.n_pods <= 64) {
 		for (size_t i = 0; i < place_n_policies; i++) {
-			struct replay_setting s = { .policy = place_policies[i].name,
+			struct replay_setting s = { .policy = place_policy_names[i],
 				.seed = size,
 				.mix = i % 2 ? REPLAY_KNOWN : REPLAY_LEARNED,
 				.load = 50 };

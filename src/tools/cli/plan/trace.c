@@ -257,7 +257,7 @@ static int trace_job_init(struct trace_job *j, struct error *err)
 	if (!j->lines)
 		return error_nomem(err);
 	for (size_t i = 0; i < j->n_lines; i++)
-		j->lines[i].policy = asked->n ? asked->v[i] : place_policies[i].name;
+		j->lines[i].policy = asked->n ? asked->v[i] : place_policy_names[i];
 	j->all = j->n_lines * j->t->seeds;
 	j->terminal = isatty(STDERR_FILENO) == 1;
 	(void)sigaction(SIGINT, &sa, NULL);

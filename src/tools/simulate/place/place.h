@@ -82,11 +82,8 @@ struct place_setting {
 	uint64_t seed; /* for random policies */
 };
 
-/* The names, best first, with one sentence about each. */
-struct place_policy_info {
-	const char *name, *about;
-};
-extern const struct place_policy_info place_policies[];
+/* Best first. */
+extern const char *const place_policy_names[];
 extern const size_t place_n_policies;
 
 /* ERR_NOT_FOUND: no policy @name; the text lists the policies. */

@@ -6,16 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct place_policy_info place_policies[] = {
-	{ "value", "keeps what is worth most to the pods that are expected (ours)" },
-	{ "fgd", "fragmentation gradient descent, as published" },
-	{ "best-fit", "the node with the least left" },
-	{ "first-fit", "the first node, and on it the GPU with the least left" },
-	{ "random", "any node that has room" },
-};
-const size_t place_n_policies = ARRAY_LEN(place_policies);
+const char *const place_policy_names[] = { "value", "fgd", "best-fit", "first-fit", "random" };
+const size_t place_n_policies = ARRAY_LEN(place_policy_names);
 
-static const struct place_method *const methods[ARRAY_LEN(place_policies)] = { &place_value,
+static const struct place_method *const methods[ARRAY_LEN(place_policy_names)] = { &place_value,
 	&place_fgd, &place_best_fit, &place_first_fit, &place_random };
 
 static int set_unknown_policy_error(const char *name, struct error *err)
@@ -23,7 +17,7 @@ static int set_unknown_policy_error(const char *name, struct error *err)
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
 
 	for (size_t i = 0; i < place_n_policies; i++)
-		buf_printf(&names, "%s%s", i ? ", " : "", place_policies[i].name);
+		buf_printf(&names, "%s%s", i ? ", " : "", place_policy_names[i]);
 	return error_set(err, ERR_NOT_FOUND, "no policy '%s'; there are %s", name,
 		buf_str(&names));
 }
@@ -34,7 +28,7 @@ int place_policy_new(struct place_policy **ret, const char *name, const struct p
 	CLEANUP(place_policy_freep) struct place_policy *p = NULL;
 	size_t i = 0;
 
-	while (i < place_n_policies && strcmp(place_policies[i].name, name) != 0)
+	while (i < place_n_policies && strcmp(place_policy_names[i], name) != 0)
 		i++;
 	if (i == place_n_policies)
 		return set_unknown_policy_error(name, err);

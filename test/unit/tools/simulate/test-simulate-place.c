@@ -230,7 +230,7 @@ static void policies__give_the_same_answers_again(void **state)
 	(void)state;
 	load_small(&t);
 	for (size_t i = 0; i < place_n_policies; i++) {
-		const char *name = place_policies[i].name;
+		const char *name = place_policy_names[i];
 		double once = allocated(&t, name, REPLAY_KNOWN, 3, NULL);
 
 		assert_true(once > 75 && once <= 100);
@@ -277,7 +277,7 @@ static void policies__choose_what_fits(void **state)
 				nodes[i].free_milli[g] = 1000;
 		}
 		assert_int_equal(place_policy_new(&p,
-					 place_policies[round % place_n_policies].name, &s,
+					 place_policy_names[round % place_n_policies], &s,
 					 &err),
 			0);
 		for (unsigned k = 0; k < 300 && s.n_types; k++) {
