@@ -45,6 +45,7 @@ prints() {
 	plan) echo "plan $ROOT/examples/plan/four-on-p3.yaml" ;;
 	profile) echo "profile --help" ;;
 	sim) echo "sim list keys" ;;
+	simulate) echo "simulate --nodes $ROOT/test/data/openb/openb_small_nodes.csv --trace $ROOT/test/data/openb/openb_small_pods.csv --seeds 1" ;;
 	status) echo "status" ;;
 	top) echo "top --once" ;;
 	validate) echo "validate --help" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# gpuslice plan: policies that place pods, on the small trace of test/data/openb.
+# gpuslice plan; with --trace on the small trace of test/data/openb, as gpuslice simulate (simulate.bats).
 
 bats_require_minimum_version 1.5.0
 load lib

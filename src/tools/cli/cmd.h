@@ -53,6 +53,7 @@ extern const struct cmd cmd_mig;
 extern const struct cmd cmd_plan;
 extern const struct cmd cmd_profile;
 extern const struct cmd cmd_sim;
+extern const struct cmd cmd_simulate;
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_top;
 extern const struct cmd cmd_validate;

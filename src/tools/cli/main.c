@@ -26,6 +26,7 @@ static const struct cmd *const commands[] = {
 	&cmd_plan,
 	&cmd_profile,
 	&cmd_sim,
+	&cmd_simulate,
 	&cmd_status,
 	&cmd_top,
 	&cmd_validate,
