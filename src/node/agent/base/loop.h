@@ -4,9 +4,9 @@
 /*
  * What a part of the agent asks of the loop: a reconcile, or the end of the program.
  *
- * A wake calls a function once per iteration of the loop, however many wake_up() ask for it. Every event of the
- * agent only calls wake_up(). So one reconcile handles all events of an iteration. It runs from the loop, never
- * from inside the code that reports an event.
+ * A wake calls a function once per iteration of the loop, however many wake_up() ask for it. An event that may
+ * change the offer calls wake_up(). So one reconcile handles all events of an iteration. It runs from the loop,
+ * never from inside the code that reports an event.
  *
  * A failure is an error that ends the program: failure_set() stops the loop, and main() reports the error.
  * Thread: loop.
