@@ -6,7 +6,7 @@ A path in code quotes that begins with a folder of this repository (`src/lib/bas
 * for any name and with a word in capitals (`cmd-NAME.c`) for one that the reader chooses. In a row of a table what
 follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
 src/: `lib/http`. Also the tests (`test-base`, `fuzz-yaml`, `api.bats`) and the functions (`offer_new()`) that ARCHITECTURE.md
-and docs/design/ name; `-open` is the end of the name of a test. Without arguments: all documents but
+and docs/design/ name; and links to other files, with the heading after "#". Without arguments: all documents but
 docs/results/, which are of their day, and the files that comments in src/ and test/ name (`journal.h`, `scheduler/settle.c`: the end of a path).
 """
 import glob
@@ -14,13 +14,14 @@ import os
 import re
 import sys
 
+ANCHORS = {}
 NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
 
 
 IN_COMMENT = re.compile(r"(?<![\w<./-])(?:[\w-]+/)*[\w-]+\.[ch]\b")
 COMMENT = re.compile(r'(/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
 THEIRS = {"cuda.h", "dcgm_fields.h", "ctype.h"}  # others' headers
-SUFFIX = re.compile(r"-[a-z][a-z-]+")  # of a test before it in the row
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 TEST = re.compile(r"(?:test|fuzz)-[\w-]+|[\w-]+\.(?:bats|mjs)")
 
 
@@ -45,6 +46,33 @@ def faults(file, tops):
                         yield f"{file}:{number}: there is no {path} in {' or '.join(folders[1:])}"
 
 
+def anchors_of(document):
+    """As GitHub makes them: of each heading, lower case, words joined by '-', without other signs. And those of HTML."""
+    if document not in ANCHORS:
+        with open(document, encoding="utf-8") as lines:
+            text = re.sub(r"```.*?```", "", lines.read(), flags=re.S)
+        headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ +(.*)$", text, re.M)]
+        ANCHORS[document] = {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in headings}
+        ANCHORS[document] |= set(re.findall(r'<a id="([\w-]+)"', text))
+    return ANCHORS[document]
+
+
+def faults_of_links(file):
+    with open(file, encoding="utf-8") as document:
+        text = document.read()
+    text = re.sub(r"```.*?```|`[^`\n]*`", lambda code: "\n" * code.group().count("\n"), text, flags=re.S)
+    for link in LINK.finditer(text):
+        path, _, anchor = link.group(1).partition("#")
+        line = text.count("\n", 0, link.start()) + 1
+        if re.match(r"[a-z]+:", path):
+            continue
+        target = os.path.normpath(os.path.join(os.path.dirname(file), path)) if path else file
+        if not os.path.exists(target):
+            yield f"{file}:{line}: the link leads to no {target}"
+        elif anchor and target.endswith(".md") and anchor not in anchors_of(target):
+            yield f"{file}:{line}: {target} has no heading #{anchor}"
+
+
 def words_of_sources():
     words = set()
     for path in glob.glob("src/**/*.[ch]", recursive=True):
@@ -61,8 +89,6 @@ def faults_of_names(file):
             for name in re.findall(r"`([^`\s]+)`", line):
                 if TEST.fullmatch(name) and os.path.splitext(name)[0] not in tests | words:
                     yield f"{file}:{number}: there is no test {name}"
-                if SUFFIX.fullmatch(name) and not any(test.endswith(name) for test in tests):
-                    yield f"{file}:{number}: there is no test that ends in {name}"
                 if re.fullmatch(r"\w+\(\)", name) and name[:-2] not in words:
                     yield f"{file}:{number}: there is no function {name}"
 
@@ -86,7 +112,7 @@ def main():
     documents = sys.argv[1:] or sorted(path for top in ["."] + tops for path in
                                        glob.glob("*.md" if top == "." else top + "/**/*.md", recursive=True)
                                        if not path.startswith("docs/results/") and "/node_modules/" not in path)
-    found = [fault for file in documents for fault in faults(file, tops)]
+    found = [fault for file in documents for check in (faults(file, tops), faults_of_links(file)) for fault in check]
     if not sys.argv[1:]:
         found += faults_of_comments()
     for document in documents:

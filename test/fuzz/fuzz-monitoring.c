@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "node/agent/monitoring/cgroup.h"
+#include "node/agent/base/pod-of-process.h"
 #include "node/agent/monitoring/checkpoint.h"
 #include "node/agent/monitoring/devices.h"
 
@@ -35,13 +35,13 @@ static void fuzz_checkpoint(const char *text, size_t len)
 
 static void fuzz_proc(const char *text, size_t len)
 {
-	char uid[MONITORING_UID_MAX], container[MONITORING_CONTAINER_MAX];
+	char uid[POD_UID_MAX], container[POD_CONTAINER_MAX];
 
-	if (monitoring_cgroup_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
+	if (pod_uid_from_cgroup(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
 		abort();
-	if (monitoring_mounts_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
+	if (pod_uid_from_mounts(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
 		abort();
-	if (monitoring_mounts_container(text, len, "u", container) && !*container)
+	if (pod_container_from_mounts(text, len, "u", container) && !*container)
 		abort();
 }
 

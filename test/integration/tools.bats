@@ -198,22 +198,23 @@ empty_tree() {
 	mkdir -p docs/results
 	touch src/io/price/{read,amount}.c
 	mkdir -p docs/design
-	printf '| gone | `price_read()`, `price_lost()`, `test-price`, `-lost` |\n' >docs/design/where.md
+	printf '| gone | `price_read()`, `price_lost()`, `test-price` |\n[a](../b.md#its-heading) [b](../b.md#none) [c](lost.md) [d](https://x.y)\n' >docs/design/where.md
 	cat >ARCHITECTURE.md <<-'END'
 		`src/io/price/read.c`, `src/io/*/amount.c`, `src/tools/cli/cmd-NAME.c`, `io/price`, `gone.c`
 		| prices | `src/io/price/`: `read.c`, `gone.c`; `src/tools/cli/`, `io/price` (`amount.c`) |
-		| names | `price_read()`, `price_gone()` | `test-price`, `-price`, `test-gone`, `price.bats`, `gone.bats` |
+		| names | `price_read()`, `price_gone()` | `test-price`, `test-gone`, `price.bats`, `gone.bats` |
 	END
 	echo 'int price_read(void);' >src/io/price/read.h
 	mkdir -p test/unit test/integration
 	touch test/unit/test-price.c test/integration/price.bats
 	touch src/tools/cli/cmd-top.c
-	printf '`test/unit/gone.c`\n' | tee docs/results/a.md >docs/b.md
+	printf '`test/unit/gone.c`\n## Its *heading*\n' | tee docs/results/a.md >docs/b.md
 	run -1 tools/check-paths.py
 	[[ $output == *'ARCHITECTURE.md:2: there is no gone.c in src/io/price/'* ]]
-	[[ $output == *'docs/b.md:1: there is no test/unit/gone.c'* && $output == *'3 documents, 7 names'* ]]
+	[[ $output == *'docs/b.md:1: there is no test/unit/gone.c'* && $output == *'3 documents, 8 names'* ]]
 	[[ $output == *'docs/design/where.md:1: there is no function price_lost()'* ]]
-	[[ $output == *'docs/design/where.md:1: there is no test that ends in -lost'* ]]
+	[[ $output == *'docs/design/where.md:2: docs/b.md has no heading #none'* ]]
+	[[ $output == *'docs/design/where.md:2: the link leads to no docs/design/lost.md'* ]]
 	[[ $output == *'ARCHITECTURE.md:3: there is no function price_gone()'* ]]
 	[[ $output == *'ARCHITECTURE.md:3: there is no test test-gone'*'there is no test gone.bats'* ]]
 	rm src/tools/cli/cmd-top.c

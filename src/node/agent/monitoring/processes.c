@@ -104,12 +104,12 @@ static void read_owner(struct monitoring_processes *p, struct monitoring_process
 	e->truncated = e->over_budget = false;
 	has_group = read_process_file(p, e, "cgroup", b);
 	e->readable = has_group && !in_root(buf_str(b));
-	known = has_group && monitoring_cgroup_pod(buf_str(b), b->len, e->uid);
+	known = has_group && pod_uid_from_cgroup(buf_str(b), b->len, e->uid);
 	if (!read_process_file(p, e, "mountinfo", b))
 		return;
 	e->readable = true;
-	if (known || monitoring_mounts_pod(buf_str(b), b->len, e->uid))
-		(void)monitoring_mounts_container(buf_str(b), b->len, e->uid, e->container);
+	if (known || pod_uid_from_mounts(buf_str(b), b->len, e->uid))
+		(void)pod_container_from_mounts(buf_str(b), b->len, e->uid, e->container);
 }
 
 /* Its position in the list, or where it belongs. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Finds the pods and containers of the processes on the GPUs, from /proc (node/agent/monitoring/cgroup.h).
+ * Finds the pods and containers of the processes on the GPUs, from /proc (node/agent/base/pod-of-process.h).
  *
  * When a process is read:
  *	1. A new process is read once. In later rounds only its start time is read, since the kernel reuses
@@ -16,7 +16,7 @@
  *
  * Thread: one at a time. Blocks on /proc, except monitoring_processes_find().
  */
-#include "node/agent/monitoring/cgroup.h"
+#include "node/agent/base/pod-of-process.h"
 #include "lib/base/procfs.h"
 
 #include <stdint.h>
@@ -28,8 +28,8 @@ struct monitoring_process {
 	uint32_t pid;
 	uint64_t start; /* field 22 of /proc/PID/stat */
 	bool readable;  /* /proc says whether it is in a pod; else .uid means nothing */
-	char uid[MONITORING_UID_MAX];             /* "": in no pod */
-	char container[MONITORING_CONTAINER_MAX]; /* "": not known */
+	char uid[POD_UID_MAX];             /* "": in no pod */
+	char container[POD_CONTAINER_MAX]; /* "": not known */
 	bool read_this_round;                     /* in this round, and the process ran */
 	uint8_t missed_rounds;                    /* rounds since it last ran */
 	uint8_t oversize_rounds; /* rounds until it is read again; > 0: its files exceed the limits */

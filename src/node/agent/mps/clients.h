@@ -16,6 +16,7 @@
  * Thread: loop.
  */
 #include "node/agent/base/report.h"
+#include "node/agent/base/pod-of-process.h"
 #include "node/agent/mps/client-text.h"
 #include "lib/base/strv.h"
 #include "model/pods/pods.h"
@@ -40,7 +41,7 @@ struct mps_client {
 	char name[MPS_NAME_MAX];
 	enum mps_identity identity;    /* state of the two members below */
 	char devices[MPS_DEVICES_MAX]; /* "": not known */
-	char pod_uid[MPS_POD_UID_MAX]; /* "": not known */
+	char pod_uid[POD_UID_MAX]; /* "": not known */
 	bool connected;                /* as far as the agent knows */
 	uint64_t disconnected_ns; /* since when not .connected; ns of the monotonic clock */
 	bool faulted;             /* hit by the last fault */

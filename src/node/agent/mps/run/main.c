@@ -22,6 +22,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "node/agent/base/pod-of-process.h"
 #include "node/agent/mps/client-text.h"
 #include "node/agent/mps/daemon-lock.h"
 #include "lib/base/fd.h"
@@ -123,14 +124,14 @@ static bool read_client_proc_file(struct buf *b, uint32_t pid, const char *file,
 }
 
 static void find_pod(struct buf *b, uint32_t pid, struct procfs_budget *left,
-	char ret[MPS_POD_UID_MAX])
+	char ret[POD_UID_MAX])
 {
 	ret[0] = '\0';
 	if (read_client_proc_file(b, pid, "cgroup", left) &&
-		mps_cgroup_pod_uid(buf_str(b), ret))
+		pod_uid_from_cgroup(buf_str(b), b->len, ret))
 		return;
 	if (read_client_proc_file(b, pid, "mountinfo", left))
-		(void)mps_mounts_pod_uid(buf_str(b), ret);
+		(void)pod_uid_from_mounts(buf_str(b), b->len, ret);
 }
 
 static bool is_printable(const char *text)
@@ -157,7 +158,7 @@ static void find_client_devices(struct buf *b, uint32_t pid, struct procfs_budge
 static int print_client_pod(struct buf *b, uint32_t pid, struct error *err)
 {
 	struct procfs_budget left = whole_budget;
-	char pod[MPS_POD_UID_MAX], devices[MPS_DEVICES_MAX];
+	char pod[POD_UID_MAX], devices[MPS_DEVICES_MAX];
 
 	left.end_ns += time_mono_ns();
 	find_pod(b, pid, &left, pod);

@@ -137,56 +137,6 @@ static void environ__is_searched_by_whole_names(void **state)
 	assert_null(mps_environ_find(env, 0, "A"));
 }
 
-static void cgroup__names_the_pod_in_both_ways(void **state)
-{
-	static const struct {
-		const char *text, *uid;
-	} rows[] = {
-		{ "0::/kubepods.slice/kubepods-pod6d2d3a8f_12ab_4c5d_9e8f_001122334455.slice/cri-x",
-			"6d2d3a8f-12ab-4c5d-9e8f-001122334455" },
-		{ "0::/kubepods/burstable/pod6d2d3a8f-12ab-4c5d-9e8f-001122334455/abc",
-			"6d2d3a8f-12ab-4c5d-9e8f-001122334455" },
-		{ "0::/system.slice/podman.service", NULL },
-		{ "pod", NULL },
-	};
-	char uid[64];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(mps_cgroup_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
-		if (rows[i].uid)
-			assert_string_equal(uid, rows[i].uid);
-	}
-}
-
-static void mounts__name_the_pod_by_its_hosts_file(void **state)
-{
-	static const struct {
-		const char *text, *uid;
-	} rows[] = {
-		{ "31 27 0:6 / / rw - overlay overlay rw\n"
-		  "32 27 8:1 /k/pods/6d2d3a8f-12ab-4c5d-9e8f-001122334455/etc-hosts /etc/hosts rw\n",
-			"6d2d3a8f-12ab-4c5d-9e8f-001122334455" },
-		/* A process that manages pods: their directories are mounted in it, and it belongs to none
-		 * of them. */
-		{ "32 27 0:9 / /k/pods/6d2d3a8f-12ab-4c5d-9e8f-001122334455/volumes/x rw\n"
-		  "33 27 8:1 /etc/hosts /etc/hosts rw\n",
-			NULL },
-		{ "32 27 8:1 /other/6d2d3a8f-12ab-4c5d-9e8f-001122334455/etc-hosts /etc/hosts rw",
-			NULL },
-		{ "/etc-hosts /etc/hosts rw", NULL },
-		{ "/pods/6d2d3a8f-12ab-4c5d-9e8f-00112233445/etc-hosts /etc/hosts rw", NULL },
-		{ "", NULL },
-	};
-	char uid[64];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(mps_mounts_pod_uid(rows[i].text, uid), rows[i].uid != NULL);
-		assert_string_equal(uid, rows[i].uid ? rows[i].uid : "");
-	}
-}
-
 static void silence__ends(void **state)
 {
 	struct mps_unanswered s = { 0 };
@@ -525,8 +475,6 @@ int main(void)
 		cmocka_unit_test(log__survives_long_lines),
 		cmocka_unit_test(pids__are_read_one_a_line),
 		cmocka_unit_test(environ__is_searched_by_whole_names),
-		cmocka_unit_test(cgroup__names_the_pod_in_both_ways),
-		cmocka_unit_test(mounts__name_the_pod_by_its_hosts_file),
 		cmocka_unit_test(silence__ends),
 		cmocka_unit_test(clients__come_and_go_and_are_kept_when_hit),
 		cmocka_unit_test(clients__take_answers_about_themselves),

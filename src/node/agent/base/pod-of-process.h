@@ -21,15 +21,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MONITORING_UID_MAX       64
-#define MONITORING_CONTAINER_MAX 64 /* a DNS label */
+#define POD_UID_MAX       64
+#define POD_CONTAINER_MAX 64 /* a DNS label */
 
 /* The pod's UID, with '-', from the text of /proc/PID/cgroup; false: the process is in no pod. */
-bool monitoring_cgroup_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX]);
+bool pod_uid_from_cgroup(const char *text, size_t len, char ret[POD_UID_MAX]);
 
 /* The same from /proc/PID/mountinfo, by the files that the kubelet makes only for containers. */
-bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX]);
+bool pod_uid_from_mounts(const char *text, size_t len, char ret[POD_UID_MAX]);
 
 /* The container of pod @uid, from the text of /proc/PID/mountinfo; false: not named there. */
-bool monitoring_mounts_container(const char *text, size_t len, const char *uid,
-	char ret[MONITORING_CONTAINER_MAX]);
+bool pod_container_from_mounts(const char *text, size_t len, const char *uid,
+	char ret[POD_CONTAINER_MAX]);

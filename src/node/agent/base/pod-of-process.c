@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/monitoring/cgroup.h"
+#include "node/agent/base/pod-of-process.h"
 
 #include "lib/base/cleanup.h"
 
@@ -36,7 +36,7 @@ static size_t uid_length(const char *p, const char *end)
 	return p + n < end && (is_hex(p[n]) || p[n] == '-' || p[n] == '_') ? 0 : n;
 }
 
-bool monitoring_cgroup_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX])
+bool pod_uid_from_cgroup(const char *text, size_t len, char ret[POD_UID_MAX])
 {
 	const char *end = text + len, *p = text;
 
@@ -74,7 +74,7 @@ static bool of_container(const char *p, const char *end)
 }
 
 /* The tenant controls the path below the pod's, so the first match of a line counts. */
-bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID_MAX])
+bool pod_uid_from_mounts(const char *text, size_t len, char ret[POD_UID_MAX])
 {
 	static const char mark[] = "/pods/";
 	const char *end = text + len, *next;
@@ -99,11 +99,11 @@ bool monitoring_mounts_pod(const char *text, size_t len, char ret[MONITORING_UID
 	return false;
 }
 
-bool monitoring_mounts_container(const char *text, size_t len, const char *uid,
-	char ret[MONITORING_CONTAINER_MAX])
+bool pod_container_from_mounts(const char *text, size_t len, const char *uid,
+	char ret[POD_CONTAINER_MAX])
 {
 	const char *end = text + len, *p = text;
-	char mark[MONITORING_UID_MAX + 32];
+	char mark[POD_UID_MAX + 32];
 	int n = snprintf(mark, sizeof(mark), "/pods/%s/containers/", uid);
 
 	if (!*uid || n < 0 || (size_t)n >= sizeof(mark))
@@ -112,7 +112,7 @@ bool monitoring_mounts_container(const char *text, size_t len, const char *uid,
 		size_t k = 0;
 
 		p += n;
-		while (p + k < end && k < MONITORING_CONTAINER_MAX - 1 &&
+		while (p + k < end && k < POD_CONTAINER_MAX - 1 &&
 			(islower((unsigned char)p[k]) || isdigit((unsigned char)p[k]) ||
 				p[k] == '-'))
 			k++;
