@@ -108,7 +108,7 @@ static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now
 		return;
 	pays = learn_pace(g) && pays && now >= g->period.retry_at;
 	if (pays && g->holder)
-		sched_quantum_end(t, g->holder, SCHED_END_CONCURRENT, now);
+		sched_end_quantum(t, g->holder, SCHED_END_CONCURRENT, now);
 	if (pays)
 		g->interrupted = NULL;
 	begin_period(g, pays, now);

@@ -76,8 +76,8 @@ static bool is_quantum_protected(const struct sched_gpu *g, uint64_t now)
 	const struct sched_share *p = g->holder;
 
 	return p && (sched_is_gang(p->slice) || p->slice->boost_running) &&
-	       !sched_slice_is_idle(p->slice) && g->quantum_end != SCHED_NEVER &&
-	       now < g->quantum_end;
+	       !sched_slice_is_idle(p->slice) && g->quantum_until != SCHED_NEVER &&
+	       now < g->quantum_until;
 }
 
 /* A slice that has only this GPU, and is behind @s, waits for it or has the quantum. */

@@ -66,7 +66,7 @@ static void set_share_gates(struct sched *t, struct sched_share *p, uint64_t now
 {
 	enum sched_gate gate = get_share_gate(p, now);
 	uint64_t end = gate == SCHED_GATE_THROTTLED && !sched_has_priority(p)
-			       ? p->gpu->quantum_end
+			       ? p->gpu->quantum_until
 			       : SCHED_NEVER;
 	struct sched_throttle throttle = { 0 };
 	bool closes = false;

@@ -91,11 +91,11 @@ struct sched_gpu {
 	unsigned int index;
 	struct sched_share *shares;
 	struct sched_share *holder; /* NULL: no share has the quantum */
-	/* .holder is paused by a latency share; .quantum_end is then the time left */
+	/* .holder is paused by a latency share; .quantum_until is then the time left */
 	bool paused;
 	bool priority_active; /* a latency share is at work */
 	/* of the quantum; SCHED_NEVER: when another share wants one */
-	uint64_t quantum_start, quantum_end;
+	uint64_t quantum_start, quantum_until;
 	struct sched_share *interrupted; /* goes on after .holder; NULL: none */
 	uint64_t interrupted_left;       /* of the quantum of .interrupted */
 	uint64_t accrued;                /* charges are made up to then */
@@ -260,8 +260,8 @@ uint64_t sched_grace_ns(const struct sched_share *p);
  * Ends the quantum on all GPUs of the slice. An end before its time, other than for an idle slice or an empty
  * bucket, does not count in the order of quanta: the slice goes on before the quanta of others begin.
  */
-void sched_quantum_end(struct sched *t, const struct sched_share *holder,
-	enum sched_quantum_end why, uint64_t now);
+void sched_end_quantum(struct sched *t, const struct sched_share *holder,
+	enum sched_end_reason why, uint64_t now);
 void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now);
 
 /* gates.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/quantum-end.h"
 
-const char *const sched_quantum_end_names[SCHED_ENDS] = {
+const char *const sched_end_reason_names[SCHED_ENDS] = {
 	[SCHED_END_EXPIRED] = "expired",
 	[SCHED_END_RENEWED] = "renewed",
 	[SCHED_END_IDLE] = "idle",

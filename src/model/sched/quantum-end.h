@@ -2,7 +2,7 @@
 #pragma once
 
 /* Why a share's quantum ended. The scheduler counts each end. Status and metrics show the counts. */
-enum sched_quantum_end {
+enum sched_end_reason {
 	SCHED_END_EXPIRED, /* its time is over, and another share is next */
 	SCHED_END_RENEWED, /* its time is over, and the same share goes on with another quantum */
 	SCHED_END_IDLE,    /* the share had no work, and none came within the grace period */
@@ -21,4 +21,4 @@ enum sched_quantum_end {
 };
 
 /* "expired", "renewed", ...: in JSON, and the label "reason" of metrics. */
-extern const char *const sched_quantum_end_names[SCHED_ENDS];
+extern const char *const sched_end_reason_names[SCHED_ENDS];

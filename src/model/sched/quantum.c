@@ -15,13 +15,13 @@ uint64_t sched_grace_ns(const struct sched_share *p)
 }
 
 /* Before its time, and for no reason of the share's own. */
-static bool is_interruption(enum sched_quantum_end why)
+static bool is_interruption(enum sched_end_reason why)
 {
 	return why != SCHED_END_EXPIRED && why != SCHED_END_IDLE && why != SCHED_END_CAP;
 }
 
-void sched_quantum_end(struct sched *t, const struct sched_share *holder,
-	enum sched_quantum_end why, uint64_t now)
+void sched_end_quantum(struct sched *t, const struct sched_share *holder,
+	enum sched_end_reason why, uint64_t now)
 {
 	struct sched_slice *s = holder->slice;
 	bool interrupted = is_interruption(why);
@@ -53,13 +53,13 @@ void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now)
 	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
 		sched_mark_dirty(t, p->gpu);
 		if (p->gpu->holder == p)
-			sched_quantum_end(t, p, SCHED_END_CHANGED, now);
+			sched_end_quantum(t, p, SCHED_END_CHANGED, now);
 	}
 }
 
-/* @why: reason where the quantum of another slice ends before its time for that of @s. */
-static void start_quantum(struct sched *t, struct sched_slice *s, enum sched_quantum_end why,
-	uint64_t now)
+/* @why_others: the reason where the quantum of another slice ends before its time, as that of @s begins. */
+static void start_quantum(struct sched *t, struct sched_slice *s,
+	enum sched_end_reason why_others, uint64_t now)
 {
 	uint64_t length;
 
@@ -73,13 +73,13 @@ static void start_quantum(struct sched *t, struct sched_slice *s, enum sched_qua
 
 		sched_accrue(g, now);
 		if (g->holder)
-			sched_quantum_end(t, g->holder,
-				now < g->quantum_end ? why : SCHED_END_EXPIRED, now);
+			sched_end_quantum(t, g->holder,
+				now < g->quantum_until ? why_others : SCHED_END_EXPIRED, now);
 		sched_limit_credit(p);
 		g->holder = p;
 		g->interrupted = NULL;
 		g->quantum_start = now;
-		g->quantum_end = now + length;
+		g->quantum_until = now + length;
 		p->charged_at_start = p->charged;
 		p->idle_since = now;
 		p->quanta++;
@@ -100,7 +100,7 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 		p->quantum_ends[SCHED_END_RENEWED]++;
 		p->quanta++;
 		p->gpu->quantum_start = now;
-		p->gpu->quantum_end = now + length;
+		p->gpu->quantum_until = now + length;
 		sched_mark_dirty(t, p->gpu);
 	}
 }
@@ -108,31 +108,31 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 /* No other share wants this GPU. */
 static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	if (now >= g->quantum_end) {
+	if (now >= g->quantum_until) {
 		sched_boost_end(t, g->holder->slice, now);
-		g->quantum_end = SCHED_NEVER;
+		g->quantum_until = SCHED_NEVER;
 	}
-	sched_wake_at(g, g->quantum_end);
+	sched_wake_at(g, g->quantum_until);
 }
 
 /* The GPU waits for the idle holder, if the holder often comes back soon. */
-static enum sched_quantum_end continue_idle(struct sched_gpu *g, uint64_t now)
+static enum sched_end_reason continue_idle(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t until =
-		min_u64(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_end);
+		min_u64(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_until);
 
 	sched_wake_at(g, until);
 	return now < until ? SCHED_END_NONE : SCHED_END_IDLE;
 }
 
-static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g,
-	bool contended, uint64_t now)
+static enum sched_end_reason continue_busy(struct sched *t, struct sched_gpu *g, bool contended,
+	uint64_t now)
 {
 	/* New shares can make quanta shorter. */
-	if (contended && g->quantum_end != SCHED_NEVER)
-		g->quantum_end = min_u64(g->quantum_end,
+	if (contended && g->quantum_until != SCHED_NEVER)
+		g->quantum_until = min_u64(g->quantum_until,
 			g->quantum_start + sched_quantum_max(g->holder));
-	if (now >= g->quantum_end || g->quantum_end == SCHED_NEVER) {
+	if (now >= g->quantum_until || g->quantum_until == SCHED_NEVER) {
 		sched_boost_end(t, g->holder->slice, now);
 		if (!sched_slice_cap_runtime_ns(g->holder->slice))
 			return SCHED_END_CAP;
@@ -140,16 +140,16 @@ static enum sched_quantum_end continue_busy(struct sched *t, struct sched_gpu *g
 			return SCHED_END_EXPIRED;
 		renew_quantum(t, g->holder->slice, now);
 	}
-	sched_wake_at(g, g->quantum_end);
+	sched_wake_at(g, g->quantum_until);
 	return SCHED_END_NONE;
 }
 
 /* Why the holder's quantum is over; SCHED_END_NONE: it goes on. */
-static enum sched_quantum_end continue_quantum(struct sched *t, struct sched_gpu *g,
+static enum sched_end_reason continue_quantum(struct sched *t, struct sched_gpu *g,
 	uint64_t now)
 {
 	struct sched_share *p = g->holder;
-	enum sched_quantum_end why = SCHED_END_NONE;
+	enum sched_end_reason why = SCHED_END_NONE;
 	bool contended = sched_is_contended(g);
 
 	if (!sched_slice_cap_runtime_ns(p->slice))
@@ -168,8 +168,9 @@ static enum sched_quantum_end continue_quantum(struct sched *t, struct sched_gpu
 
 static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
 {
-	return g->quantum_end == SCHED_NEVER ? SCHED_NEVER
-					     : g->quantum_end - min_u64(g->quantum_end, now);
+	return g->quantum_until == SCHED_NEVER
+		       ? SCHED_NEVER
+		       : g->quantum_until - min_u64(g->quantum_until, now);
 }
 
 /* A latency share is at work. A gang must not go on on some of its GPUs only. */
@@ -178,15 +179,15 @@ static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 	if (!g->holder || g->paused)
 		return;
 	if (sched_is_gang(g->holder->slice)) {
-		sched_quantum_end(t, g->holder, SCHED_END_LATENCY, now);
+		sched_end_quantum(t, g->holder, SCHED_END_LATENCY, now);
 		return;
 	}
 	g->paused = true;
-	g->quantum_end = get_quantum_left(g, now);
+	g->quantum_until = get_quantum_left(g, now);
 }
 
 /* The end of a quantum that was stopped with @left. What ran on meanwhile was part of it. */
-static uint64_t compute_quantum_end(const struct sched_share *p, uint64_t left, uint64_t now)
+static uint64_t compute_quantum_until(const struct sched_share *p, uint64_t left, uint64_t now)
 {
 	uint64_t longest = sched_quantum_max(p), had = p->charged - p->charged_at_start;
 
@@ -198,7 +199,7 @@ static uint64_t compute_quantum_end(const struct sched_share *p, uint64_t left, 
 static void resume_quantum(struct sched_gpu *g, uint64_t now)
 {
 	g->paused = false;
-	g->quantum_end = compute_quantum_end(g->holder, g->quantum_end, now);
+	g->quantum_until = compute_quantum_until(g->holder, g->quantum_until, now);
 	g->holder->idle_since = max_u64(g->holder->idle_since, g->quantum_start);
 }
 
@@ -239,7 +240,7 @@ static void interrupt_quantum(struct sched *t, struct sched_gpu *g, uint64_t now
 		sched_wake_at(g, from);
 	} else if (p) {
 		start_quantum(t, p->slice, SCHED_END_INTERRUPTED, now);
-		g->quantum_end = min_u64(g->quantum_end,
+		g->quantum_until = min_u64(g->quantum_until,
 			now + max_u64(SCHED_QUANTUM_MIN_NS,
 				      (holder->vtime - min_u64(p->vtime, holder->vtime)) *
 					      p->config.weight));
@@ -256,13 +257,13 @@ static bool resume_interrupted(struct sched *t, struct sched_gpu *g, uint64_t no
 	g->interrupted = NULL;
 	if (!p || !p->n_clients || sched_is_idle(p) || !sched_is_time_shared(p) ||
 		!sched_cap_runtime_ns(p) || sched_is_gang(p->slice) || p->slice->boosted ||
-		!compute_quantum_end(p, g->interrupted_left, 0))
+		!compute_quantum_until(p, g->interrupted_left, 0))
 		return false;
 	p->slice->served = ++t->served;
 	p->resumed++;
 	g->holder = p;
 	g->quantum_start = now;
-	g->quantum_end = compute_quantum_end(p, g->interrupted_left, now);
+	g->quantum_until = compute_quantum_until(p, g->interrupted_left, now);
 	sched_mark_dirty(t, g);
 	return true;
 }
@@ -300,7 +301,7 @@ static void update_dormant(struct sched *t, struct sched_gpu *g, uint64_t now)
 
 void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
-	enum sched_quantum_end why = SCHED_END_NONE;
+	enum sched_end_reason why = SCHED_END_NONE;
 	struct sched_share *next;
 
 	g->wake = SCHED_NEVER;
@@ -314,7 +315,7 @@ void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 	sched_update_demotions(g, now);
 	g->priority_active = sched_is_priority_active(g, now);
 	if (g->holder && !sched_is_time_shared(g->holder))
-		sched_quantum_end(t, g->holder, SCHED_END_CHANGED, now);
+		sched_end_quantum(t, g->holder, SCHED_END_CHANGED, now);
 	if (g->priority_active) {
 		pause_quantum(t, g, now);
 		return;
@@ -328,7 +329,7 @@ void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now)
 		return;
 	}
 	if (g->holder)
-		sched_quantum_end(t, g->holder, why, now);
+		sched_end_quantum(t, g->holder, why, now);
 	if (resume_interrupted(t, g, now))
 		return;
 	next = sched_pick_next(g, now);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A command of the tool is a value: one file, one `const struct cmd`, and one row in the sorted table
- * in main.c. The help, the man page check and the completion read the same fields.
+ * A command of the tool is a value: a file cmd-NAME.c with one `const struct cmd`, declared at the end of this
+ * header, named in the sorted table in main.c and in meson.build. The help and the check of the man page read its
+ * fields.
  */
 #include "lib/base/option.h"
 

@@ -26,12 +26,12 @@
 
 struct monitoring_process {
 	uint32_t pid;
-	uint64_t start; /* field 22 of /proc/PID/stat */
-	bool readable;  /* /proc says whether it is in a pod; else .uid means nothing */
-	char uid[POD_UID_MAX];             /* "": in no pod */
+	uint64_t start;        /* field 22 of /proc/PID/stat */
+	bool readable;         /* /proc says whether it is in a pod; else .uid means nothing */
+	char uid[POD_UID_MAX]; /* "": in no pod */
 	char container[POD_CONTAINER_MAX]; /* "": not known */
-	bool read_this_round;                     /* in this round, and the process ran */
-	uint8_t missed_rounds;                    /* rounds since it last ran */
+	bool read_this_round;              /* in this round, and the process ran */
+	uint8_t missed_rounds;             /* rounds since it last ran */
 	uint8_t oversize_rounds; /* rounds until it is read again; > 0: its files exceed the limits */
 	bool truncated;          /* its files exceeded the limits at the last read */
 	bool over_budget;        /* the limits of the round did not suffice */

@@ -41,7 +41,7 @@ struct mps_client {
 	char name[MPS_NAME_MAX];
 	enum mps_identity identity;    /* state of the two members below */
 	char devices[MPS_DEVICES_MAX]; /* "": not known */
-	char pod_uid[POD_UID_MAX]; /* "": not known */
+	char pod_uid[POD_UID_MAX];     /* "": not known */
 	bool connected;                /* as far as the agent knows */
 	uint64_t disconnected_ns; /* since when not .connected; ns of the monotonic clock */
 	bool faulted;             /* hit by the last fault */

@@ -94,8 +94,8 @@ static json_t *format_quantum_ends(const json_t *now)
 	json_t *o = json_is_object(ends) ? json_object() : json_null();
 
 	for (size_t i = 0; json_is_object(ends) && i < SCHED_ENDS; i++)
-		SET(o, sched_quantum_end_names[i],
-			copy_arbiter_number(ends, sched_quantum_end_names[i]));
+		SET(o, sched_end_reason_names[i],
+			copy_arbiter_number(ends, sched_end_reason_names[i]));
 	return o;
 }
 

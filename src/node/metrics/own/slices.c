@@ -129,7 +129,7 @@ static void write_quantum_ends(struct metrics_own *own, uint32_t i)
 		if (!s->quantum_ends[k])
 			continue;
 		start = metrics_labels_from(own->w, own->uses[i]);
-		metrics_label(own->w, start, "reason", sched_quantum_end_names[k]);
+		metrics_label(own->w, start, "reason", sched_end_reason_names[k]);
 		metrics_line(own->w, metrics_labels_end(own->w, start), METRICS_COUNT,
 			s->quantum_ends[k]);
 		metrics_labels_drop(own->w, start);

@@ -115,11 +115,12 @@ static int slice_dir(char ret[PATH_MAX], const struct environment *p, uint32_t i
 static json_t *build_slice_json(const struct environment *p, uint32_t id,
 	const struct environment_pod *pod)
 {
-	char number[ENVIRONMENT_ID_MAX], device[128];
+	char number[ENVIRONMENT_ID_MAX], device[DEVICE_ID_MAX];
 	json_t *o, *gpu;
 
 	slice_id(number, id);
-	(void)snprintf(device, sizeof(device), "%.64s::%u", p->o->uuid, id);
+	if (!device_id_make(device, sizeof(device), p->o->uuid, id))
+		return NULL;
 	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
 	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
 		number, "resource", OFFER_GPU, "devices", device, "gpus", gpu, "compute",

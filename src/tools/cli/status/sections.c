@@ -355,7 +355,7 @@ int status_render_limits(struct buf *b, const json_t *slices, bool colour, struc
 enum { QUANTA_SLICE, QUANTA_GPU, QUANTA_ALL, QUANTA_REASONS, QUANTA_OTHER = 8, QUANTA_COLUMNS };
 
 /* Each frequent reason has its own column. */
-static const enum sched_quantum_end reasons[] = { SCHED_END_EXPIRED, SCHED_END_RENEWED,
+static const enum sched_end_reason reasons[] = { SCHED_END_EXPIRED, SCHED_END_RENEWED,
 	SCHED_END_IDLE, SCHED_END_CAP, SCHED_END_INTERRUPTED };
 
 static_assert(QUANTA_REASONS + ARRAY_LEN(reasons) == QUANTA_OTHER, "a column for each");
@@ -371,9 +371,9 @@ static void fill_quanta_row(struct status_row *r, const json_t *slice, const jso
 	(void)snprintf(r->cells[QUANTA_ALL], STATUS_CELL_MAX, "%" PRId64,
 		status_number(json_object_get(gpu, "time"), "turns"));
 	for (unsigned int i = 0; i < SCHED_ENDS; i++)
-		other += (uint64_t)status_number(ends, sched_quantum_end_names[i]);
+		other += (uint64_t)status_number(ends, sched_end_reason_names[i]);
 	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
-		int64_t n = status_number(ends, sched_quantum_end_names[reasons[i]]);
+		int64_t n = status_number(ends, sched_end_reason_names[reasons[i]]);
 
 		other -= (uint64_t)n;
 		(void)snprintf(r->cells[QUANTA_REASONS + i], STATUS_CELL_MAX, "%" PRId64, n);

@@ -383,7 +383,7 @@ static void sched__random_scenarios_hold_all_that_is_promised(void **state)
 	assert_true(n < 100 || (n_lags > 0 && together > 0));
 	for (unsigned int i = 0; i < SCHED_ENDS; i++) {
 		print_message("# %" PRIu64 " quanta ended: %s\n", quantum_ends[i],
-			sched_quantum_end_names[i]);
+			sched_end_reason_names[i]);
 		assert_true(n < 100 || quantum_ends[i] > 0);
 	}
 }

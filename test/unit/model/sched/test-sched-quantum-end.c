@@ -85,7 +85,7 @@ static struct sched_account account(unsigned int i)
 
 /* Slice @i's last quantum ended for this reason. No other quantum ended, except quanta that were renewed
  * before it. */
-static void assert_ended(unsigned int i, enum sched_quantum_end why)
+static void assert_ended(unsigned int i, enum sched_end_reason why)
 {
 	struct sched_account a = account(i);
 
@@ -94,7 +94,7 @@ static void assert_ended(unsigned int i, enum sched_quantum_end why)
 			assert_true(a.quantum_ends[k] > 0);
 		else if (k != SCHED_END_RENEWED && a.quantum_ends[k])
 			fail_msg("a quantum ended: %s, expected only: %s",
-				sched_quantum_end_names[k], sched_quantum_end_names[why]);
+				sched_end_reason_names[k], sched_end_reason_names[why]);
 	}
 }
 

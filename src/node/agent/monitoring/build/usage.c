@@ -74,7 +74,7 @@ static void fill_quantum_ends(struct view_slice *to, const json_t *gpu)
 
 	to->quantum_ends_known = json_is_object(ends);
 	for (size_t i = 0; i < SCHED_ENDS; i++)
-		(void)monitoring_read_number(ends, sched_quantum_end_names[i],
+		(void)monitoring_read_number(ends, sched_end_reason_names[i],
 			&to->quantum_ends[i]);
 }
 
