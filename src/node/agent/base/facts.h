@@ -5,7 +5,8 @@
  * What the agent knows and has decided. One part writes each member and all others read it: config/ the config,
  * gpus.c what NVML reports, reconcile.c the offer and its rounds. The exception is .node: reconcile.c also applies
  * the passing of time (node_tick()), and health/ the saved health. A part follows the facts when it is called to,
- * and reads them as they are then. No part keeps a pointer into the facts.
+ * and reads them as they are then. A part keeps a pointer to the facts, and none to an object in them: the config
+ * and the offer are replaced.
  * Thread: loop.
  */
 #include "model/config/config.h"
