@@ -24,6 +24,7 @@ folders() {
 		lib/base:                                    |
 		lib/json:        base                        | jansson.h
 		lib/proc:        base                        | uv.h
+		lib/report:      base                        |
 		lib/http:        base                        | uv.h microhttpd.h curl/ jansson.h
 		lib/yaml:        base                        | jansson.h libfyaml.h
 		abi:                                         |

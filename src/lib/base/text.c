@@ -8,9 +8,9 @@
 
 /* ---- UTF-8 ---- */
 
-/* Length of the character at @s, where @left bytes remain; 0: it is invalid. */
-static size_t utf8_len(const unsigned char *s, size_t left)
+size_t utf8_char_len(const void *text, size_t left)
 {
+	const unsigned char *s = text;
 	size_t n = *s < 0x80   ? 1
 		   : *s < 0xc2 ? 0
 		   : *s < 0xe0 ? 2
@@ -37,7 +37,7 @@ bool utf8_is_valid(const char *text)
 	size_t left = strlen(text), n;
 
 	for (; left; s += n, left -= n) {
-		n = utf8_len(s, left);
+		n = utf8_char_len(s, left);
 		if (!n)
 			return false;
 	}
@@ -49,7 +49,7 @@ void utf8_make_valid(char *text)
 	unsigned char *s = (unsigned char *)text;
 
 	for (size_t left = strlen(text), n; left; s += n, left -= n) {
-		n = utf8_len(s, left);
+		n = utf8_char_len(s, left);
 		if (!n) {
 			*s = '?';
 			n = 1;
@@ -68,7 +68,7 @@ bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret)
 	uint32_t line = 1, column = 1;
 
 	for (size_t i = 0, n; i < len; i += n) {
-		n = utf8_len(s + i, len - i);
+		n = utf8_char_len(s + i, len - i);
 		if (!n || is_control(s[i])) {
 			*ret = (struct utf8_position){ line, column, s[i] };
 			return false;

@@ -15,6 +15,9 @@
 
 /* As the Unicode standard has it (table 3-7): no overlong form, no surrogate, nothing beyond U+10FFFF. */
 
+/* Bytes of the character at @text, where @left bytes remain; 0: the first byte begins no character. */
+size_t utf8_char_len(const void *text, size_t left);
+
 bool utf8_is_valid(const char *text);
 
 /* For foreign text, and for text cut within a character: replaces each byte that is part of no character

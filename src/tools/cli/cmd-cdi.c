@@ -6,10 +6,10 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
+#include "lib/report/table.h"
 #include "tools/cli/cdi-list/cdi-list.h"
 #include "tools/cli/node-probe.h"
 #include "tools/cli/output.h"
-#include "tools/cli/table/table.h"
 #include "io/cdi/cdi.h"
 
 #include <dirent.h>
@@ -352,7 +352,7 @@ static int print_list(const struct list *l, struct error *err)
 {
 	static const char *const heads[] = { "DEVICE", "FILE", NULL };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIST_OUTPUT_MAX_BYTES);
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < l->n; i++) {
@@ -368,7 +368,6 @@ static int print_list(const struct list *l, struct error *err)
 		table_print(&t, &b);
 	else
 		buf_puts(&b, "no CDI devices\n");
-	table_fini(&t);
 	if (!buf_ok(&b) || t.failed)
 		return error_nomem(err);
 	return output_write(NULL, buf_str(&b), b.len, err);

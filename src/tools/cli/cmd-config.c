@@ -2,6 +2,7 @@
 #include "tools/cli/cmd.h"
 
 #include "lib/base/buf.h"
+#include "lib/report/table.h"
 #include "tools/cli/config-offer.h"
 #include "tools/cli/node-probe.h"
 #include "io/config/config.h"
@@ -32,9 +33,7 @@ static const struct option_def check_options[] = {
 		.help = "NVML library to ask for the GPUs, instead of the driver's" },
 };
 
-#define MEMORY_WIDTH  22
-#define SHARING_WIDTH 12
-#define SHARING_MIXED 17 /* "mps, time-slicing" */
+#define OFFER_TEXT_MAX (1U << 20)
 
 struct config_check {
 	struct node_probe node;
@@ -210,35 +209,23 @@ static void format_compute_share(char *cell, size_t cap, const struct offer_row 
 		row->weight, most, row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
 }
 
-/* The table's optional column, and the width of one column. */
-struct config_table {
-	bool time;
-	int sharing; /* width in columns of the terminal */
-};
-
-static struct config_table table_of(const struct offer_facts *o)
+/* Whether some resource divides the GPU's time; else the table has no column of it. */
+static bool has_time_limits(const struct offer_facts *o)
 {
-	struct config_table t = { .sharing = SHARING_WIDTH };
-
 	for (uint32_t i = 0; i < o->offer->n; i++) {
 		struct offer_row row = get_resource_row(o, &o->offer->resources[i]);
 
-		t.time = t.time || row.compute || row.percent_max;
-		if (row.mixed)
-			t.sharing = SHARING_MIXED;
+		if (row.compute || row.percent_max)
+			return true;
 	}
-	return t;
+	return false;
 }
 
-static void print_resource_row(const struct resource *r, const struct offer_row *row,
-	const struct config_table *t)
+static void add_resource_row(struct table *t, const struct resource *r,
+	const struct offer_row *row, bool time)
 {
-	char per[32], refused[48] = "", memory[64], most[32], share[192] = "";
+	char refused[48] = "", memory[64], most[32], share[192] = "";
 
-	if (row->min == row->max)
-		(void)snprintf(per, sizeof(per), "%u", row->max);
-	else
-		(void)snprintf(per, sizeof(per), "%u to %u", row->min, row->max);
 	if (row->refused)
 		(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
 			row->refused);
@@ -247,31 +234,54 @@ static void print_resource_row(const struct resource *r, const struct offer_row 
 	if (strcmp(memory, most) != 0)
 		(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
 			" to %s", most);
-	if (t->time)
+	table_addf(t, "  %s", r->name);
+	table_addf(t, "%u", r->n_devices);
+	table_addf(t, "%u", row->gpus);
+	if (row->min == row->max)
+		table_addf(t, "%u", row->max);
+	else
+		table_addf(t, "%u to %u", row->min, row->max);
+	table_add(t, row->mixed ? "mps, time-slicing" : sharing_strategy_name(r->strategy));
+	table_addf(t, "%s%s", memory, time ? "" : refused);
+	if (time) {
 		format_compute_share(share, sizeof(share), row);
-	printf("  %-36s %8u %6u %9s  %-*s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus, per,
-		t->sharing,
-		row->mixed ? "mps, time-slicing" : sharing_strategy_name(r->strategy),
-		t->time ? MEMORY_WIDTH : 0, memory, t->time ? "  " : "", share, refused);
+		table_addf(t, "%s%s", share, refused);
+	}
 }
 
-/* The column TIME EACH is shown only if some resource divides the GPU's time. */
+/* The table has minimum widths, so that the tables of several configs look alike. */
+static void print_offer_table(const struct offer_facts *of)
+{
+	static const char *const heads[] = { "  RESOURCE", "DEVICES", "GPUS", "PER GPU",
+		"SHARING", "MEMORY EACH", "TIME EACH" };
+	static const struct table form = { .columns = ARRAY_LEN(heads),
+		.widths = { 38, 7, 5, 8, 12, 22 },
+		.gap = 2,
+		.right = 1U << 1 | 1U << 2 | 1U << 3 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(OFFER_TEXT_MAX);
+	CLEANUP(table_fini) struct table t = form;
+	bool time = has_time_limits(of);
+
+	t.columns -= !time;
+	for (size_t i = 0; i < t.columns; i++)
+		table_add(&t, heads[i]);
+	for (uint32_t i = 0; i < of->offer->n; i++) {
+		struct offer_row row = get_resource_row(of, &of->offer->resources[i]);
+
+		add_resource_row(&t, &of->offer->resources[i], &row, time);
+	}
+	table_print(&t, &b);
+	printf("%s", buf_ok(&b) ? buf_str(&b) : "  out of memory\n");
+}
+
 static void print_offer(const struct offer_facts *of)
 {
 	const struct offer *o = of->offer;
-	const struct config_table t = table_of(of);
 
 	if (o->n)
-		printf("  %-36s %8s %6s %9s  %-*s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
-			"PER GPU", t.sharing, "SHARING", t.time ? MEMORY_WIDTH : 0,
-			"MEMORY EACH", t.time ? "  TIME EACH" : "");
+		print_offer_table(of);
 	else
 		printf("  nothing is offered\n");
-	for (uint32_t i = 0; i < o->n; i++) {
-		struct offer_row row = get_resource_row(of, &o->resources[i]);
-
-		print_resource_row(&o->resources[i], &row, &t);
-	}
 	for (size_t i = 0; i < o->warnings.n; i++)
 		printf("  warning: %s\n", o->warnings.v[i]);
 	for (size_t i = 0; i < o->notes.n; i++)

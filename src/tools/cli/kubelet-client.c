@@ -6,8 +6,8 @@
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
+#include "lib/report/table.h"
 #include "tools/cli/output.h"
-#include "tools/cli/table/table.h"
 #include "lib/http/client/client.h"
 #include "testbed/standin/control.h"
 
@@ -144,17 +144,15 @@ static void device_list(json_t *pod, struct buf *b)
 
 static void pods_table(const struct kubelet_client *c, json_t *items, struct buf *out)
 {
-	static const char *const heads[] = { "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS",
-		"AGE", NULL };
-	static const char *const wide[] = { "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS",
-		"AGE", "DEVICES", NULL };
 	bool is_wide = strcmp(option_str(c->o, "output", ""), "wide") == 0;
+	const char *const heads[] = { "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE",
+		is_wide ? "DEVICES" : NULL, NULL };
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
 	char age[TIME_AGE_MAX];
 	json_t *p;
 	size_t i;
 
-	table_init(&t, is_wide ? wide : heads);
+	table_init(&t, heads);
 	json_array_foreach(items, i, p)
 	{
 		CLEANUP(buf_fini) struct buf devices = BUF_INIT(64 * 1024);

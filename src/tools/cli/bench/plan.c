@@ -3,9 +3,9 @@
 
 #include "io/price/load.h"
 #include "lib/base/parse.h"
+#include "lib/report/table.h"
 #include "tools/bench/report/figures.h"
 #include "tools/cli/profile/profile.h"
-#include "tools/cli/table/table.h"
 #include "tools/plan/fit/fit.h"
 #include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/input.h"
@@ -265,7 +265,7 @@ int bench_print_errors(struct buf *b, const struct bench_result *r, struct error
 	static const char *const heads[] = { "PREDICTED", "ROWS", "OFF BY, MEDIAN", "MOST",
 		"IN", NULL };
 	CLEANUP(freep) double *off = calloc(r->n_rows + 1, sizeof(*off));
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 	int result = 0;
 
 	if (!off)
@@ -288,7 +288,6 @@ int bench_print_errors(struct buf *b, const struct bench_result *r, struct error
 		buf_puts(b, "\nMean times that the planner predicts from the profiles:\n");
 		table_print(&t, b);
 	}
-	table_fini(&t);
 	return result;
 }
 

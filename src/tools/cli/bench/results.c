@@ -4,12 +4,12 @@
 
 #include "lib/base/text.h"
 #include "lib/base/fd.h"
+#include "lib/report/table.h"
 #include "tools/bench/compare/compare.h"
 #include "tools/bench/report/figures.h"
 #include "tools/cli/bench/bench.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/output.h"
-#include "tools/cli/table/table.h"
 
 #include <limits.h>
 #include <math.h>
@@ -291,7 +291,7 @@ static void print_costs(struct buf *b, const struct compare *c,
 {
 	static const char *const heads[] = { "USD OF A MILLION", "MODE", "PODS", "BEFORE",
 		"AFTER", "CHANGE", NULL };
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < c->n; i++) {
@@ -310,7 +310,6 @@ static void print_costs(struct buf *b, const struct compare *c,
 		buf_putc(b, '\n');
 		table_print(&t, b);
 	}
-	table_fini(&t);
 }
 
 static void print_failed_checks(struct buf *b, const struct bench_result *before,
@@ -359,7 +358,7 @@ static void print_compare_text(struct buf *b, const struct compare *c,
 	bool lost = before->mode == BENCH_MODES && c->only_a + c->lost_checks;
 	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
 		"AFTER", "CHANGE (95 %)", "LIMIT", "VERDICT", NULL };
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	print_side(b, "before", before);
 	print_side(b, "after ", after);
@@ -371,7 +370,6 @@ static void print_compare_text(struct buf *b, const struct compare *c,
 	for (size_t i = 0; i < c->n; i++)
 		add_compare_line(&t, &c->lines[i]);
 	table_print(&t, b);
-	table_fini(&t);
 	print_costs(b, c, before, after);
 	if (c->failed_checks) {
 		buf_putc(b, '\n');

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/base/text.h"
+#include "lib/report/table.h"
 #include "tools/bench/report/figures.h"
 #include "tools/cli/bench/bench.h"
-#include "tools/cli/table/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void print_bench_checks(struct buf *b, const struct bench_result *r)
 {
 	static const char *const heads[] = { "ISOLATION", "MODE", "RESULT", "FIGURE", "WHAT",
 		NULL };
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < r->n_checks; i++) {
@@ -156,7 +156,6 @@ static void print_bench_checks(struct buf *b, const struct bench_result *r)
 		buf_puts(b, r->n_rows ? "\n" : "");
 		table_print(&t, b);
 	}
-	table_fini(&t);
 }
 
 /* Lists the rows from which no conclusion is possible, with the reason. */
@@ -187,7 +186,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 		"MEAN", "P50", "P99", "+-", "JAIN", "BUSY", "SM", "POWER" };
 	struct row_extras more = { .cost = r->head.usd_per_hour > 0 };
 	size_t n = HEADS;
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 	int result = 0;
 
 	for (size_t i = 0; i < r->n_rows; i++)
@@ -206,7 +205,6 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 			result = add_scenario(&t, r, r->rows[i].scenario, &more, err);
 	if (r->n_rows)
 		table_print(&t, b);
-	table_fini(&t);
 	if (result == 0 && more.planned)
 		result = bench_print_errors(b, r, err);
 	print_bench_checks(b, r);

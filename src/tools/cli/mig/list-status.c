@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* gpuslice mig list and status: the possible and the actual MIG devices of the GPUs. */
+#include "lib/report/table.h"
 #include "tools/cli/mig/mig.h"
-#include "tools/cli/table/table.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of `gpuslice profile`. */
 #include "lib/base/buf.h"
+#include "lib/report/table.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/bench/report/figures.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/output.h"
 #include "tools/cli/profile/profile.h"
-#include "tools/cli/table/table.h"
 #include "tools/plan/gpus/gpus.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void add_profile_value(struct table *t, const struct profile_figure *f,
 void profile_table(struct buf *b, const struct profile *p)
 {
 	static const char *const heads[] = { "FIGURE", "VALUE", "+-", "KEY", "HOW", NULL };
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < PROFILE_FIGURES; i++) {
@@ -52,7 +52,6 @@ void profile_table(struct buf *b, const struct profile *p)
 	}
 	buf_putc(b, '\n');
 	table_print(&t, b);
-	table_fini(&t);
 }
 
 /* The output of `gpuslice profile`. */

@@ -4,7 +4,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 #include "tools/cli/output.h"
-#include "tools/cli/table/table.h"
+#include "lib/report/table.h"
 #include "tools/simulate/simulate.h"
 
 #include <jansson.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/status/internal.h"
 
+#include "lib/report/table.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,54 +89,27 @@ void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h)
 	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
 }
 
-/* --- a table with columns as wide as their cells --- */
+/* --- a table --- */
 
-struct status_table {
-	const char *const *headers;
-	size_t columns;
-	size_t width[STATUS_COLUMNS];
-	struct buf *out;
-};
-
-static void measure_status_row(struct status_table *t, const struct status_row *r)
-{
-	for (size_t i = 0; i < t->columns; i++) {
-		size_t w = strlen(r->cells[i]);
-
-		if (w > t->width[i])
-			t->width[i] = w;
-	}
-}
-
-static void print_status_row(struct status_table *t, const struct status_row *r, bool colour)
-{
-	if (colour && r->colour)
-		buf_puts(t->out, r->colour);
-	for (size_t i = 0; i < t->columns; i++) {
-		if (i + 1 < t->columns)
-			buf_printf(t->out, "%-*s  ", (int)t->width[i], r->cells[i]);
-		else
-			buf_puts(t->out, r->cells[i]);
-	}
-	if (colour && r->colour)
-		buf_puts(t->out, PLAIN);
-	buf_putc(t->out, '\n');
-}
+#define GAP 2 /* between columns; as they are many, less than elsewhere */
 
 void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour)
 {
-	struct status_table t = { .headers = headers, .columns = columns, .out = b };
-	struct status_row head = { .colour = BOLD };
+	CLEANUP(table_fini) struct table t = { .columns = columns, .gap = GAP };
 
 	for (size_t i = 0; i < columns; i++)
-		status_clean(head.cells[i], STATUS_CELL_MAX, headers[i]);
-	measure_status_row(&t, &head);
-	for (size_t i = 0; i < n; i++)
-		measure_status_row(&t, &rows[i]);
-	print_status_row(&t, &head, colour);
-	for (size_t i = 0; i < n; i++)
-		print_status_row(&t, &rows[i], colour);
+		table_add(&t, headers[i]);
+	for (size_t i = 0; i < n * columns; i++)
+		table_add(&t, rows[i / columns].cells[i % columns]);
+	for (size_t i = 0; i <= n && !t.failed; i++) {
+		const char *escape = !colour ? NULL : i ? rows[i - 1].colour : BOLD;
+
+		buf_puts(b, escape ? escape : "");
+		table_print_row(&t, i, b);
+		buf_puts(b, escape ? PLAIN "\n" : "\n");
+	}
+	b->failed |= t.failed;
 }
 
 struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err)

@@ -4,6 +4,7 @@
 #include "io/price/price.h"
 #include "lib/base/text.h"
 #include "lib/base/time.h"
+#include "lib/report/table.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -387,7 +388,7 @@ static int check_costs(const struct cost_print *p, const struct cost_line *const
 
 		if ((cost_line_is_known(lines[i]) & COST_MONEY) && *of->currency)
 			continue;
-		cost_clean(&node, *of->node ? of->node : "this node");
+		table_text(&node, *of->node ? of->node : "this node");
 		return error_set(err, ERR_INVALID,
 			"--output csv: BilledCost: expected the price of %s from %s to %s, found none: %s",
 			buf_str(&node), cost_time_text(of->start_s, from),

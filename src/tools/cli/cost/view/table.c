@@ -2,9 +2,8 @@
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"
-#include "lib/base/text.h"
 #include "lib/base/time.h"
-#include "tools/cli/table/table.h"
+#include "lib/report/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,24 +13,6 @@
 /* --- cells --- */
 
 #define NANO_HOUR_NS 3600 /* nanoseconds in a billionth of an hour */
-
-void cost_clean(struct buf *b, const char *text)
-{
-	CLEANUP(freep) char *valid = strdup(text);
-	const char *p = valid;
-
-	if (!valid) {
-		b->failed = true;
-		return;
-	}
-	utf8_make_valid(valid);
-	while (*p) {
-		size_t n = escape_control_len(p);
-
-		buf_putc(b, n ? '?' : *p);
-		p += n ? n : 1;
-	}
-}
 
 const char *cost_hours(int64_t ns, unsigned decimals, char *buf)
 {
@@ -76,19 +57,6 @@ static size_t count_names(enum cost_by by)
 	return n;
 }
 
-/* An outside text, followed by the word @ours if that is not NULL. */
-static void add_clean(struct table *t, const char *text, const char *ours)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
-
-	cost_clean(&b, text);
-	if (ours)
-		buf_printf(&b, " %s", ours);
-	if (!buf_ok(&b))
-		t->failed = true;
-	table_add(t, buf_str(&b));
-}
-
 /* @instead ("(idle)", "total") fills the first name column of a line without names. */
 static void add_cost_names(struct table *t, enum cost_by by, const struct cost_line *l,
 	const char *instead)
@@ -104,9 +72,9 @@ static void add_cost_names(struct table *t, enum cost_by by, const struct cost_l
 		if (instead && (i > 0 || by != COST_BY_GPU || !names[0] || !*names[0]))
 			table_add(t, i ? "" : instead);
 		else if (instead)
-			add_clean(t, names[0], instead);
+			table_addf(t, "%s %s", names[0], instead);
 		else
-			add_clean(t, *names[i] ? names[i] : "(unknown)", NULL);
+			table_add(t, *names[i] ? names[i] : "(unknown)");
 	}
 }
 
@@ -153,7 +121,7 @@ static void add_cost_numbers(struct table *t, const struct cost_line *l, bool id
 		add_used(t, l);
 	}
 	table_add(t, priced ? price_text(l->row.cost_nano, MONEY_DECIMALS, text) : "-");
-	add_clean(t, priced ? l->period.currency : "-", NULL);
+	table_add(t, priced ? l->period.currency : "-");
 }
 
 static void add_lines(struct table *t, const struct cost_print *p, enum usage_db_kind kind)
@@ -188,21 +156,21 @@ static void print_cost_node(struct buf *b, const struct usage_db_period *n)
 	char price[PRICE_TEXT_MAX], age[TIME_AGE_MAX], begin[TIME_RFC3339_MAX],
 		end[TIME_RFC3339_MAX];
 
-	cost_clean(b, *n->node ? n->node : "this node");
+	table_text(b, *n->node ? n->node : "this node");
 	if (*n->instance_type) {
 		buf_puts(b, ", ");
-		cost_clean(b, n->instance_type);
+		table_text(b, n->instance_type);
 	}
 	if (*n->region) {
 		buf_puts(b, " in ");
-		cost_clean(b, n->region);
+		table_text(b, n->region);
 	}
 	buf_printf(b, ", %" PRIu32 " GPU%s: ", n->gpus, n->gpus == 1 ? "" : "s");
 	if (*n->currency) {
 		buf_printf(b, "%s ", price_text(n->price_nano_per_hour, 2, price));
-		cost_clean(b, n->currency);
+		table_text(b, n->currency);
 		buf_puts(b, " per hour (");
-		cost_clean(b, n->price_source);
+		table_text(b, n->price_source);
 		buf_puts(b, ")");
 	} else {
 		buf_puts(b, "price unknown (--price gives one)");
@@ -230,7 +198,7 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 {
 	const char *heads[COLUMNS_MAX] = { NULL };
 	size_t names = count_names(p->by), lines;
-	struct table t;
+	CLEANUP(table_fini) struct table t = { .columns = 0 };
 
 	for (size_t i = 0; i < names; i++)
 		heads[i] = name_heads[p->by][i];
@@ -247,8 +215,5 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 	add_lines(&t, p, USAGE_DB_UNALLOCATED);
 	add_totals(&t, p);
 	table_print(&t, b);
-	if (t.failed)
-		b->failed = true;
-	table_fini(&t);
 	return buf_ok(b) ? 0 : error_nomem(err);
 }

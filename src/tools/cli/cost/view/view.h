@@ -175,9 +175,6 @@ int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err)
 
 /* --- cells --- */
 
-/* Makes an outside text safe for a terminal: control characters and invalid UTF-8 become "?". */
-void cost_clean(struct buf *b, const char *text);
-
 /* Nanoseconds as hours, such as "1.5": @decimals below 9 are rounded half up; 9 or more are rounded
  * down to 9. */
 #define COST_HOURS_MAX 32

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "tools/cli/table/table.h"
+#include "lib/report/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>

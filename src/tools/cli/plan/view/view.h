@@ -6,8 +6,8 @@
  * Pure; thread: any.
  */
 #include "lib/base/buf.h"
+#include "lib/report/table.h"
 #include "tools/cli/plan/view/page.h"
-#include "tools/cli/table/table.h"
 #include "tools/plan/answer/answer.h"
 
 /* --- text and JSON --- */
