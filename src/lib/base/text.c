@@ -108,39 +108,6 @@ char *escape_line(char *text)
 	return text;
 }
 
-/* Tab and line feed are blanks in HTML. In a CSV cell and on a terminal they are control characters. */
-static bool is_html_blank(char c)
-{
-	return c == '\t' || c == '\n';
-}
-
-void escape_html(struct buf *b, const char *text)
-{
-	static const struct {
-		char c;
-		const char *entity;
-	} entities[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" },
-		{ '\'', "&#39;" } };
-
-	for (size_t len; *text; text += len) {
-		const char *entity = NULL;
-
-		len = escape_control_len(text);
-		if (len && !is_html_blank(*text)) {
-			buf_puts(b, "\xef\xbf\xbd");
-			continue;
-		}
-		len = 1;
-		for (size_t i = 0; i < ARRAY_LEN(entities); i++)
-			if (entities[i].c == *text)
-				entity = entities[i].entity;
-		if (entity)
-			buf_puts(b, entity);
-		else
-			buf_putc(b, *text);
-	}
-}
-
 static void add_hex_escaped(struct buf *b, const char *text)
 {
 	for (size_t len; *text; text += len ? len : 1) {

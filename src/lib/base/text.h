@@ -39,9 +39,6 @@ bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret);
 /* Foreign text stays text: nothing in it ends an element, a cell or a word, and no control character reaches a
  * terminal. */
 
-/* HTML, within an element or an attribute in quotes of either kind. Control characters become U+FFFD. */
-void escape_html(struct buf *b, const char *text);
-
 /* A cell of CSV (RFC 4180), in quotes if necessary. Control characters become \xNN; bytes that are not UTF-8
  * become "?". A ' comes before text that a spreadsheet takes for a formula. */
 void escape_csv(struct buf *b, const char *text);

@@ -2,71 +2,13 @@
 #pragma once
 
 /*
- * Private to bench/report: text and plots within HTML, and the parts of a page. All of them append to a buffer.
- * Pure. Thread: the owner of the buffer.
+ * Private to bench/report: the parts of a page. All of them append to a buffer. Pure. Thread: the owner of the buffer.
  */
-#include "lib/base/buf.h"
+#include "lib/report/html.h"
+#include "lib/report/svg.h"
 #include "tools/bench/report/model.h"
 
 #include <stddef.h>
-
-/* ---- text within HTML --------------------------------------------------------------------------------------- */
-
-/* Adds @text escaped, also for use between quotes: no character of it ends an element or an attribute. */
-void html_text(struct buf *b, const char *text);
-/* Formats @fmt, cuts the text after some hundred bytes, and escapes it. */
-void html_textf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
-/* Adds <@name>@text</@name>. @name is not escaped. */
-void html_element(struct buf *b, const char *name, const char *text);
-
-/* ---- plots -------------------------------------------------------------------------------------------------- */
-
-/* SVG. The page's style has the colors. A coordinate is always a finite number, whatever the value. */
-
-struct plot {
-	struct buf *b;
-	double width, height;
-	unsigned int *count; /* number of plots on the page, for unique names */
-	bool simulated;
-};
-
-struct plot_scale {
-	double low, high; /* .low < .high; .low is above 0 if .log */
-	double from, to;  /* their positions on the plot */
-	bool log;
-};
-
-#define PLOT_TICKS_MAX 16
-
-/* @title names the plot. @what describes the plot for screen readers. Both are escaped. */
-void plot_begin(struct plot *p, const char *title, const char *what);
-void plot_end(struct plot *p);
-
-/* @class, here and below: class names of the page's style. */
-void plot_line(struct plot *p, const char *class, double x1, double y1, double x2, double y2);
-void plot_rect(struct plot *p, const char *class, double x, double y, double width,
-	double height);
-/* The text is escaped. @class also has the alignment at @x: "start", "mid" or "end". */
-void plot_text(struct plot *p, const char *class, double x, double y, const char *fmt, ...)
-	PRINTF(5, 6);
-
-/* A path: begin, points, end. */
-void plot_path_begin(struct plot *p, const char *class);
-void plot_move(struct plot *p, double x, double y);
-void plot_to(struct plot *p, double x, double y);
-void plot_path_end(struct plot *p);
-
-/* Position of @v. A value outside the scale is at the nearer end. */
-double plot_at(const struct plot_scale *s, double v);
-/* Round numbers on the scale, in order. Returns their number. */
-size_t plot_ticks(double ret[static PLOT_TICKS_MAX], const struct plot_scale *s);
-/* A round number of at least @v, for the end of a scale. 1 unless @v is finite and above 0. */
-double plot_round_up(double v);
-
-/* The class of a mode's color, "m0" to "m7". The same in all plots and tables. */
-const char *plot_mode_class(enum bench_mode m);
-
-/* ---- parts of a page ---------------------------------------------------------------------------------------- */
 
 #define REPORT_CELL_MAX 160
 
@@ -95,7 +37,16 @@ int report_shares(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err) MUST_USE;
 
 /* A new plot of this size on the page. */
-struct plot report_plot(struct report_page *p, double width, double height);
+struct svg report_plot(struct report_page *p, double width, double height);
+
+/* A text of the result; "": there is none. */
+static inline const char *report_text(const char *text)
+{
+	return text ? text : "";
+}
+
+/* The class of a mode's color, "m0" to "m7". The same in all plots and tables. */
+const char *report_mode_class(enum bench_mode m);
 
 /*
  * "± 0.5%", half of the 95 % interval of the value. "" without an interval. Here and below, @buf has

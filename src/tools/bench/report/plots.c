@@ -22,8 +22,8 @@
 #define BARS_LETTER 7 /* approximate width of a letter of a label */
 
 struct bench_bars {
-	struct plot plot;
-	struct plot_scale x;
+	struct svg plot;
+	struct svg_scale x;
 	double step, bar, bottom;
 	const struct report_mode *earlier[BENCH_MODES]; /* of the earlier result; NULL */
 	const char *line_name;
@@ -68,18 +68,16 @@ static double find_largest_rate(const struct bench_bars *d, const struct report_
 
 static void draw_axis(struct bench_bars *d)
 {
-	double ticks[PLOT_TICKS_MAX];
-	char text[BENCH_NUMBER_MAX];
-	size_t n = plot_ticks(ticks, &d->x);
+	double ticks[SVG_TICKS_MAX];
+	size_t n = svg_scale_ticks(ticks, &d->x);
 
 	for (size_t i = 0; i < n; i++) {
-		double x = plot_at(&d->x, ticks[i]);
+		double x = svg_scale_at(&d->x, ticks[i]);
 
-		plot_line(&d->plot, "grid", x, BARS_TOP, x, d->bottom);
-		(void)snprintf(text, sizeof(text), "%g", ticks[i]);
-		plot_text(&d->plot, "tick mid", x, d->bottom + 15, "%s", text);
+		svg_line(&d->plot, "grid", x, BARS_TOP, x, d->bottom);
+		svg_text(&d->plot, "tick mid", x, d->bottom + 15, "%g", ticks[i]);
 	}
-	plot_text(&d->plot, "tick mid", (BARS_LEFT + BARS_RIGHT) / 2.0, d->bottom + 32,
+	svg_text(&d->plot, "tick mid", (BARS_LEFT + BARS_RIGHT) / 2.0, d->bottom + 32,
 		"units per second, all pods of the kind");
 }
 
@@ -88,14 +86,14 @@ static void draw_bar_parts(struct bench_bars *d, const struct report_mode *m, do
 	double from = 0;
 	char class[32];
 
-	(void)snprintf(class, sizeof(class), "bar %s", plot_mode_class(m->mode));
+	(void)snprintf(class, sizeof(class), "bar %s", report_mode_class(m->mode));
 	for (size_t i = 0; i < m->n; i++) {
 		double rate = m->rows[i].f.rate.value, to = from + finite_max(0, rate);
-		double x = plot_at(&d->x, from), width = plot_at(&d->x, to) - x;
+		double x = svg_scale_at(&d->x, from), width = svg_scale_at(&d->x, to) - x;
 
-		plot_rect(&d->plot, class, x, y, width, d->bar);
+		svg_rect(&d->plot, class, x, y, width, d->bar);
 		if (m->n > 1 && width > 3 * BARS_LETTER)
-			plot_text(&d->plot, "inside mid", x + width / 2, y + d->bar / 2 + 4,
+			svg_text(&d->plot, "inside mid", x + width / 2, y + d->bar / 2 + 4,
 				"%g", report_weight(m, i));
 		from = to;
 	}
@@ -104,13 +102,13 @@ static void draw_bar_parts(struct bench_bars *d, const struct report_mode *m, do
 static void draw_interval(struct bench_bars *d, const struct estimate *e, double middle)
 {
 	struct interval i = estimate_interval(e);
-	double low = plot_at(&d->x, i.low), high = plot_at(&d->x, i.high);
+	double low = svg_scale_at(&d->x, i.low), high = svg_scale_at(&d->x, i.high);
 
 	if (!isfinite(i.low) || !isfinite(i.high))
 		return;
-	plot_line(&d->plot, "whisker", low, middle, high, middle);
-	plot_line(&d->plot, "whisker", low, middle - 4, low, middle + 4);
-	plot_line(&d->plot, "whisker", high, middle - 4, high, middle + 4);
+	svg_line(&d->plot, "whisker", low, middle, high, middle);
+	svg_line(&d->plot, "whisker", low, middle - 4, low, middle + 4);
+	svg_line(&d->plot, "whisker", high, middle - 4, high, middle + 4);
 }
 
 /* Draws a pale bar above, with its figure. */
@@ -118,10 +116,10 @@ static void draw_earlier_bar(struct bench_bars *d, const struct report_mode *was
 {
 	char class[32], rate[BENCH_NUMBER_MAX];
 
-	(void)snprintf(class, sizeof(class), "bar was %s", plot_mode_class(was->mode));
-	plot_rect(&d->plot, class, BARS_LEFT, y - BARS_WAS,
-		plot_at(&d->x, was->f.rate.value) - BARS_LEFT, BARS_WAS);
-	plot_text(&d->plot, "tick start", BARS_RIGHT + 8, y - BARS_WAS / 2.0 + 1, "was %s",
+	(void)snprintf(class, sizeof(class), "bar was %s", report_mode_class(was->mode));
+	svg_rect(&d->plot, class, BARS_LEFT, y - BARS_WAS,
+		svg_scale_at(&d->x, was->f.rate.value) - BARS_LEFT, BARS_WAS);
+	svg_text(&d->plot, "tick start", BARS_RIGHT + 8, y - BARS_WAS / 2.0 + 1, "was %s",
 		bench_print_number(was->f.rate.value, rate));
 }
 
@@ -131,30 +129,30 @@ static void draw_mode_bar(struct bench_bars *d, const struct report_mode *m, siz
 	       middle = y + d->bar / 2;
 	char rate[BENCH_NUMBER_MAX], error[REPORT_CELL_MAX];
 
-	plot_text(&d->plot, "label end", BARS_LEFT - 8, middle + 4, "%s", m->name);
+	svg_text(&d->plot, "label end", BARS_LEFT - 8, middle + 4, "%s", m->name);
 	draw_bar_parts(d, m, y);
 	if (m->f.rate.value > 0)
 		draw_interval(d, &m->f.rate, middle);
 	if (isfinite(m->all->planned_rate)) {
-		double x = plot_at(&d->x, m->all->planned_rate);
+		double x = svg_scale_at(&d->x, m->all->planned_rate);
 
-		plot_line(&d->plot, "planned", x, y - 3, x, y + d->bar + 3);
+		svg_line(&d->plot, "planned", x, y - 3, x, y + d->bar + 3);
 	}
 	if (d->earlier[m->mode])
 		draw_earlier_bar(d, d->earlier[m->mode], y);
-	plot_text(&d->plot, "label start", BARS_RIGHT + 8, middle + 4, "%s %s%s",
+	svg_text(&d->plot, "label start", BARS_RIGHT + 8, middle + 4, "%s %s%s",
 		bench_print_number(m->f.rate.value, rate), report_error(&m->f.rate, error),
 		m->f.errors ? " errors!" : "");
 }
 
 static void draw_line(struct bench_bars *d)
 {
-	double x = plot_at(&d->x, d->line);
+	double x = svg_scale_at(&d->x, d->line);
 
 	if (isnan(d->line))
 		return;
-	plot_line(&d->plot, "mark", x, BARS_TOP - 6, x, d->bottom);
-	plot_text(&d->plot, x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? "label end" : "label start",
+	svg_line(&d->plot, "mark", x, BARS_TOP - 6, x, d->bottom);
+	svg_text(&d->plot, x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? "label end" : "label start",
 		x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? x + 4 : x - 4, BARS_TOP - 11, "%s",
 		d->line_name);
 }
@@ -173,18 +171,18 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 		d.earlier[m] =
 			report_find(p->earlier, s->name, k->workload, (enum bench_mode)m);
 	choose_line(&d, k);
-	d.x = (struct plot_scale){ 0, plot_round_up(find_largest_rate(&d, k)), BARS_LEFT,
+	d.x = (struct svg_scale){ 0, svg_round_up(find_largest_rate(&d, k)), BARS_LEFT,
 		BARS_RIGHT, false };
 	d.plot = report_plot(p, BARS_WIDTH, d.bottom + BARS_BOTTOM);
 	(void)snprintf(title, sizeof(title), "Throughput of %s in %.100s",
 		report_kind_name(k, name), s->name);
-	plot_begin(&d.plot, title,
+	svg_begin(&d.plot, title,
 		"A bar for each mode with its 95 % interval, in units per second. The table has the figures.");
 	draw_axis(&d);
 	for (size_t i = 0; i < k->n; i++)
 		draw_mode_bar(&d, &k->modes[i], i);
 	draw_line(&d);
-	plot_end(&d.plot);
+	svg_end(&d.plot);
 }
 
 /* ---- times of units ----------------------------------------------------------------------------------------- */
@@ -216,8 +214,8 @@ struct latency_curve {
 };
 
 struct latency_plot {
-	struct plot plot;
-	struct plot_scale x, y;
+	struct svg plot;
+	struct svg_scale x, y;
 	size_t n;
 	struct latency_curve curves[CURVES];
 };
@@ -271,8 +269,8 @@ static void make_scales(struct latency_plot *t)
 		last *= 1.4;
 	}
 	min = pow(10, floor(-log10(fmax(max, 1000))));
-	t->x = (struct plot_scale){ first, last, TAILS_LEFT, TAILS_RIGHT, true };
-	t->y = (struct plot_scale){ fmax(min, PLOTTED_SHARE_MIN), 1, TAILS_BOTTOM, TAILS_TOP,
+	t->x = (struct svg_scale){ first, last, TAILS_LEFT, TAILS_RIGHT, true };
+	t->y = (struct svg_scale){ fmax(min, PLOTTED_SHARE_MIN), 1, TAILS_BOTTOM, TAILS_TOP,
 		true };
 }
 
@@ -291,32 +289,32 @@ static void short_ns(char *buf, double ns)
 static void draw_tails_axes(struct latency_plot *t)
 {
 	static const double shares[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, PLOTTED_SHARE_MIN };
-	double ticks[PLOT_TICKS_MAX];
+	double ticks[SVG_TICKS_MAX];
 	char text[BENCH_NUMBER_MAX];
-	size_t n = plot_ticks(ticks, &t->x);
+	size_t n = svg_scale_ticks(ticks, &t->x);
 	double free_from = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		double x = plot_at(&t->x, ticks[i]);
+		double x = svg_scale_at(&t->x, ticks[i]);
 
-		plot_line(&t->plot, "grid", x, TAILS_TOP, x, TAILS_BOTTOM);
+		svg_line(&t->plot, "grid", x, TAILS_TOP, x, TAILS_BOTTOM);
 		if (x < free_from)
 			continue;
 		short_ns(text, ticks[i]);
-		plot_text(&t->plot, "tick mid", x, TAILS_BOTTOM + 16, "%s", text);
+		svg_text(&t->plot, "tick mid", x, TAILS_BOTTOM + 16, "%s", text);
 		free_from = x + TAILS_LABEL;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(shares) && shares[i] >= t->y.low * 0.99; i++) {
-		double y = plot_at(&t->y, shares[i]);
+		double y = svg_scale_at(&t->y, shares[i]);
 
-		plot_line(&t->plot, "grid", TAILS_LEFT, y, TAILS_RIGHT, y);
-		plot_text(&t->plot, "tick end", TAILS_LEFT - 6, y + 4, "%g%%", 100 * shares[i]);
+		svg_line(&t->plot, "grid", TAILS_LEFT, y, TAILS_RIGHT, y);
+		svg_text(&t->plot, "tick end", TAILS_LEFT - 6, y + 4, "%g%%", 100 * shares[i]);
 	}
-	plot_line(&t->plot, "mark", TAILS_LEFT, plot_at(&t->y, 1 - QUANTILE), TAILS_RIGHT,
-		plot_at(&t->y, 1 - QUANTILE));
-	plot_text(&t->plot, "tick start", TAILS_LEFT + 4, plot_at(&t->y, 1 - QUANTILE) - 4,
+	svg_line(&t->plot, "mark", TAILS_LEFT, svg_scale_at(&t->y, 1 - QUANTILE), TAILS_RIGHT,
+		svg_scale_at(&t->y, 1 - QUANTILE));
+	svg_text(&t->plot, "tick start", TAILS_LEFT + 4, svg_scale_at(&t->y, 1 - QUANTILE) - 4,
 		"p99");
-	plot_text(&t->plot, "tick mid", (TAILS_LEFT + TAILS_RIGHT) / 2.0, TAILS_BOTTOM + 36,
+	svg_text(&t->plot, "tick mid", (TAILS_LEFT + TAILS_RIGHT) / 2.0, TAILS_BOTTOM + 36,
 		"time of a unit: this share of them takes longer");
 }
 
@@ -329,31 +327,31 @@ static void draw_curve(struct latency_plot *t, const struct latency_curve *c)
 	char class[32];
 
 	(void)snprintf(class, sizeof(class), "curve%s %s", c->earlier ? " was" : "",
-		plot_mode_class(c->mode));
-	plot_path_begin(&t->plot, class);
-	plot_move(&t->plot, x, y);
+		report_mode_class(c->mode));
+	svg_path_begin(&t->plot, class);
+	svg_path_to(&t->plot, x, y);
 	for (unsigned int i = h->from; i < h->to; i++) {
 		double below;
 
 		if (!h->counts[i])
 			continue;
 		so_far += h->counts[i];
-		at = plot_at(&t->x, hist_middle(i));
+		at = svg_scale_at(&t->x, hist_middle(i));
 		if (so_far >= h->n)
 			break;
-		below = plot_at(&t->y, (double)(h->n - so_far) / (double)h->n);
+		below = svg_scale_at(&t->y, (double)(h->n - so_far) / (double)h->n);
 		if (at - x < TAILS_SEEN && below - y < TAILS_SEEN)
 			continue;
-		plot_to(&t->plot, at, y);
-		plot_to(&t->plot, at, below);
+		svg_path_to(&t->plot, at, y);
+		svg_path_to(&t->plot, at, below);
 		x = at;
 		y = below;
 	}
-	plot_to(&t->plot, at, y);
-	plot_path_end(&t->plot);
+	svg_path_to(&t->plot, at, y);
+	svg_path_end(&t->plot);
 	(void)snprintf(class, sizeof(class), "dot%s %s", c->earlier ? " was" : "",
-		plot_mode_class(c->mode));
-	plot_rect(&t->plot, class, at - 3, y - 3, 6, 6);
+		report_mode_class(c->mode));
+	svg_rect(&t->plot, class, at - 3, y - 3, 6, 6);
 }
 
 static void draw_legend(struct latency_plot *t)
@@ -368,10 +366,10 @@ static void draw_legend(struct latency_plot *t)
 		if (c->earlier)
 			continue;
 		line++;
-		(void)snprintf(class, sizeof(class), "curve %s", plot_mode_class(c->mode));
-		plot_line(&t->plot, class, TAILS_RIGHT + 14, y, TAILS_RIGHT + 40, y);
-		plot_text(&t->plot, "label start", TAILS_RIGHT + 48, y + 4, "%s", c->name);
-		plot_text(&t->plot, "tick start", TAILS_RIGHT + 48, y + 18, "p99 %s, max %s",
+		(void)snprintf(class, sizeof(class), "curve %s", report_mode_class(c->mode));
+		svg_line(&t->plot, class, TAILS_RIGHT + 14, y, TAILS_RIGHT + 40, y);
+		svg_text(&t->plot, "label start", TAILS_RIGHT + 48, y + 4, "%s", c->name);
+		svg_text(&t->plot, "tick start", TAILS_RIGHT + 48, y + 18, "p99 %s, max %s",
 			bench_print_ns(hist_quantile(&c->times, QUANTILE), p99),
 			bench_print_ns(hist_quantile(&c->times, 1), longest));
 	}
@@ -396,14 +394,14 @@ int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 	make_scales(t);
 	(void)snprintf(title, sizeof(title), "Times of units of %s in %.100s",
 		report_kind_name(k, name), s->name);
-	plot_begin(&t->plot, title,
+	svg_begin(&t->plot, title,
 		"A curve for each mode: the share of units that take longer than a time, on logarithmic axes. "
 		"The legend says p99 and the longest time; the table has other figures.");
 	draw_tails_axes(t);
 	for (size_t i = 0; i < t->n; i++)
 		draw_curve(t, &t->curves[i]);
 	draw_legend(t);
-	plot_end(&t->plot);
+	svg_end(&t->plot);
 	return 0;
 }
 
@@ -427,9 +425,9 @@ int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 #define SHARES_LETTER 11 /* height of a label */
 
 struct shares {
-	struct plot plot;
+	struct svg plot;
 	const struct report_mode *mode;
-	struct plot_scale y;
+	struct svg_scale y;
 	size_t runs, bands;
 	double weights[SHARES_BANDS], sum_weights;
 	double seconds; /* of the drawn runs */
@@ -514,24 +512,21 @@ static void draw_band(struct shares *s, const struct shares_column *c, size_t n,
 	char class[32];
 
 	(void)snprintf(class, sizeof(class), "band%s %s", band % 2 ? " odd" : "",
-		plot_mode_class(s->mode->mode));
-	plot_path_begin(&s->plot, class);
+		report_mode_class(s->mode->mode));
+	svg_path_begin(&s->plot, class);
 	for (size_t i = 0; i < n; i++) {
-		double y = plot_at(&s->y, compute_share_below(&c[i], band + 1));
+		double y = svg_scale_at(&s->y, compute_share_below(&c[i], band + 1));
 
-		if (i)
-			plot_to(&s->plot, c[i].x, y);
-		else
-			plot_move(&s->plot, c[i].x, y);
-		plot_to(&s->plot, c[i].x + c[i].width, y);
+		svg_path_to(&s->plot, c[i].x, y);
+		svg_path_to(&s->plot, c[i].x + c[i].width, y);
 	}
 	for (size_t i = n; i-- > 0;) {
-		double y = plot_at(&s->y, compute_share_below(&c[i], band));
+		double y = svg_scale_at(&s->y, compute_share_below(&c[i], band));
 
-		plot_to(&s->plot, c[i].x + c[i].width, y);
-		plot_to(&s->plot, c[i].x, y);
+		svg_path_to(&s->plot, c[i].x + c[i].width, y);
+		svg_path_to(&s->plot, c[i].x, y);
 	}
-	plot_path_end(&s->plot);
+	svg_path_end(&s->plot);
 }
 
 static int draw_runs(struct shares *s, struct error *err)
@@ -552,7 +547,7 @@ static int draw_runs(struct shares *s, struct error *err)
 
 		for (size_t band = 0; n && band < s->bands; band++)
 			draw_band(s, c, n, band);
-		plot_text(&s->plot, "tick mid", x + width / 2, SHARES_BOTTOM + 15, "%s",
+		svg_text(&s->plot, "tick mid", x + width / 2, SHARES_BOTTOM + 15, "%s",
 			s->runs > 9 ? ""
 				    : (const char *[]){ "1", "2", "3", "4", "5", "6", "7", "8",
 					      "9" }[i]);
@@ -564,14 +559,13 @@ static int draw_runs(struct shares *s, struct error *err)
 static void draw_shares_axes(struct shares *s)
 {
 	for (int percent = 0; percent <= 100; percent += 25) {
-		double y = plot_at(&s->y, percent / 100.0);
+		double y = svg_scale_at(&s->y, percent / 100.0);
 
-		plot_line(&s->plot, "grid", SHARES_LEFT, y, SHARES_RIGHT, y);
+		svg_line(&s->plot, "grid", SHARES_LEFT, y, SHARES_RIGHT, y);
 		if (percent % 50 == 0)
-			plot_text(&s->plot, "tick end", SHARES_LEFT - 5, y + 4, "%d%%",
-				percent);
+			svg_text(&s->plot, "tick end", SHARES_LEFT - 5, y + 4, "%d%%", percent);
 	}
-	plot_text(&s->plot, "tick mid", (SHARES_LEFT + SHARES_RIGHT) / 2.0, SHARES_BOTTOM + 31,
+	svg_text(&s->plot, "tick mid", (SHARES_LEFT + SHARES_RIGHT) / 2.0, SHARES_BOTTOM + 31,
 		s->runs > 1 ? "repetition" : "one repetition");
 }
 
@@ -581,19 +575,19 @@ static void draw_targets(struct shares *s)
 	double sum = 0;
 
 	for (size_t i = 0; i < s->bands; i++) {
-		double from = plot_at(&s->y, sum / s->sum_weights), to;
+		double from = svg_scale_at(&s->y, sum / s->sum_weights), to;
 
 		sum += s->weights[i];
-		to = plot_at(&s->y, sum / s->sum_weights);
+		to = svg_scale_at(&s->y, sum / s->sum_weights);
 		if (i + 1 < s->bands)
-			plot_line(&s->plot, "target", SHARES_LEFT, to, SHARES_RIGHT, to);
+			svg_line(&s->plot, "target", SHARES_LEFT, to, SHARES_RIGHT, to);
 		if (from - to < SHARES_LETTER)
 			continue;
 		if (s->mode->n > 1)
-			plot_text(&s->plot, "tick start", SHARES_RIGHT + 5, (from + to) / 2 + 4,
+			svg_text(&s->plot, "tick start", SHARES_RIGHT + 5, (from + to) / 2 + 4,
 				"w%g", s->weights[i]);
 		else
-			plot_text(&s->plot, "tick start", SHARES_RIGHT + 5, (from + to) / 2 + 4,
+			svg_text(&s->plot, "tick start", SHARES_RIGHT + 5, (from + to) / 2 + 4,
 				"%zu", i + 1);
 	}
 }
@@ -610,15 +604,15 @@ static int draw_mode_shares(struct report_page *p, const struct report_scenario 
 	(void)snprintf(title, sizeof(title), "Shares of %s in %.100s, %s",
 		report_kind_name(k, name), sc->name, m->name);
 	buf_puts(p->b, "<figure>");
-	plot_begin(&s.plot, title,
+	svg_begin(&s.plot, title,
 		"The share of the kind's units that each pod ended, block by block, on top of each other.");
 	draw_shares_axes(&s);
 	if (draw_runs(&s, err) < 0)
 		return -1;
 	draw_targets(&s);
-	plot_end(&s.plot);
+	svg_end(&s.plot);
 	buf_printf(p->b, "<figcaption><span class=\"key %s\"></span>",
-		plot_mode_class(m->mode));
+		report_mode_class(m->mode));
 	html_text(p->b, m->name);
 	if (m->n == 1)
 		html_textf(p->b, ", Jain %s", bench_print_number(m->f.jain, jain));

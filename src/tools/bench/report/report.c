@@ -15,13 +15,21 @@ static bool is_simulated(const struct report_page *p)
 	return p->report->r->head.simulated || (p->earlier && p->earlier->r->head.simulated);
 }
 
-struct plot report_plot(struct report_page *p, double width, double height)
+struct svg report_plot(struct report_page *p, double width, double height)
 {
-	return (struct plot){ .b = p->b,
+	return (struct svg){ .b = p->b,
 		.width = width,
 		.height = height,
 		.count = &p->plots,
-		.simulated = is_simulated(p) };
+		.watermark = is_simulated(p) ? "SIMULATED" : NULL };
+}
+
+const char *report_mode_class(enum bench_mode m)
+{
+	static const char *const classes[BENCH_MODES] = { "m0", "m1", "m2", "m3", "m4", "m5",
+		"m6", "m7" };
+
+	return (unsigned int)m < BENCH_MODES ? classes[m] : "m0";
 }
 
 const char *report_error(const struct estimate *e, char *buf)
@@ -49,11 +57,6 @@ const char *report_percent(double share, char *buf)
 
 /* ---- head --------------------------------------------------------------------------------------------------- */
 
-static const char *get_head_text(const char *text)
-{
-	return text ? text : "";
-}
-
 static void render_page_begin(struct report_page *p)
 {
 	const struct bench_head *h = &p->report->r->head;
@@ -64,7 +67,7 @@ static void render_page_begin(struct report_page *p)
 		"<meta http-equiv=\"Content-Security-Policy\" "
 		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n<title>");
 	html_textf(p->b, "%sGPU sharing benchmark: %.200s",
-		is_simulated(p) ? "SIMULATED - " : "", get_head_text(h->gpu));
+		is_simulated(p) ? "SIMULATED - " : "", report_text(h->gpu));
 	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
 	if (is_simulated(p))
 		buf_puts(p->b,
@@ -79,11 +82,12 @@ static void render_page_begin(struct report_page *p)
 
 static void render_fact(struct buf *b, const char *name, const char *text)
 {
-	if (!*get_head_text(text))
+	if (!*report_text(text))
 		return;
-	buf_printf(b, "<div><dt>%s</dt><dd>", name);
-	html_text(b, text);
-	buf_puts(b, "</dd></div>\n");
+	buf_puts(b, "<div>");
+	html_span(b, "dt", "", name);
+	html_span(b, "dd", "", text);
+	buf_puts(b, "</div>\n");
 }
 
 /* Formats a number with its unit. "" if unknown. */
@@ -189,7 +193,7 @@ static void render_report_notes(struct report_page *p)
 		return;
 	buf_puts(p->b, "<section>\n<h2>Notes</h2>\n<ul>\n");
 	for (size_t i = 0; i < r->n_notes; i++)
-		html_element(p->b, "li", get_head_text(r->notes[i]));
+		html_element(p->b, "li", report_text(r->notes[i]));
 	buf_puts(p->b, "</ul>\n</section>\n");
 }
 

@@ -11,24 +11,19 @@
 
 /* ---- isolation ---------------------------------------------------------------------------------------------- */
 
-static const char *get_check_text(const char *text)
-{
-	return text ? text : "";
-}
-
 static void render_check_mode(struct buf *b, const char *name)
 {
 	enum bench_mode m = bench_mode_of(name);
 
 	if (m != BENCH_MODES)
-		buf_printf(b, "<span class=\"key %s\"></span>", plot_mode_class(m));
+		buf_printf(b, "<span class=\"key %s\"></span>", report_mode_class(m));
 	html_text(b, name);
 }
 
 static void render_check_figure(struct buf *b, const struct bench_isolation *c)
 {
 	char value[BENCH_NUMBER_MAX];
-	const char *unit = get_check_text(c->unit);
+	const char *unit = report_text(c->unit);
 
 	if (isfinite(c->value))
 		html_textf(b, "%s%s%.60s", bench_print_figure(c->value, value),
@@ -37,18 +32,18 @@ static void render_check_figure(struct buf *b, const struct bench_isolation *c)
 
 static void render_check_row(struct buf *b, const struct bench_isolation *c)
 {
-	buf_puts(b, "<tr><th scope=\"row\">");
-	html_text(b, get_check_text(c->name));
-	buf_puts(b, "</th><td>");
-	render_check_mode(b, get_check_text(c->mode_name));
+	buf_puts(b, "<tr>");
+	html_span(b, "th", " scope=\"row\"", report_text(c->name));
+	buf_puts(b, "<td>");
+	render_check_mode(b, report_text(c->mode_name));
 	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
 		!c->known   ? "open\">inconclusive"
 		: c->passed ? "passed\">PASS"
 			    : "failed\">FAIL");
 	render_check_figure(b, c);
-	buf_puts(b, "</td><td class=\"words\">");
-	html_text(b, get_check_text(c->what));
-	buf_puts(b, "</td></tr>\n");
+	buf_puts(b, "</td>");
+	html_span(b, "td", " class=\"words\"", report_text(c->what));
+	buf_puts(b, "</tr>\n");
 }
 
 void report_checks(struct report_page *p)
@@ -108,7 +103,7 @@ static void render_mode_checks(struct buf *b, const struct bench_result *r, enum
 			said == 1       ? ""
 			: said < failed ? ", "
 					: " and ",
-			get_check_text(r->checks[i].name));
+			report_text(r->checks[i].name));
 	}
 	if (failed)
 		buf_printf(b, " <strong class=\"failed\">%s</strong>",
@@ -162,10 +157,10 @@ static void render_tied_modes(struct buf *b, const struct report_kind *k,
 
 static void render_mode_name(struct buf *b, const struct report_mode *m)
 {
-	buf_printf(b, "<span class=\"whole\"><span class=\"key %s\"></span><b>",
-		plot_mode_class(m->mode));
-	html_text(b, m->name);
-	buf_puts(b, "</b></span>");
+	buf_printf(b, "<span class=\"whole\"><span class=\"key %s\"></span>",
+		report_mode_class(m->mode));
+	html_span(b, "b", "", m->name);
+	buf_puts(b, "</span>");
 }
 
 /* Without a line break between number and unit. */
@@ -173,7 +168,7 @@ static void render_unbroken_ns(struct buf *b, double ns)
 {
 	char text[BENCH_NUMBER_MAX];
 
-	buf_printf(b, "<span class=\"whole\">%s</span>", bench_print_ns(ns, text));
+	html_span(b, "span", " class=\"whole\"", bench_print_ns(ns, text));
 }
 
 static void render_mode_rate(struct buf *b, const struct report_mode *m)
@@ -323,9 +318,9 @@ static void render_kind_summary(struct buf *b, const struct report_kind *k)
 {
 	char name[REPORT_CELL_MAX];
 
-	buf_puts(b, "<li><b class=\"of\">");
-	html_text(b, report_kind_name(k, name));
-	buf_puts(b, "</b>: ");
+	buf_puts(b, "<li>");
+	html_span(b, "b", " class=\"of\"", report_kind_name(k, name));
+	buf_puts(b, ": ");
 	if (!rank_best(k, RANK_WORK))
 		buf_puts(b, "nothing was measured without errors or disturbance.");
 	else if (isfinite(k->offered))
@@ -463,7 +458,7 @@ static void render_overview_header(struct buf *b, const bool *used)
 		if (!used[m])
 			continue;
 		buf_printf(b, "<th scope=\"col\"><span class=\"key %s\"></span>%s</th>",
-			plot_mode_class((enum bench_mode)m), bench_mode_names[m]);
+			report_mode_class((enum bench_mode)m), bench_mode_names[m]);
 	}
 	buf_puts(b, "</tr></thead>\n");
 }

@@ -237,16 +237,14 @@ static void render_table_row(struct buf *b, const struct report_row *r, const bo
 	char text[REPORT_CELL_MAX];
 
 	buf_printf(b, "<tr><th scope=\"row\"><span class=\"key %s\"></span>",
-		plot_mode_class(r->row->mode));
+		report_mode_class(r->row->mode));
 	html_text(b, r->row->mode_name);
 	buf_puts(b, "</th>");
 	for (unsigned int c = 0; c < COLUMNS; c++) {
 		if (!shown[c])
 			continue;
 		format_table_cell(text, (enum bench_table_column)c, r);
-		buf_puts(b, c == ERRORS && r->f.errors ? "<td class=\"failed\">" : "<td>");
-		html_text(b, text);
-		buf_puts(b, "</td>");
+		html_span(b, "td", c == ERRORS && r->f.errors ? " class=\"failed\"" : "", text);
 	}
 	buf_puts(b, "</tr>\n");
 	render_row_errors(b, r, width);
@@ -256,9 +254,8 @@ static void render_table_kind(struct buf *b, const struct report_kind *k, size_t
 {
 	char name[REPORT_CELL_MAX], asked[BENCH_NUMBER_MAX];
 
-	buf_printf(b, "<tr class=\"kind\"><th scope=\"rowgroup\" colspan=\"%zu\"><b>", width);
-	html_text(b, report_kind_name(k, name));
-	buf_puts(b, "</b>");
+	buf_printf(b, "<tr class=\"kind\"><th scope=\"rowgroup\" colspan=\"%zu\">", width);
+	html_span(b, "b", "", report_kind_name(k, name));
 	if (isfinite(k->offered))
 		buf_printf(b, ", asked for %s units/s", bench_print_number(k->offered, asked));
 	buf_puts(b, "</th></tr>\n");
@@ -342,10 +339,9 @@ static void render_change_value(struct buf *b, const struct compare_line *l,
 {
 	char text[BENCH_NUMBER_MAX];
 
-	buf_puts(b, "<td>");
-	html_text(b, l->limit->measure == COMPARE_RATE ? bench_print_number(e->value, text)
-						       : bench_print_ns(e->value, text));
-	buf_puts(b, "</td>");
+	html_span(b, "td", "",
+		l->limit->measure == COMPARE_RATE ? bench_print_number(e->value, text)
+						  : bench_print_ns(e->value, text));
 }
 
 static void render_change_line(struct buf *b, const struct compare_line *l)
@@ -389,15 +385,15 @@ static void render_change_row(struct buf *b, const struct compare *c,
 
 	if (!l)
 		return;
-	buf_puts(b, "<tr><th scope=\"row\">");
-	html_text(b, row->scenario);
-	buf_puts(b, "</th><td class=\"text\">");
+	buf_puts(b, "<tr>");
+	html_span(b, "th", " scope=\"row\"", row->scenario);
+	buf_puts(b, "<td class=\"text\">");
 	if (isfinite(row->weight))
 		html_textf(b, "%.100s, weight %g", row->workload, row->weight);
 	else
 		html_textf(b, "%u %.100s", row->replicas, row->workload);
 	buf_printf(b, "</td><td class=\"text\"><span class=\"key %s\"></span>",
-		plot_mode_class(row->mode));
+		report_mode_class(row->mode));
 	html_text(b, row->mode_name);
 	buf_puts(b, "</td>");
 	for (size_t i = 0; i < ARRAY_LEN(measures); i++)

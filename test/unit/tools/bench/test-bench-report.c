@@ -5,7 +5,6 @@
 #include "lib/base/parse.h"
 #include "tools/bench/report/model.h"
 #include "tools/bench/report/figures.h"
-#include "tools/bench/report/internal.h"
 #include "tools/bench/report/report.h"
 
 #include <ctype.h>
@@ -655,35 +654,6 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 	buf_fini(&small);
 }
 
-static void scales__keep_what_is_drawn_on_the_plot(void **state)
-{
-	static const double ends[] = { -INFINITY, -1e308, -1, 0, 5e-324, 1e-320, 1e-9, 1, 1.5,
-		1e3, 1.7e308, INFINITY, NAN };
-	double ticks[PLOT_TICKS_MAX];
-
-	(void)state;
-	for (size_t a = 0; a < ARRAY_LEN(ends); a++)
-		for (size_t b = 0; b < ARRAY_LEN(ends); b++)
-			for (int log = 0; log < 2; log++) {
-				struct plot_scale s = { ends[a], ends[b], 10, 110, log };
-				size_t n = plot_ticks(ticks, &s);
-
-				assert_in_range(n, 0, PLOT_TICKS_MAX);
-				for (size_t i = 0; i < n; i++) {
-					double at = plot_at(&s, ticks[i]);
-
-					assert_true(
-						isfinite(ticks[i]) && at >= 10 && at <= 110);
-					assert_true(!i || ticks[i] > ticks[i - 1]);
-				}
-				for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-					assert_true(plot_at(&s, ends[i]) >= 10 &&
-						    plot_at(&s, ends[i]) <= 110);
-			}
-	assert_true(plot_round_up(7) == 8 && plot_round_up(0.21) == 0.25 &&
-		    plot_round_up(NAN) == 1);
-}
-
 static void number__has_three_digits_or_so(void **state)
 {
 	static const struct {
@@ -717,7 +687,6 @@ int main(void)
 		cmocka_unit_test(summary__says_who_does_not_keep_up),
 		cmocka_unit_test(changes__are_told_where_they_can_be),
 		cmocka_unit_test(page__of_hundreds_of_rows_has_a_limit),
-		cmocka_unit_test(scales__keep_what_is_drawn_on_the_plot),
 		cmocka_unit_test(number__has_three_digits_or_so),
 	};
 

@@ -2,7 +2,7 @@
 /* The forms of a report: Markdown and HTML. */
 #include "tools/cli/plan/view/page.h"
 
-#include "lib/base/text.h"
+#include "lib/report/html.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -164,32 +164,25 @@ const struct page_form page_markdown = { begin_markdown_page, add_markdown_headi
 #define HUE_STEP 137 /* degrees; the golden angle: neighbors in a list differ */
 #define HUES     360
 
-static void add_html_element(struct buf *b, const char *name, const char *text)
-{
-	buf_printf(b, "<%s>", name);
-	escape_html(b, text);
-	buf_printf(b, "</%s>\n", name);
-}
-
 static void begin_html_page(struct buf *b, const char *title)
 {
 	buf_puts(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
 		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 		    "<meta http-equiv=\"Content-Security-Policy\" "
 		    "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
-	add_html_element(b, "title", title);
+	html_element(b, "title", title);
 	buf_printf(b, "<style>\n%s</style>\n<body>\n<main>\n", page_style);
-	add_html_element(b, "h1", title);
+	html_element(b, "h1", title);
 }
 
 static void add_html_heading(struct buf *b, const char *text)
 {
-	add_html_element(b, "h2", text);
+	html_element(b, "h2", text);
 }
 
 static void add_html_paragraph(struct buf *b, const char *text)
 {
-	add_html_element(b, "p", text);
+	html_element(b, "p", text);
 }
 
 static void add_html_tiles(struct buf *b, const struct page_tile *t, size_t n)
@@ -197,8 +190,8 @@ static void add_html_tiles(struct buf *b, const struct page_tile *t, size_t n)
 	buf_puts(b, "<dl class=\"tiles\">\n");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "<div>");
-		add_html_element(b, "dt", t[i].label);
-		add_html_element(b, "dd", t[i].value);
+		html_element(b, "dt", t[i].label);
+		html_element(b, "dd", t[i].value);
 		buf_puts(b, "</div>\n");
 	}
 	buf_puts(b, "</dl>\n");
@@ -216,8 +209,8 @@ static void add_html_bars(struct buf *b, const struct page_bar *v, size_t n)
 	buf_puts(b, "<ul class=\"bars\">\n");
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(b, "<li>");
-		add_html_element(b, "span", v[i].label);
-		add_html_element(b, "b", v[i].amount);
+		html_element(b, "span", v[i].label);
+		html_element(b, "b", v[i].amount);
 		buf_printf(b,
 			"<div class=\"track\" aria-hidden=\"true\"><div class=\"%s\" "
 			"style=\"width:%.2f%%\"></div></div></li>\n",
@@ -233,9 +226,9 @@ static void add_html_gpu_part(struct buf *b, const struct page_part *p)
 	buf_printf(b, "<li class=\"%s\" style=\"flex-grow:%.4f;--h:%u\" title=\"",
 		idle ? "idle" : "part", p->share,
 		idle ? 0 : (unsigned)((uint64_t)p->owner * HUE_STEP % HUES));
-	escape_html(b, idle ? "nobody's" : p->label);
+	html_text(b, idle ? "nobody's" : p->label);
 	buf_printf(b, ", %.1f %%\">", p->share * 100);
-	escape_html(b, idle ? "idle" : p->label);
+	html_text(b, idle ? "idle" : p->label);
 	buf_puts(b, "</li>");
 }
 
@@ -243,7 +236,7 @@ static void add_html_node(struct buf *b, const char *title, const struct page_gp
 	size_t n)
 {
 	buf_puts(b, "<section class=\"node\">\n");
-	add_html_element(b, "h3", title);
+	html_element(b, "h3", title);
 	for (size_t g = 0; g < n; g++) {
 		buf_printf(b, "<div class=\"gpu\"><span>GPU %zu</span><ul>", g);
 		for (size_t i = 0; i < gpus[g].n; i++)
@@ -271,16 +264,17 @@ static bool is_figures(const struct table *t, size_t column)
 
 static void add_html_table(struct buf *b, const struct table *t)
 {
+	static const char *const attributes[2][2] = { { "", " class=\"figure\"" },
+		{ " scope=\"col\"", " scope=\"col\" class=\"figure\"" } };
+
 	buf_puts(b, "<div class=\"scroll\" tabindex=\"0\"><table>\n");
 	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
-		const char *tag = i < t->columns ? "th" : "td";
+		bool head = i < t->columns;
 
 		if (i % t->columns == 0)
 			buf_puts(b, "<tr>");
-		buf_printf(b, "<%s%s%s>", tag, i < t->columns ? " scope=\"col\"" : "",
-			is_figures(t, i % t->columns) ? " class=\"figure\"" : "");
-		escape_html(b, t->cells.v[i]);
-		buf_printf(b, "</%s>", tag);
+		html_span(b, head ? "th" : "td",
+			attributes[head][is_figures(t, i % t->columns)], t->cells.v[i]);
 		if ((i + 1) % t->columns == 0)
 			buf_puts(b, "</tr>\n");
 	}
