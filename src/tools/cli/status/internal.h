@@ -33,6 +33,8 @@ struct status_row {
 const char *status_get_text(const json_t *o, const char *key);
 /* 0: missing or of another type. */
 int64_t status_number(const json_t *o, const char *key);
+/* A number into a cell; @none if @n is none, because the value is unknown or does not exist. */
+void status_format_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *none);
 /* "512 MiB" into a cell; @none if @bytes is no number, because the value is unknown or does not
  * exist. */
 void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none);
@@ -54,9 +56,8 @@ void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h);
 void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour);
 
-/* One empty row for each element of @list. Owned by the caller: free(). NULL: ERR_LIMIT or
- * ERR_NOMEM. */
-struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err);
+/* @n empty rows. Owned by the caller: free(). NULL: ERR_LIMIT or ERR_NOMEM. */
+struct status_row *status_new_rows(size_t n, struct error *err);
 
 /* One line for each text; the title begins the first. */
 void status_render_list(struct buf *b, const char *title, const json_t *list);

@@ -24,38 +24,17 @@ enum {
 	PROFILE_COLUMNS
 };
 
-static void format_profile_number(char *cell, const json_t *o, const char *key,
-	const char *none)
-{
-	const json_t *v = json_object_get(o, key);
-
-	if (json_is_integer(v))
-		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
-			(int64_t)json_integer_value(v));
-	else
-		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
-}
-
 static void fill_profile_row(struct status_row *r, const json_t *device, const json_t *p)
 {
-	const json_t *index = json_object_get(device, "index");
-	const json_t *memory = json_object_get(p, "memoryBytes");
 	int64_t cap = status_number(p, "capMillionths");
 	char compute[24];
 
-	if (json_is_string(index))
-		status_clean(r->cells[PROFILE_GPU], STATUS_CELL_MAX, json_string_value(index));
-	else
-		format_profile_number(r->cells[PROFILE_GPU], device, "index", "-");
+	status_format_index(r->cells[PROFILE_GPU], device);
 	status_clean(r->cells[PROFILE_NAME], STATUS_CELL_MAX, status_get_text(p, "resource"));
-	format_profile_number(r->cells[PROFILE_REPLICAS], p, "slices", "?");
-	format_profile_number(r->cells[PROFILE_USED], p, "used", "?");
-	if (json_is_integer(memory))
-		(void)snprintf(r->cells[PROFILE_MEMORY], STATUS_CELL_MAX, "%" PRId64 " MiB",
-			(int64_t)json_integer_value(memory) >> 20);
-	else
-		(void)snprintf(r->cells[PROFILE_MEMORY], STATUS_CELL_MAX, "-");
-	format_profile_number(r->cells[PROFILE_WEIGHT], p, "weight", "-");
+	status_format_number(r->cells[PROFILE_REPLICAS], json_object_get(p, "slices"), "?");
+	status_format_number(r->cells[PROFILE_USED], json_object_get(p, "used"), "?");
+	status_format_mib(r->cells[PROFILE_MEMORY], json_object_get(p, "memoryBytes"), "-");
+	status_format_number(r->cells[PROFILE_WEIGHT], json_object_get(p, "weight"), "-");
 	status_clean(compute, sizeof(compute), status_get_text(p, "compute"));
 	if (cap > 0)
 		(void)snprintf(r->cells[PROFILE_COMPUTE], STATUS_CELL_MAX, "%s at %.1f%%",
@@ -100,12 +79,9 @@ int status_render_profiles(struct buf *b, const json_t *gpus, bool colour, struc
 
 	if (n == 0)
 		return 0;
-	if (n > STATUS_ROWS_MAX)
-		return error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
-			STATUS_ROWS_MAX);
-	rows = calloc(n, sizeof(*rows));
+	rows = status_new_rows(n, err);
 	if (!rows)
-		return error_nomem(err);
+		return -1;
 	(void)fill_profile_rows(rows, n, gpus);
 	buf_putc(b, '\n');
 	status_render_table(b, headers, PROFILE_COLUMNS, rows, n, colour);
@@ -291,12 +267,9 @@ static int render_limits_table(struct buf *b, const json_t *list, bool colour,
 		room += count_rows(json_array_get(list, i));
 	if (room == 0)
 		return 0;
-	if (room > STATUS_ROWS_MAX)
-		return error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
-			STATUS_ROWS_MAX);
-	rows = calloc(room, sizeof(*rows));
+	rows = status_new_rows(room, err);
 	if (!rows)
-		return error_nomem(err);
+		return -1;
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *s = json_array_get(list, i), *gpus = json_object_get(s, "gpus");
 
@@ -411,12 +384,9 @@ int status_render_quanta(struct buf *b, const json_t *slices, bool colour, struc
 
 	if (n == 0)
 		return 0;
-	if (n > STATUS_ROWS_MAX)
-		return error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
-			STATUS_ROWS_MAX);
-	rows = calloc(n, sizeof(*rows));
+	rows = status_new_rows(n, err);
 	if (!rows)
-		return error_nomem(err);
+		return -1;
 	(void)fill_quanta_rows(rows, list);
 	buf_putc(b, '\n');
 	status_render_table(b, headers, QUANTA_COLUMNS, rows, n, colour);
@@ -516,12 +486,12 @@ int status_render_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool
 {
 	static const char *const headers[MPS_COLUMNS] = { "MPS OF GPU", "STATE",
 		"MEMORY A CLIENT", "THREADS", "CLIENTS", "FAULTS", "DEATHS", "REASON" };
-	size_t n = 0;
+	size_t n = json_array_size(mps);
 	CLEANUP(freep) struct status_row *rows = NULL;
 
-	if (json_array_size(mps) == 0)
+	if (n == 0)
 		return 0;
-	rows = status_new_rows(mps, &n, err);
+	rows = status_new_rows(n, err);
 	if (!rows)
 		return -1;
 	for (size_t i = 0; i < n; i++)

@@ -26,6 +26,15 @@ int64_t status_number(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
+void status_format_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *none)
+{
+	if (json_is_integer(n))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
+			(int64_t)json_integer_value(n));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
 void status_format_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none)
 {
 	if (json_is_integer(bytes))
@@ -64,11 +73,8 @@ void status_format_index(char cell[STATUS_CELL_MAX], const json_t *gpu)
 
 	if (json_is_string(index))
 		status_clean(cell, STATUS_CELL_MAX, json_string_value(index));
-	else if (json_is_integer(index))
-		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
-			(int64_t)json_integer_value(index));
 	else
-		(void)snprintf(cell, STATUS_CELL_MAX, "-");
+		status_format_number(cell, index, "-");
 }
 
 void status_format_slice_id(char cell[STATUS_CELL_MAX], const json_t *slice)
@@ -112,9 +118,8 @@ void status_render_table(struct buf *b, const char *const *headers, size_t colum
 	b->failed |= t.failed;
 }
 
-struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err)
+struct status_row *status_new_rows(size_t n, struct error *err)
 {
-	size_t n = json_array_size(list);
 	struct status_row *rows;
 
 	if (n > STATUS_ROWS_MAX) {
@@ -125,7 +130,6 @@ struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct err
 	rows = calloc(n ? n : 1, sizeof(*rows));
 	if (!rows)
 		(void)error_nomem(err);
-	*ret_n = n;
 	return rows;
 }
 

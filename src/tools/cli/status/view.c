@@ -160,15 +160,6 @@ static void fill_health_cells(struct status_row *r, const json_t *o, size_t heal
 	}
 }
 
-static void format_status_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *none)
-{
-	if (json_is_integer(n))
-		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
-			(int64_t)json_integer_value(n));
-	else
-		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
-}
-
 static const char *text_or_dash(const json_t *o, const char *key)
 {
 	const char *text = status_get_text(o, key);
@@ -181,8 +172,8 @@ static int print_gpu_table(struct buf *b, const json_t *list, bool nvml_up, bool
 {
 	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
 		"XIDS", "UUID", "REASON" };
-	size_t n = 0;
-	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+	size_t n = json_array_size(list);
+	CLEANUP(freep) struct status_row *rows = status_new_rows(n, err);
 
 	if (!rows)
 		return -1;
@@ -196,12 +187,12 @@ static int print_gpu_table(struct buf *b, const json_t *list, bool nvml_up, bool
 		char name[STATUS_CELL_MAX - 40];
 
 		/* A GPU that is gone has no index: another GPU may have it now. */
-		format_status_number(r->cells[0], json_object_get(g, "index"), "-");
+		status_format_number(r->cells[0], json_object_get(g, "index"), "-");
 		status_clean(name, sizeof(name), text_or_dash(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
 		status_format_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
-		format_status_number(r->cells[3], json_object_get(g, "numaNode"), "-");
-		format_status_number(r->cells[5], json_object_get(g, "xids"), "-");
+		status_format_number(r->cells[3], json_object_get(g, "numaNode"), "-");
+		status_format_number(r->cells[5], json_object_get(g, "xids"), "-");
 		status_clean(r->cells[6], STATUS_CELL_MAX, text_or_dash(g, "uuid"));
 		fill_health_cells(r, g, 4, 7);
 	}
@@ -236,21 +227,22 @@ static int print_mig_table(struct buf *b, const json_t *gpus, bool colour, struc
 	static const char *const headers[] = { "MIG", "PROFILE", "MEMORY", "HEALTH", "XIDS",
 		"UUID", "HELD BY", "REASON" };
 	CLEANUP(freep) struct status_row *rows = NULL;
-	size_t n = 0, room;
+	size_t n;
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < json_array_size(gpus); i++)
 		(void)json_array_extend(all,
 			json_object_get(json_array_get(gpus, i), "migDevices"));
-	rows = status_new_rows(all, &room, err);
-	for (; rows && n < room; n++) {
-		const json_t *m = json_array_get(all, n);
-		struct status_row *r = &rows[n];
+	n = json_array_size(all);
+	rows = status_new_rows(n, err);
+	for (size_t i = 0; rows && i < n; i++) {
+		const json_t *m = json_array_get(all, i);
+		struct status_row *r = &rows[i];
 
 		status_clean(r->cells[0], STATUS_CELL_MAX, text_or_dash(m, "index"));
 		status_clean(r->cells[1], STATUS_CELL_MAX, text_or_dash(m, "profile"));
 		status_format_mib(r->cells[2], json_object_get(m, "memoryBytes"), "-");
-		format_status_number(r->cells[4], json_object_get(m, "xids"), "-");
+		status_format_number(r->cells[4], json_object_get(m, "xids"), "-");
 		status_clean(r->cells[5], STATUS_CELL_MAX, text_or_dash(m, "uuid"));
 		format_mig_holders(r->cells[6], json_object_get(m, "holders"));
 		fill_health_cells(r, m, 3, 7);
@@ -270,8 +262,8 @@ static int print_resource_table(struct buf *b, const json_t *list, bool colour,
 {
 	static const char *const headers[] = { "RESOURCE", "SHARING", "PER DEVICE", "REPLICAS",
 		"HEALTHY", "USED", "KUBELET", "REASON" };
-	size_t n = 0;
-	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+	size_t n = json_array_size(list);
+	CLEANUP(freep) struct status_row *rows = status_new_rows(n, err);
 
 	if (!rows)
 		return -1;
@@ -287,7 +279,7 @@ static int print_resource_table(struct buf *b, const json_t *list, bool colour,
 			status_number(o, "capacity"));
 		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%" PRId64,
 			status_number(o, "allocatable"));
-		format_status_number(r->cells[5], json_object_get(o, "used"), "?");
+		status_format_number(r->cells[5], json_object_get(o, "used"), "?");
 		status_clean(r->cells[6], STATUS_CELL_MAX, status_get_text(o, "state"));
 		status_clean(r->cells[7], STATUS_CELL_MAX, status_get_text(o, "reason"));
 		r->colour =
@@ -343,8 +335,8 @@ static int render_replica_table(struct buf *b, const char *resource, const json_
 {
 	static const char *const headers[] = { "RESOURCE", "GPU", "SLICE", "HEALTH",
 		"HELD BY" };
-	size_t n = 0;
-	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+	size_t n = json_array_size(list);
+	CLEANUP(freep) struct status_row *rows = status_new_rows(n, err);
 
 	if (!rows)
 		return -1;
