@@ -132,7 +132,8 @@ static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 }
 
 /* So much may be left in flight when one more goes. */
-static uint64_t may_be_left(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns)
+static uint64_t get_allowed_rest_ns(const struct pace_flight *f, uint64_t cost_ns,
+	uint64_t allow_ns)
 {
 	return max_pace_ns(allow_ns > cost_ns ? allow_ns - cost_ns : 0,
 		f->n < PACE_IN_FLIGHT_MIN ? PACE_LEAD_NS : 0);
@@ -143,12 +144,12 @@ bool pace_fits(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns,
 {
 	if (!tight)
 		return f->n < PACE_IN_FLIGHT_MIN || f->work_ns + cost_ns <= allow_ns;
-	return !f->n || get_flight_left_ns(f, now) <= may_be_left(f, cost_ns, allow_ns);
+	return !f->n || get_flight_left_ns(f, now) <= get_allowed_rest_ns(f, cost_ns, allow_ns);
 }
 
 uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns)
 {
-	uint64_t may = may_be_left(f, cost_ns, allow_ns);
+	uint64_t may = get_allowed_rest_ns(f, cost_ns, allow_ns);
 
 	if (f->work_ns <= may)
 		return f->from_ns;

@@ -84,7 +84,7 @@ static int compare_dir_entries(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int is_device(const struct dirent *e)
+static int select_device(const struct dirent *e)
 {
 	return e->d_name[0] != '.';
 }
@@ -101,7 +101,7 @@ static int read_vgpus(struct vgpu *ret, const char *sysfs, struct error *err)
 
 	if (device_path(path, sysfs, "", "") < 0)
 		return error_set(err, ERR_LIMIT, "path of sysfs is too long");
-	n = scandir(path, &devices, is_device, compare_dir_entries);
+	n = scandir(path, &devices, select_device, compare_dir_entries);
 	if (n < 0)
 		return error_sys(err, errno, "read directory '%s'", path);
 	*ret = (struct vgpu){ .state = VGPU_ABSENT };

@@ -109,17 +109,19 @@ void price_split(int64_t total, const int64_t *weights, int64_t *ret, size_t n)
 
 /* ---- OpenCost's parts of a price ---- */
 
-#define CPU         0.031611
-#define GIB         0.004237
-#define GPU         0.95
-#define MIB_PER_GIB 1024.0
+/* USD per hour */
+#define OPENCOST_VCPU 0.031611
+#define OPENCOST_GIB  0.004237
+#define OPENCOST_GPU  0.95
+#define MIB_PER_GIB   1024.0
 
 struct price_parts price_opencost(int64_t nano_per_hour, uint32_t vcpus, uint32_t memory_mib,
 	uint32_t gpus)
 {
-	double weight = gpus * GPU + vcpus * CPU + memory_mib / MIB_PER_GIB * GIB;
+	double weight = gpus * OPENCOST_GPU + vcpus * OPENCOST_VCPU +
+			memory_mib / MIB_PER_GIB * OPENCOST_GIB;
 	double scale = weight > 0 ? (double)nano_per_hour / weight : 0;
 
-	return (struct price_parts){ (int64_t)(CPU * scale + 0.5), (int64_t)(GIB * scale + 0.5),
-		(int64_t)(GPU * scale + 0.5) };
+	return (struct price_parts){ (int64_t)(OPENCOST_VCPU * scale + 0.5),
+		(int64_t)(OPENCOST_GIB * scale + 0.5), (int64_t)(OPENCOST_GPU * scale + 0.5) };
 }

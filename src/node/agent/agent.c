@@ -25,7 +25,8 @@ static int copy_path(char *to, size_t cap, const char *option, const char *path,
 
 	if (n <= 0 || (size_t)n >= cap)
 		return error_set(err, ERR_INVALID,
-			"--%s: expected a directory of at most %zu bytes", option, cap - 1);
+			"--%s: expected a directory of 1 to %zu bytes, found %d", option,
+			cap - 1, n);
 	return 0;
 }
 
@@ -84,7 +85,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
 	agent_upkeep_init(a);
-	agent_components_wire(a, options);
+	agent_parts_init(a, options);
 	agent_counters_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);

@@ -99,7 +99,7 @@ void agent_set_due(struct agent *a); /* after a probe without changes */
 bool agent_ready(const struct agent *a, struct buf *why);
 
 /* parts.c: gives each part its ops. */
-void agent_components_wire(struct agent *a, const struct agent_options *o);
+void agent_parts_init(struct agent *a, const struct agent_options *o);
 
 /* gpus.c: what NVML reports. */
 int agent_gpus_start(struct agent *a, struct error *err) MUST_USE;

@@ -69,7 +69,7 @@ static void on_api_unavailable(void *arg, const struct error *why)
 }
 
 /* Whether every resource of GPUs and config is registered, even if there is none. */
-static bool is_node_ready(void *arg)
+static bool can_remove_startup_taint(void *arg)
 {
 	const struct agent *a = arg;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
@@ -82,7 +82,7 @@ static const struct cluster_ops cluster_ops = {
 	.node_changed = on_agent_node_changed,
 	.api_ready = on_api_ready,
 	.api_unavailable = on_api_unavailable,
-	.node_ready = is_node_ready,
+	.node_ready = can_remove_startup_taint,
 };
 
 static int check_allocation(void *arg, const struct resource *r, const char *const *ids,
@@ -212,8 +212,8 @@ static uint32_t find_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, u
 	return mps_idle_servers(&((struct agent *)arg)->mps, since_ns, ret, max);
 }
 
-static int is_mps_withdrawn(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
-	void *leaves_arg, struct error *err)
+static int check_mps_devices_withdrawn(void *arg,
+	bool (*leaves)(void *leaves_arg, const char *uuid), void *leaves_arg, struct error *err)
 {
 	return mps_check_withdrawn(&((struct agent *)arg)->mps, leaves, leaves_arg, err);
 }
@@ -235,7 +235,7 @@ static const struct mig_ops mig_ops = {
 	.mps_query_clients = query_mps_clients,
 	.mps_has_answered = has_mps_answered,
 	.mps_idle_servers = find_idle_servers,
-	.mps_check_withdrawn = is_mps_withdrawn,
+	.mps_check_withdrawn = check_mps_devices_withdrawn,
 	.request_pod_devices = request_fresh_pod_devices,
 	.is_kubelet_absent = is_kubelet_absent,
 	.is_ready = is_agent_ready,
@@ -281,7 +281,7 @@ static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_a
 	slices_refresh(&((struct agent *)arg)->slices, done, done_arg);
 }
 
-static bool get_wanted_fields(void *arg, bool wanted[FIELDS_MAX])
+static bool collect_wanted_fields(void *arg, bool wanted[FIELDS_MAX])
 {
 	struct agent *a = arg;
 
@@ -356,7 +356,7 @@ static const struct monitoring_ops monitoring_ops = {
 	.request_pod_devices = request_fresh_pod_devices,
 	.kubelet_pids = get_kubelet_pids,
 	.refresh_slices = refresh_slices,
-	.get_wanted_fields = get_wanted_fields,
+	.collect_wanted_fields = collect_wanted_fields,
 	.publish = show_agent_view,
 	.web = get_view_web_counts,
 	.device_ok = is_device_ok,
@@ -498,7 +498,7 @@ static void init_monitoring(struct agent *a, const struct agent_options *o)
 	monitoring_init(&a->monitoring, &context);
 }
 
-void agent_components_wire(struct agent *a, const struct agent_options *o)
+void agent_parts_init(struct agent *a, const struct agent_options *o)
 {
 	a->reporter = (struct reporter){ .event = on_reporter_event,
 		.component = on_component,

@@ -73,7 +73,7 @@ static void on_due(uv_timer_t *t)
  * An answer of NVML may take long: NVML hangs, crashes, or is released. Until ASK_AGAIN_NS is over, the agent does
  * not request an overdue probe again.
  */
-static uint64_t arm_gpu_probe(const struct agent *a, uint64_t now)
+static uint64_t get_probe_due_ns(const struct agent *a, uint64_t now)
 {
 	uint64_t due = node_due(&a->facts.node, &a->facts.config->health);
 	uint64_t again = a->gpus.probe_requested_ns + ASK_AGAIN_NS;
@@ -84,7 +84,7 @@ static uint64_t arm_gpu_probe(const struct agent *a, uint64_t now)
 /* Milliseconds; UINT64_MAX: nothing is due. */
 static uint64_t due_in(const struct agent *a)
 {
-	uint64_t now = time_mono_ns(), due = arm_gpu_probe(a, now);
+	uint64_t now = time_mono_ns(), due = get_probe_due_ns(a, now);
 	uint64_t kubelet = agent_kubelet_due(&a->kubelet, now), cdi = agent_cdi_due(&a->cdi);
 
 	if (kubelet < due)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Keeps the run directory to one agent. A run directory that cannot be written or does not exist keeps no device from
- * being served. A second agent does: ERR_EXISTS, also if it is found late.
+ * Keeps the run directory to one agent. Only another agent's lock (ERR_EXISTS) ends this agent, also if it is found
+ * late. A run directory that cannot be written is a degraded component, and the agent serves its devices.
  * Thread: loop.
  */
 #include "node/agent/base/loop.h"
@@ -16,7 +16,10 @@ struct run_lock {
 	int fd; /* < 0: not locked */
 };
 
-/* Takes the lock, and waits up to @wait_ns for another agent to release it. No effect while the lock is held. */
+/*
+ * Takes the lock, unless this agent has it, and waits up to @wait_ns for another agent to release it. 0: it is taken,
+ * or the directory cannot be written, which is reported. < 0: ERR_EXISTS.
+ */
 int run_lock_take(struct run_lock *l, uint64_t wait_ns, struct error *err) MUST_USE;
 
 /* Retries a failed lock, or a lost one. Another agent's lock ends this agent. */

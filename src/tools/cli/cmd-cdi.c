@@ -290,7 +290,7 @@ static int read_spec(struct list *l, const char *path, size_t dir, struct error 
 	return 0;
 }
 
-static int is_spec(const struct dirent *e)
+static int select_spec(const struct dirent *e)
 {
 	const char *dot = strrchr(e->d_name, '.');
 
@@ -300,7 +300,7 @@ static int is_spec(const struct dirent *e)
 static int read_cdi_dir(struct list *l, const char *dir, size_t position, struct error *err)
 {
 	struct dirent **names = NULL;
-	int n = scandir(dir, &names, is_spec, alphasort), r = 0;
+	int n = scandir(dir, &names, select_spec, alphasort), r = 0;
 
 	if (n < 0)
 		return errno == ENOENT ? 0

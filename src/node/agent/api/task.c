@@ -18,11 +18,11 @@ static void on_task_timer(uv_timer_t *t)
 }
 
 void task_init(struct api_task *t, uv_loop_t *loop, const char *complaint,
-	void (*look)(struct api_task *t),
+	void (*on_due)(struct api_task *t),
 	void (*done)(struct api_task *t, const struct api_reply *reply,
 		const struct error *err))
 {
-	*t = (struct api_task){ .on_due = look,
+	*t = (struct api_task){ .on_due = on_due,
 		.done = done,
 		.complaint = complaint,
 		.backoff = BACKOFF_API };

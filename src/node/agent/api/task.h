@@ -37,7 +37,7 @@ struct api_task {
 
 /* @complaint: the log message while the task fails; borrowed. */
 void task_init(struct api_task *t, uv_loop_t *loop, const char *complaint,
-	void (*look)(struct api_task *t),
+	void (*on_due)(struct api_task *t),
 	void (*done)(struct api_task *t, const struct api_reply *reply,
 		const struct error *err));
 

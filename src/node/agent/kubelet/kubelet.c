@@ -469,8 +469,8 @@ static int copy_kubelet_dir(char to[PATH_MAX], const char *dir, struct error *er
 
 	if (n <= 0 || n >= PATH_MAX)
 		return error_set(err, ERR_INVALID,
-			"--kubelet-dir: expected a directory of at most %d bytes",
-			PATH_MAX - 1);
+			"--kubelet-dir: expected a directory of 1 to %d bytes, found %d",
+			PATH_MAX - 1, n);
 	return 0;
 }
 

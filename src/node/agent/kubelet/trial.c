@@ -46,8 +46,10 @@ bool allocate_trial_run(struct allocate_trial *t, const struct resource *r, allo
 
 		if (d->why || (i && is_same_trial_device(d, d - 1)))
 			continue;
-		if (try(arg, r, d, &err) < 0 && add_refusal(&now, d, &err) < 0)
-			break;
+		if (try(arg, r, d, &err) < 0 && add_refusal(&now, d, &err) < 0) {
+			allocate_trial_fini(&now);
+			return false;
+		}
 	}
 	news = !is_same_trial_result(&now, t);
 	allocate_trial_fini(t);

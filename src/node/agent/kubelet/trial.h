@@ -28,8 +28,8 @@ typedef int allocate_try(void *arg, const struct resource *r, const struct offer
 	struct error *err);
 
 /*
- * Tries the devices of @r, and replaces *t by the result. True: the result differs from *t. Without memory the
- * result lacks refusals.
+ * Tries the devices of @r, and replaces *t by the result. True: the result differs from *t. If memory runs out, *t
+ * stays as it is: a device that is refused must not become healthy.
  */
 bool allocate_trial_run(struct allocate_trial *t, const struct resource *r, allocate_try *try,
 	void *arg);

@@ -60,7 +60,7 @@ static void on_kubelet_dir_poll(uv_timer_t *t)
 }
 
 int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char *dir,
-	void (*look)(void *arg), void *arg, struct error *err)
+	void (*on_change)(void *arg), void *arg, struct error *err)
 {
 	struct kubelet_watch *w;
 
@@ -72,7 +72,7 @@ int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char 
 		return -1;
 	}
 	memcpy(w->dir, dir, strlen(dir) + 1);
-	w->on_change = look;
+	w->on_change = on_change;
 	w->arg = arg;
 	(void)uv_fs_event_init(loop, &w->event);
 	(void)uv_timer_init(loop, &w->poll);

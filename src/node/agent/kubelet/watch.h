@@ -14,5 +14,5 @@
 struct kubelet_watch;
 
 int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char *dir,
-	void (*look)(void *arg), void *arg, struct error *err) MUST_USE;
+	void (*on_change)(void *arg), void *arg, struct error *err) MUST_USE;
 struct kubelet_watch *kubelet_watch_stop(struct kubelet_watch *w);

@@ -373,7 +373,7 @@ static void request_sample_fields(struct monitoring *mon)
 	bool wanted[FIELDS_MAX] = { false };
 	struct gpu_sample_request *rq = &mon->request;
 
-	mon->p2p = mon->c.ops->get_wanted_fields(mon->c.arg, wanted);
+	mon->p2p = mon->c.ops->collect_wanted_fields(mon->c.arg, wanted);
 	mon->c.ops->want_p2p(mon->c.arg, mon->p2p);
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		if (field_position(always[i]) >= 0)

@@ -104,9 +104,9 @@ struct monitoring_ops {
 	/* The arbiter. refresh_slices() updates .slices of the context, then calls @done. */
 	void (*refresh_slices)(void *arg, void (*done)(void *done_arg), void *done_arg);
 
-	/* The servers. get_wanted_fields() sets the fields that a server needs and returns whether a server needs
+	/* The servers. collect_wanted_fields() sets the fields that a server needs and returns whether a server needs
 	 * figures of NVLinks. publish() shows @v. */
-	bool (*get_wanted_fields)(void *arg, bool fields[FIELDS_MAX]);
+	bool (*collect_wanted_fields)(void *arg, bool fields[FIELDS_MAX]);
 	void (*publish)(void *arg, struct view *v);
 	struct view_web (*web)(void *arg);
 
@@ -136,7 +136,7 @@ struct monitoring_context {
 
 struct monitoring {
 	struct monitoring_context c;
-	bool p2p; /* get_wanted_fields() wants figures of NVLinks */
+	bool p2p; /* collect_wanted_fields() wants figures of NVLinks */
 	uv_timer_t timer;
 	uv_work_t work;
 	bool started, stopped, working;

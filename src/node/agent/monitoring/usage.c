@@ -71,7 +71,7 @@ static int compare_replica_allocs(const struct monitoring_allocation *a,
 }
 
 /* When the replica of @h, which is no longer listed, went to the next holder; 0: it did not. */
-static uint64_t was_reallocated(const struct monitoring_allocations *now,
+static uint64_t find_reallocation_ns(const struct monitoring_allocations *now,
 	const struct monitoring_allocation *h)
 {
 	size_t low = 0, high = now->n;
@@ -108,7 +108,7 @@ static void add_allocation_piece(struct pieces *p, const struct monitoring_devic
 }
 
 /* @again: in the previous list too. */
-static uint64_t is_allocated_now(const struct monitoring_allocation *h, bool again,
+static uint64_t get_allocated_ns(const struct monitoring_allocation *h, bool again,
 	struct monitoring_span span)
 {
 	if (h->fresh)
@@ -116,10 +116,10 @@ static uint64_t is_allocated_now(const struct monitoring_allocation *h, bool aga
 	return again ? span.to_ns - span.from_ns : 0;
 }
 
-static uint64_t was_allocated_before(const struct monitoring_allocations *now,
+static uint64_t get_allocated_before_ns(const struct monitoring_allocations *now,
 	const struct monitoring_allocation *h, struct monitoring_span span)
 {
-	uint64_t until = was_reallocated(now, h);
+	uint64_t until = find_reallocation_ns(now, h);
 
 	return until ? until - span.from_ns : (span.to_ns - span.from_ns) / 2;
 }
@@ -142,10 +142,10 @@ static void collect_pieces(struct pieces *p, const struct monitoring_devices *de
 			old->fresh = false;
 		if (h)
 			add_allocation_piece(p, devices, h, true,
-				is_allocated_now(h, old && !old->superseded, span));
+				get_allocated_ns(h, old && !old->superseded, span));
 		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
 			add_allocation_piece(p, devices, old, false,
-				was_allocated_before(now, old, span));
+				get_allocated_before_ns(now, old, span));
 		i += h != NULL;
 		k += old != NULL;
 	}

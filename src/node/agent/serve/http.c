@@ -53,7 +53,7 @@ static void request_status_pod_devices(void *arg)
 	pod_resources_cache_request(r->agent->kubelet.pod_resources, reply_status, r);
 }
 
-static void get_status(struct agent *a, struct http_exchange *x)
+static void reply_status_request(struct agent *a, struct http_exchange *x)
 {
 	struct status_request *r = malloc(sizeof(*r));
 	struct error err = ERROR_INIT;
@@ -76,7 +76,7 @@ static void reply_not_found(struct http_exchange *x, const char *text)
 }
 
 /* The same data as at --metrics-listen, for tools on this node. */
-static void get_view(struct agent *a, struct http_exchange *x, enum view_part part)
+static void reply_view(struct agent *a, struct http_exchange *x, enum view_part part)
 {
 	CLEANUP(view_unrefp) struct view *v = agent_view(a);
 	CLEANUP(freep) char *text = NULL;
@@ -101,7 +101,7 @@ static bool is_view(struct agent *a, struct http_exchange *x, const char *path)
 {
 	for (size_t i = 0; i < VIEW_PART_COUNT_; i++) {
 		if (!strcmp(path, view_part_path((enum view_part)i))) {
-			get_view(a, x, (enum view_part)i);
+			reply_view(a, x, (enum view_part)i);
 			return true;
 		}
 	}
@@ -114,7 +114,7 @@ static const struct route {
 } routes[] = {
 	{ "/healthz", reply_http_healthz },
 	{ "/readyz", reply_http_readyz },
-	{ "/v1/status", get_status },
+	{ "/v1/status", reply_status_request },
 };
 
 static void on_agent_http_request(void *arg, struct http_exchange *x,

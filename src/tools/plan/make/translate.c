@@ -482,7 +482,8 @@ static const struct yaml_node *get_kubelet_config(const struct yaml_node *provis
 
 /* Today an EC2NodeClass configures the kubelet: takes the configuration of the first Provisioner with this
  * template. */
-static const struct yaml_node *has_kubelet_config(const struct objects *l, const char *template)
+static const struct yaml_node *find_kubelet_config(const struct objects *l,
+	const char *template)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const char *ref = is_a(l->v[i], "Provisioner") ? template_of(l->v[i]) : NULL;
@@ -574,7 +575,7 @@ int make_translation(struct buf *ret, const char *name, const char *text, size_t
 			continue;
 		}
 		karpenter_render_class(ret, get_object_name(o), karpenter_old_get(o, "spec"),
-			has_kubelet_config(&l, get_object_name(o)));
+			find_kubelet_config(&l, get_object_name(o)));
 		(*n)++;
 	}
 	return 0;
