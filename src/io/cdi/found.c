@@ -46,19 +46,6 @@ bool cdi_device_name_valid(const char *name)
 	return true;
 }
 
-void *cdi_grow(void *array, size_t *n, size_t size)
-{
-	char **at = array, *more = reallocarray(*at, *n + 1, size), *last;
-
-	if (!more)
-		return NULL;
-	*at = more;
-	last = more + *n * size;
-	memset(last, 0, size);
-	(*n)++;
-	return last;
-}
-
 static void edits_fini(struct cdi_edits *e)
 {
 	for (size_t i = 0; i < e->n_nodes; i++)

@@ -36,7 +36,7 @@ struct price_type {
 
 struct price_catalogue {
 	struct price_type *types; /* sorted by name after the read */
-	size_t n, cap;
+	size_t n, room;
 	struct price_file files[2]; /* shipped, the user's */
 	struct price_file **more;   /* of imported files and --price */
 	size_t n_more;

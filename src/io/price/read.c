@@ -2,6 +2,7 @@
 #include "io/price/catalogue.h"
 
 #include "lib/yaml/yaml.h"
+#include "lib/base/array.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -63,8 +64,6 @@ static int read_catalogue_number(const struct catalogue_reader *r, const struct 
 static struct price_region *region_named(const struct catalogue_reader *r,
 	const struct yaml_node *at, const char *name, struct price_type *t)
 {
-	struct price_region *more;
-
 	for (size_t i = 0; i < t->n_regions; i++)
 		if (!strcmp(t->regions[i].name, name))
 			return &t->regions[i];
@@ -73,12 +72,10 @@ static struct price_region *region_named(const struct catalogue_reader *r,
 			r->err, "%s: expected at most %d regions", t->name, PRICE_REGIONS_MAX);
 		return NULL;
 	}
-	more = reallocarray(t->regions, t->n_regions + 1, sizeof(*more));
-	if (!more) {
+	if (!ARRAY_EXTEND(&t->regions, t->n_regions, 1, PRICE_REGIONS_MAX)) {
 		(void)error_nomem(r->err);
 		return NULL;
 	}
-	t->regions = more;
 	t->regions[t->n_regions] = (struct price_region){ .name = name,
 		.nano_per_hour = -1,
 		.spot_low = -1,
@@ -327,16 +324,9 @@ static struct price_type *reserve_price_type(const struct catalogue_reader *r,
 			"expected at most %d instance types", PRICE_TYPES_MAX);
 		return NULL;
 	}
-	if (!t && c->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 128;
-		struct price_type *grown = reallocarray(c->types, cap, sizeof(*grown));
-
-		if (!grown) {
-			(void)error_nomem(r->err);
-			return NULL;
-		}
-		c->types = grown;
-		c->cap = cap;
+	if (!t && !ARRAY_GROW(&c->types, c->n, &c->room, PRICE_TYPES_MAX)) {
+		(void)error_nomem(r->err);
+		return NULL;
 	}
 	if (!t)
 		t = &c->types[c->n++];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/base/array.h"
 #include "lib/base/strv.h"
 
 #include <ctype.h>
@@ -24,15 +25,8 @@ int strv_addn(struct strv *s, const char *text, size_t len, struct error *err)
 {
 	char *copy;
 
-	if (s->n + 1 >= s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 8;
-		char **v = reallocarray(s->v, cap, sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		s->v = v;
-		s->cap = cap;
-	}
+	if (!ARRAY_GROW(&s->v, s->n + 1, &s->room, ARRAY_NO_LIMIT)) /* and the final NULL */
+		return error_nomem(err);
 	copy = strndup(text, len);
 	if (!copy)
 		return error_nomem(err);

@@ -8,7 +8,7 @@
 
 struct strv {
 	char **v; /* v[n] is NULL once an element was added */
-	size_t n, cap;
+	size_t n, room;
 };
 
 #define STRV_INIT         \

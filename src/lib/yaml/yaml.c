@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "lib/yaml/position.h"
@@ -19,7 +20,7 @@ struct yaml_frame {
 	struct yaml_node *node;
 	struct yaml_node *key;      /* waits for its value */
 	struct yaml_node *anchored; /* name for the node once it is complete */
-	size_t cap;
+	size_t room;
 };
 
 struct anchor {
@@ -34,7 +35,7 @@ struct builder {
 	struct error *err;
 	struct yaml *y;
 	struct yaml_frame stack[YAML_DEPTH_MAX];
-	size_t depth, n_nodes, cap_docs;
+	size_t depth, n_nodes, room_docs;
 	struct anchor anchors[ANCHORS_MAX];
 	size_t n_anchors;
 	uint32_t line, column; /* last known position, for values without their own */
@@ -81,22 +82,6 @@ int yaml_fail(const struct yaml_source *src, uint32_t line, uint32_t column,
 static int fail_here(struct builder *b, enum error_code code, const char *text)
 {
 	return yaml_fail(b->src, b->line, b->column, code, b->err, "%s", text);
-}
-
-/* Makes room for one more element in the array *@p of @n elements of @size bytes. */
-static int grow_yaml_array(void *p, size_t n, size_t *cap, size_t size, struct error *err)
-{
-	size_t want = *cap ? *cap * 2 : 4;
-	void *more;
-
-	if (n < *cap)
-		return 0;
-	more = reallocarray(*(void **)p, want, size);
-	if (!more)
-		return error_nomem(err);
-	*(void **)p = more;
-	*cap = want;
-	return 0;
 }
 
 static size_t values_max(const struct builder *b)
@@ -271,11 +256,11 @@ static int refuse_duplicates(struct builder *b, const struct yaml_node *object)
 	return 0;
 }
 
-static int add_pair(struct builder *b, struct yaml_node *object, size_t *cap,
+static int add_pair(struct builder *b, struct yaml_node *object, size_t *room,
 	struct yaml_node *key, struct yaml_node *value)
 {
-	if (grow_yaml_array(&object->pairs, object->n, cap, sizeof(*object->pairs), b->err) < 0)
-		return -1;
+	if (!ARRAY_GROW(&object->pairs, object->n, room, ARRAY_NO_LIMIT))
+		return error_nomem(b->err);
 	object->pairs[object->n++] = (struct yaml_pair){ key, value };
 	object->weight += 1 + value->weight;
 	if (object->weight > values_max(b))
@@ -289,7 +274,7 @@ static bool is_merge(const struct yaml_pair *p)
 	return p->key->style == YAML_PLAIN && !strcmp(p->key->text, "<<");
 }
 
-static int merge_yaml_object(struct builder *b, struct yaml_node *object, size_t *cap,
+static int merge_yaml_object(struct builder *b, struct yaml_node *object, size_t *room,
 	const struct yaml_node *key, const struct yaml_node *from)
 {
 	if (from->type != YAML_OBJECT)
@@ -297,14 +282,14 @@ static int merge_yaml_object(struct builder *b, struct yaml_node *object, size_t
 			"<<: expected an object or a list of objects to merge");
 	for (size_t i = 0; i < from->n; i++) {
 		if (!yaml_get(object, from->pairs[i].key->text, false) &&
-			add_pair(b, object, cap, from->pairs[i].key, from->pairs[i].value) < 0)
+			add_pair(b, object, room, from->pairs[i].key, from->pairs[i].value) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Appends the pairs of "<<" values to the object's own pairs, which win. */
-static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap)
+static int apply_merges(struct builder *b, struct yaml_node *object, size_t *room)
 {
 	size_t kept = 0, n = object->n;
 	struct yaml_pair merge = { NULL, NULL };
@@ -319,9 +304,9 @@ static int apply_merges(struct builder *b, struct yaml_node *object, size_t *cap
 	if (!merge.key)
 		return 0;
 	if (merge.value->type != YAML_LIST)
-		return merge_yaml_object(b, object, cap, merge.key, merge.value);
+		return merge_yaml_object(b, object, room, merge.key, merge.value);
 	for (size_t i = 0; i < merge.value->n; i++) {
-		if (merge_yaml_object(b, object, cap, merge.key, merge.value->items[i]) < 0)
+		if (merge_yaml_object(b, object, room, merge.key, merge.value->items[i]) < 0)
 			return -1;
 	}
 	return 0;
@@ -333,9 +318,8 @@ static int add_yaml_value(struct builder *b, struct yaml_node *n)
 	struct yaml_frame *f = b->depth ? &b->stack[b->depth - 1] : NULL;
 
 	if (!f) {
-		if (grow_yaml_array(&b->y->docs, b->y->n, &b->cap_docs,
-			    sizeof(struct yaml_node *), b->err) < 0)
-			return -1;
+		if (!ARRAY_GROW(&b->y->docs, b->y->n, &b->room_docs, ARRAY_NO_LIMIT))
+			return error_nomem(b->err);
 		b->y->docs[b->y->n++] = n;
 		return 0;
 	}
@@ -345,7 +329,7 @@ static int add_yaml_value(struct builder *b, struct yaml_node *n)
 
 		if (key) {
 			f->key = NULL;
-			return add_pair(b, f->node, &f->cap, key, n);
+			return add_pair(b, f->node, &f->room, key, n);
 		}
 		if (n->type == YAML_LIST || n->type == YAML_OBJECT)
 			return yaml_fail(b->src, n->line, n->column, ERR_INVALID, b->err,
@@ -354,9 +338,8 @@ static int add_yaml_value(struct builder *b, struct yaml_node *n)
 		f->key = n;
 		return 0;
 	}
-	if (grow_yaml_array(&f->node->items, f->node->n, &f->cap, sizeof(struct yaml_node *),
-		    b->err) < 0)
-		return -1;
+	if (!ARRAY_GROW(&f->node->items, f->node->n, &f->room, ARRAY_NO_LIMIT))
+		return error_nomem(b->err);
 	f->node->items[f->node->n++] = n;
 	f->node->weight += n->weight;
 	if (f->node->weight > values_max(b))
@@ -409,7 +392,7 @@ static int close_yaml_collection(struct builder *b)
 	struct yaml_frame *f = &b->stack[b->depth - 1];
 
 	if (f->node->type == YAML_OBJECT &&
-		(refuse_duplicates(b, f->node) < 0 || apply_merges(b, f->node, &f->cap) < 0))
+		(refuse_duplicates(b, f->node) < 0 || apply_merges(b, f->node, &f->room) < 0))
 		return -1;
 	b->depth--;
 	if (set_anchor(b, f->anchored, f->node) < 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 
 #define MOUNT_ROOT    "/var/run/nvidia-container-devices"
@@ -385,24 +386,19 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 int allocation_add_env(struct allocation *a, const char *name, const char *value,
 	struct error *err)
 {
-	struct alloc_env *more = reallocarray(a->envs, a->n_envs + 1, sizeof(*more));
-
-	if (!more)
+	if (!ARRAY_EXTEND(&a->envs, a->n_envs, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	a->envs = more;
 	return add_env(a, name, value, err);
 }
 
 int allocation_add_mount(struct allocation *a, const char *host_path,
 	const char *container_path, bool read_only, struct error *err)
 {
-	struct alloc_mount *more = reallocarray(a->mounts, a->n_mounts + 1, sizeof(*more));
 	struct alloc_mount *m;
 
-	if (!more)
+	if (!ARRAY_EXTEND(&a->mounts, a->n_mounts, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	a->mounts = more;
-	m = &more[a->n_mounts++];
+	m = &a->mounts[a->n_mounts++];
 	*m = (struct alloc_mount){ .host_path = strdup(host_path),
 		.container_path = strdup(container_path),
 		.read_only = read_only };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/gpu/gpu.h"
 
+#include "lib/base/array.h"
+
 #include <string.h>
 
 static bool links_alloc(struct inventory *inv, uint32_t n)
@@ -74,21 +76,15 @@ struct inventory *inventory_free(struct inventory *inv)
 int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
 	uint32_t n, struct error *err)
 {
-	struct gpu_mig *all;
-
 	if (gpu >= inv->n || n > GPU_MIG_MAX)
 		return error_set(err, ERR_LIMIT,
 			"%u MIG devices of GPU %u: at most %d of one of %u GPUs are handled", n,
 			gpu, GPU_MIG_MAX, inv->n);
-	if (n == 0)
-		return 0;
-	all = reallocarray(inv->mig, (size_t)inv->n_mig + n, sizeof(*all));
-	if (!all)
+	if (!ARRAY_EXTEND(&inv->mig, inv->n_mig, n, UINT32_MAX))
 		return error_nomem(err);
-	inv->mig = all;
 	for (uint32_t i = 0; i < n; i++) {
-		all[inv->n_mig] = mig[i];
-		all[inv->n_mig++].gpu = gpu;
+		inv->mig[inv->n_mig] = mig[i];
+		inv->mig[inv->n_mig++].gpu = gpu;
 	}
 	return 0;
 }

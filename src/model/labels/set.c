@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/labels/set.h"
 
+#include "lib/base/array.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -73,21 +75,6 @@ const char *labels_get(const struct labels *l, const char *key)
 	return found ? found->value : NULL;
 }
 
-static bool grow_label_set(struct label_set *s)
-{
-	size_t cap = s->cap ? 2 * s->cap : 64;
-	struct label *v;
-
-	if (s->labels->n < s->cap)
-		return true;
-	v = reallocarray(s->labels->v, cap, sizeof(*v));
-	if (!v)
-		return false;
-	s->labels->v = v;
-	s->cap = cap;
-	return true;
-}
-
 static bool set_label(struct label_set *s, const char *key, const char *value)
 {
 	struct label *l = find_label(s->labels, key);
@@ -98,7 +85,7 @@ static bool set_label(struct label_set *s, const char *key, const char *value)
 		return false;
 	if (!l) {
 		k = strdup(key);
-		if (!k || !grow_label_set(s))
+		if (!k || !ARRAY_GROW(&s->labels->v, s->labels->n, &s->room, ARRAY_NO_LIMIT))
 			return false;
 		l = &s->labels->v[s->labels->n++];
 		*l = (struct label){ .key = STEAL_PTR(k) };

@@ -15,7 +15,7 @@
 
 struct label_set {
 	struct labels *labels;
-	size_t cap;
+	size_t room;        /* of .labels->v */
 	struct strv *notes; /* borrowed; may be NULL */
 	bool failed;        /* no memory */
 };

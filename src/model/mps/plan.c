@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/mps/mps.h"
 
+#include "lib/base/array.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,8 @@ struct mps_planning {
 	const struct inventory *inv;
 	const struct config *config;
 	struct mps_plan_device *nodes;
-	uint32_t n, room;
+	uint32_t n;
+	size_t room;
 };
 
 static struct mps_plan_device *node_at(struct mps_planning *w, const struct offer_device *d,
@@ -27,16 +30,9 @@ static struct mps_plan_device *node_at(struct mps_planning *w, const struct offe
 	for (uint32_t i = 0; i < w->n; i++)
 		if (w->nodes[i].gpu == d->gpu && w->nodes[i].mig == d->mig)
 			return &w->nodes[i];
-	if (w->n == w->room) {
-		uint32_t more = w->room ? 2 * w->room : 16;
-		struct mps_plan_device *v = reallocarray(w->nodes, more, sizeof(*v));
-
-		if (!v) {
-			(void)error_nomem(err);
-			return NULL;
-		}
-		w->nodes = v;
-		w->room = more;
+	if (!ARRAY_GROW(&w->nodes, w->n, &w->room, UINT32_MAX)) {
+		(void)error_nomem(err);
+		return NULL;
 	}
 	w->nodes[w->n] = (struct mps_plan_device){ .gpu = d->gpu,
 		.mig = d->mig,

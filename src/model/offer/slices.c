@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "model/offer/candidates.h"
 #include "model/slice/slice.h"
@@ -31,7 +32,7 @@ struct profile_shortage {
 
 struct slice_groups_work {
 	struct offer_slice_groups *slice_groups;
-	size_t groups_capacity; /* allocated groups */
+	size_t room_groups; /* of .slice_groups->v */
 	const struct offer_candidates *candidates;
 	const struct inventory *inv;
 	const struct config *config;
@@ -187,16 +188,9 @@ static uint32_t count_fitting_slices(const struct slice_profile *p,
 static int add_slice_group(struct slice_groups_work *w, const struct offer_slice_group *group,
 	struct error *err)
 {
-	if (w->slice_groups->n == w->groups_capacity) {
-		size_t more = w->groups_capacity ? 2 * w->groups_capacity : 16;
-		struct offer_slice_group *v =
-			reallocarray(w->slice_groups->v, more, sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		w->slice_groups->v = v;
-		w->groups_capacity = more;
-	}
+	if (!ARRAY_GROW(&w->slice_groups->v, w->slice_groups->n, &w->room_groups,
+		    ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	w->slice_groups->v[w->slice_groups->n++] = *group;
 	return 0;
 }

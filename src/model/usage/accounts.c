@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/usage/internal.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +24,9 @@ struct account *account_free(struct account *a)
 struct account *account_new(struct account_device *u, const struct account_use *in,
 	struct error *err)
 {
-	struct account **more = reallocarray(u->uses, u->n_uses + 1, sizeof(struct account *));
 	struct account *a = calloc(1, sizeof(*a));
 
-	if (more)
-		u->uses = more;
-	if (!a || !more)
+	if (!a || !ARRAY_GROW(&u->uses, u->n_uses, &u->room_uses, ARRAY_NO_LIMIT))
 		goto no_memory;
 	a->namespace_ = strdup(in->namespace_);
 	a->pod = strdup(in->pod);

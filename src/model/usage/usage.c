@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/usage/internal.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,14 +44,12 @@ struct account_device *accounts_find_device(const struct accounts *a, const char
 static struct account_device *ensure_account_device(struct accounts *a, const char *uuid,
 	struct error *err)
 {
-	struct account_device *u = accounts_find_device(a, uuid), **more;
+	struct account_device *u = accounts_find_device(a, uuid);
 
 	if (u)
 		return u;
-	more = reallocarray(a->devices, a->n_devices + 1, sizeof(struct account_device *));
-	if (more)
-		a->devices = more;
-	u = more ? calloc(1, sizeof(*u)) : NULL;
+	if (ARRAY_GROW(&a->devices, a->n_devices, &a->room_devices, ARRAY_NO_LIMIT))
+		u = calloc(1, sizeof(*u));
 	if (u)
 		u->uuid = strdup(uuid);
 	if (!u || !u->uuid) {

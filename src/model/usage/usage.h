@@ -134,7 +134,7 @@ struct account {
 struct account_device {
 	char *uuid;
 	struct account **uses;
-	size_t n_uses;
+	size_t n_uses, room_uses;
 	/* of accounts that are not kept any more; .allocated_ns and .memory_byte_s stay 0 */
 	struct account_counts past;
 	uint64_t present_ns, idle_gpu_ns, busy_ns, other_busy_ns, cost_nano, idle_cost_nano;
@@ -149,7 +149,7 @@ struct account_device {
 
 struct accounts {
 	struct account_device **devices;
-	size_t n_devices;
+	size_t n_devices, room_devices;
 	uint64_t cost_nano, other_cost_nano;
 	struct {
 		uint64_t cost_nano, other_cost_nano;

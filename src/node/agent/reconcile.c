@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/recent.h"
 
+#include "lib/base/array.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- clocks ---- */
-
-#define CLOCK_SAMPLES_FIRST 64
 
 struct clock_sample {
 	uint64_t at_ns; /* time of the view, slightly before that of the sample */
@@ -108,25 +108,17 @@ static struct clock_gpu *add_clock_gpu(struct metrics_clocks *c, const char *uui
 /* Makes room for one more sample; false: out of memory, and the sample is not counted. */
 static bool grow_clock_ring(struct clock_gpu *s)
 {
-	size_t room = s->room ? s->room * 2 : CLOCK_SAMPLES_FIRST;
-	struct clock_sample *ring;
-
-	/* A ring below its final size has not wrapped around, so it can grow in place. */
-	if (s->ring && (s->n < s->room || s->room == METRICS_CLOCK_SAMPLES))
+	if (s->room == METRICS_CLOCK_SAMPLES)
 		return true;
-	ring = reallocarray(s->ring, room, sizeof(*ring));
-	if (!ring)
-		return false;
-	s->ring = ring;
-	s->room = room;
-	return true;
+	/* A ring below its final size has not wrapped around, so it can grow in place. */
+	return ARRAY_GROW(&s->ring, s->n, &s->room, METRICS_CLOCK_SAMPLES);
 }
 
 static void add_clock_sample(struct clock_gpu *s, struct clock_sample sample)
 {
 	const struct clock_sample *last = get_newest_clock_sample(s);
 
-	for (size_t i = 0; last && i < METRICS_CLOCK_EVENTS; i++)
+	for (size_t i = 0; s->n > 0 && i < METRICS_CLOCK_EVENTS; i++)
 		s->total[i] += sample.reasons >> i & ~(last->reasons >> i) & 1;
 	s->ring[s->n++ % s->room] = sample;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/cluster.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 
@@ -217,14 +218,10 @@ static char *pod_name(const struct deployment *d, uint64_t serial)
 
 static int add_cluster_pod(struct simulated_cluster *c, struct pod *p, struct error *err)
 {
-	struct pod **grown;
-
 	if (c->n_pods == CLUSTER_PODS_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d pods", CLUSTER_PODS_MAX);
-	grown = reallocarray(c->pods, c->n_pods + 1, sizeof(struct pod *));
-	if (!grown)
+	if (!ARRAY_GROW(&c->pods, c->n_pods, &c->room_pods, CLUSTER_PODS_MAX))
 		return error_nomem(err);
-	c->pods = grown;
 	c->pods[c->n_pods++] = p;
 	return 0;
 }
@@ -340,15 +337,13 @@ static int change_deployment(struct deployment *d, const struct object *o,
 static int apply_deployment(struct simulated_cluster *c, const struct object *o,
 	uint64_t now_ns, enum cluster_verb *ret, struct error *err)
 {
-	struct deployment *d = cluster_deployment(c, o->namespace_, o->name), *grown;
+	struct deployment *d = cluster_deployment(c, o->namespace_, o->name);
 	struct deployment fresh = { .replicas = o->replicas, .created_ns = now_ns };
 
 	if (d)
 		return change_deployment(d, o, ret, err);
-	grown = reallocarray(c->deployments, c->n_deployments + 1, sizeof(*grown));
-	if (!grown)
+	if (!ARRAY_EXTEND(&c->deployments, c->n_deployments, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	c->deployments = grown;
 	fresh.name = strdup(o->name);
 	fresh.namespace_ = strdup(o->namespace_);
 	fresh.template_ = pod_spec_ref(o->spec);
@@ -367,7 +362,7 @@ static int apply_deployment(struct simulated_cluster *c, const struct object *o,
 static int apply_config_map(struct simulated_cluster *c, const struct object *o,
 	uint64_t now_ns, enum cluster_verb *ret, struct error *err)
 {
-	struct config_map *m = find_config_map(c, o->namespace_, o->name), *grown;
+	struct config_map *m = find_config_map(c, o->namespace_, o->name);
 	struct config_map fresh = { .created_ns = now_ns, .version = 1 };
 
 	if (m) {
@@ -378,10 +373,8 @@ static int apply_config_map(struct simulated_cluster *c, const struct object *o,
 		m->version++;
 		return copy_map(&m->data, &o->data, err);
 	}
-	grown = reallocarray(c->config_maps, c->n_config_maps + 1, sizeof(*grown));
-	if (!grown)
+	if (!ARRAY_EXTEND(&c->config_maps, c->n_config_maps, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	c->config_maps = grown;
 	fresh.name = strdup(o->name);
 	fresh.namespace_ = strdup(o->namespace_);
 	if (!fresh.name || !fresh.namespace_ || copy_map(&fresh.data, &o->data, err) < 0) {

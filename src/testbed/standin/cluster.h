@@ -38,7 +38,7 @@ struct config_map {
 
 struct simulated_cluster {
 	struct pod **pods; /* in order of creation */
-	size_t n_pods;
+	size_t n_pods, room_pods;
 	struct deployment *deployments;
 	size_t n_deployments;
 	struct config_map *config_maps;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/object.h"
 
+#include "lib/base/array.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +22,6 @@ int str_map_set(struct str_map *m, const char *key, const char *value, struct er
 {
 	CLEANUP(freep) char *k = NULL;
 	CLEANUP(freep) char *v = strdup(value);
-	struct str_pair *grown;
 
 	if (!v)
 		return error_nomem(err);
@@ -32,10 +33,7 @@ int str_map_set(struct str_map *m, const char *key, const char *value, struct er
 		}
 	}
 	k = strdup(key);
-	grown = reallocarray(m->v, m->n + 1, sizeof(*m->v));
-	if (grown)
-		m->v = grown;
-	if (!k || !grown)
+	if (!k || !ARRAY_EXTEND(&m->v, m->n, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
 	m->v[m->n++] = (struct str_pair){ .key = STEAL_PTR(k), .value = STEAL_PTR(v) };
 	return 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/pod.h"
 
+#include "lib/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +96,6 @@ bool pod_set_status(struct pod *p, enum pod_phase phase, const char *reason,
 void pod_event(struct pod *p, uint64_t now_ns, bool warning, const char *reason,
 	const char *from, const char *text)
 {
-	struct pod_event *grown;
 	char *copy;
 
 	for (size_t i = 0; i < p->n_events; i++) {
@@ -107,17 +108,16 @@ void pod_event(struct pod *p, uint64_t now_ns, bool warning, const char *reason,
 		}
 	}
 	copy = strdup(text);
-	grown = reallocarray(p->events, p->n_events + 1, sizeof(*grown));
-	if (grown)
-		p->events = grown;
-	if (!grown || !copy) {
-		free(copy);
+	if (!copy)
 		return;
-	}
 	if (p->n_events == POD_EVENTS_MAX) {
 		free(p->events[0].text);
 		memmove(&p->events[0], &p->events[1], (p->n_events - 1) * sizeof(*p->events));
 		p->n_events--;
+	}
+	if (!ARRAY_EXTEND(&p->events, p->n_events, 1, POD_EVENTS_MAX)) {
+		free(copy);
+		return;
 	}
 	p->events[p->n_events++] = (struct pod_event){ .first_ns = now_ns,
 		.last_ns = now_ns,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/standin.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
@@ -62,14 +63,10 @@ const struct node_view *standin_node(struct standin *s)
 {
 	const struct device_manager *devices = kubelet_devices(s->kubelet);
 	size_t n = device_manager_n_resources(devices);
-	struct node_resource *grown;
 
 	if (!kubelet_runs(s->kubelet))
 		return &s->view; /* the last status: only the kubelet writes the node's status */
-	grown = reallocarray(s->resources, n ? n : 1, sizeof(*grown));
-	if (grown)
-		s->resources = grown;
-	else
+	if (!ARRAY_EXTEND(&s->resources, 0, n, DEVICE_MANAGER_RESOURCES_MAX))
 		n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct resource_count count;

@@ -4,6 +4,7 @@
  * names that a container runtime finds. */
 #include "tools/cli/cmd.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/report/table.h"
@@ -232,7 +233,7 @@ struct cdi_row {
 
 struct list {
 	struct cdi_row *rows;
-	size_t n, cap;
+	size_t n, room;
 	size_t n_files;
 	int exit_code; /* for the first bad file */
 };
@@ -254,15 +255,8 @@ static int add_cdi_list_row(struct list *l, const char *kind, const char *device
 	if (l->n >= LIST_DEVICES_MAX)
 		return error_set(err, ERR_LIMIT, "'%s': more than %d CDI devices in all", file,
 			LIST_DEVICES_MAX);
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-
-		r = reallocarray(l->rows, cap, sizeof(*r));
-		if (!r)
-			return error_nomem(err);
-		l->rows = r;
-		l->cap = cap;
-	}
+	if (!ARRAY_GROW(&l->rows, l->n, &l->room, LIST_DEVICES_MAX))
+		return error_nomem(err);
 	r = &l->rows[l->n++];
 	*r = (struct cdi_row){ .file = strdup(file), .dir = dir };
 	if (asprintf(&r->name, "%s=%s", kind, device) < 0)

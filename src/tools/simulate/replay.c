@@ -68,15 +68,8 @@ static int learn_pod_mix(struct replay *r, const struct place_pod *p, struct err
 {
 	if (r->setting->mix != REPLAY_LEARNED)
 		return 0;
-	if (r->n_arrived == r->room) {
-		size_t room = r->room ? 2 * r->room : LEARN_FIRST;
-		struct place_type *more = realloc(r->arrived, room * sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		r->arrived = more;
-		r->room = room;
-	}
+	if (!ARRAY_GROW(&r->arrived, r->n_arrived, &r->room, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	r->arrived[r->n_arrived++] = (struct place_type){ *p, 1 };
 	if (r->draws < r->learn_at)
 		return 0;

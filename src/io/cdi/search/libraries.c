@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/array.h"
 #include "lib/base/paths.h"
 #include "io/cdi/elf.h"
 
@@ -138,9 +139,10 @@ static int add_found_library(struct cdi_search_context *s, const char *dir, cons
 	if (f->n_libraries >= CDI_LIBRARIES_MAX)
 		return error_set(s->err, ERR_LIMIT, "more than %d driver libraries below '%s'",
 			CDI_LIBRARIES_MAX, s->seen);
-	l = cdi_grow(&f->libraries, &f->n_libraries, sizeof(*l));
-	if (!l)
+	if (!ARRAY_EXTEND(&f->libraries, f->n_libraries, 1, CDI_LIBRARIES_MAX))
 		return error_nomem(s->err);
+	l = &f->libraries[f->n_libraries++];
+	*l = (struct cdi_library){ .dir = NULL };
 	if (join_library_path(path, dir, sub, "") < 0)
 		return error_set(s->err, ERR_LIMIT, "'%s': the path is too long", dir);
 	l->dir = strdup(path);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/array.h"
 #include "lib/base/paths.h"
 #include "model/mig/profile.h"
 
@@ -54,11 +55,10 @@ static int add_node(struct cdi_search_context *s, struct cdi_edits *to, const ch
 	if (to->n_nodes >= CDI_NODES_MAX)
 		return error_set(s->err, ERR_LIMIT, "more than %d device nodes like '%s'",
 			CDI_NODES_MAX, path);
-	n = cdi_grow(&to->nodes, &to->n_nodes, sizeof(*n));
-	if (!n)
+	if (!ARRAY_EXTEND(&to->nodes, to->n_nodes, 1, CDI_NODES_MAX))
 		return error_nomem(s->err);
-	n->gid = gid;
-	n->path = strdup(path);
+	n = &to->nodes[to->n_nodes++];
+	*n = (struct cdi_node){ .gid = gid, .path = strdup(path) };
 	return n->path ? 0 : error_nomem(s->err);
 }
 
@@ -85,13 +85,16 @@ static int add_matching_nodes(struct cdi_search_context *s, struct cdi_edits *to
 static struct cdi_device *add_cdi_device(struct cdi_search_context *s, enum cdi_class c,
 	const char *name)
 {
-	struct cdi_device *d =
-		cdi_grow(&s->found->devices[c], &s->found->n_devices[c], sizeof(*d));
+	struct cdi_found *f = s->found;
+	struct cdi_device *d;
 
-	if (d)
-		(void)snprintf(d->name, sizeof(d->name), "%s", name);
-	else
+	if (!ARRAY_EXTEND(&f->devices[c], f->n_devices[c], 1, ARRAY_NO_LIMIT)) {
 		(void)error_nomem(s->err);
+		return NULL;
+	}
+	d = &f->devices[c][f->n_devices[c]++];
+	*d = (struct cdi_device){ .name = "" };
+	(void)snprintf(d->name, sizeof(d->name), "%s", name);
 	return d;
 }
 

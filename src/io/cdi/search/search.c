@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/cdi/search/search.h"
 
+#include "lib/base/array.h"
 #include "lib/base/paths.h"
 
 #include <limits.h>
@@ -138,12 +139,10 @@ int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi
 				: S_ISSOCK(st.st_mode) || S_ISDIR(st.st_mode);
 	if (!good)
 		return 0;
-	f = cdi_grow(&to->files, &to->n_files, sizeof(*f));
-	if (!f)
+	if (!ARRAY_EXTEND(&to->files, to->n_files, 1, ARRAY_NO_LIMIT))
 		return error_nomem(s->err);
-	f->kind = kind;
-	f->path = strdup(path);
-	f->real = strdup(real);
+	f = &to->files[to->n_files++];
+	*f = (struct cdi_file){ .kind = kind, .path = strdup(path), .real = strdup(real) };
 	return f->path && f->real ? 1 : error_nomem(s->err);
 }
 

@@ -29,6 +29,3 @@ bool search_name_plain(const char *name);
 /* Adds the file @path of the driver root if it exists. Returns > 0 if added. */
 int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi_file_kind kind,
 	const char *path) MUST_USE;
-
-/* Extends *@array of *@n elements of @size by one zeroed element, and returns that. NULL: no memory. */
-void *cdi_grow(void *array, size_t *n, size_t size);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/nvml/monitor/reading.h"
 
+#include "lib/base/array.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +90,6 @@ void reading_apply(struct processes_read *r, const struct worker_processes *m)
 {
 	struct monitor_reading_gpu *g =
 		r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
-	struct gpu_process *more;
 
 	/* The worker's indexes may mean other GPUs than those of the agent's last probe. */
 	if (!g || strcmp(g->uuid, m->uuid) != 0)
@@ -98,13 +99,11 @@ void reading_apply(struct processes_read *r, const struct worker_processes *m)
 	g->call = m->call;
 	if (m->n == 0)
 		return;
-	more = reallocarray(g->v, g->n + m->n, sizeof *more);
-	if (!more) {
+	if (!ARRAY_EXTEND(&g->v, g->n, m->n, UINT32_MAX)) {
 		g->nomem = true;
 		return;
 	}
-	g->v = more;
-	memcpy(&g->v[g->n], m->v, m->n * sizeof *more);
+	memcpy(&g->v[g->n], m->v, m->n * sizeof *g->v);
 	g->n += m->n;
 }
 

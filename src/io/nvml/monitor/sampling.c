@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "io/nvml/monitor/plausible.h"
+#include "lib/base/array.h"
 
 void sampling_fini(struct sampling *s)
 {
@@ -34,16 +35,9 @@ static int set_sample_error(struct error *err, const char *what)
 static struct sample_device *add_sample_device(struct sampling *s)
 {
 	struct sample *to = s->sample;
-	uint32_t room = s->cap ? 2 * s->cap : 16;
-	struct sample_device *more;
 
-	if (!to->devices || to->n >= s->cap) {
-		more = reallocarray(to->devices, room, sizeof *more);
-		if (!more)
-			return NULL;
-		to->devices = more;
-		s->cap = room;
-	}
+	if (!ARRAY_GROW(&to->devices, to->n, &s->room, UINT32_MAX))
+		return NULL;
 	to->devices[to->n] =
 		(struct sample_device){ .gi = GPU_NO_INSTANCE, .ci = GPU_NO_INSTANCE };
 	return &to->devices[to->n++];
@@ -120,15 +114,11 @@ static int add_device_texts(struct sample_device *u, const struct worker_texts *
 static int add_device_users(struct sampling *s, struct sample_device *u,
 	const struct worker_users *m, struct error *err)
 {
-	struct sample_process *more;
-
 	if (m->n == 0 || m->n > SAMPLING_PROCESSES_MAX - s->n_processes)
 		return 0;
-	more = reallocarray(u->processes, u->n_processes + m->n, sizeof *more);
-	if (!more)
+	if (!ARRAY_EXTEND(&u->processes, u->n_processes, m->n, SAMPLING_PROCESSES_MAX))
 		return error_nomem(err);
-	u->processes = more;
-	memcpy(&more[u->n_processes], m->v, m->n * sizeof *more);
+	memcpy(&u->processes[u->n_processes], m->v, m->n * sizeof *m->v);
 	u->n_processes += m->n;
 	s->n_processes += m->n;
 	return 0;

@@ -15,7 +15,7 @@ struct sampling {
 	bool active, broken; /* broken: the worker has ended, no answer will come */
 	uint32_t seq;        /* of the last request; never 0 while active */
 	struct sample *sample;
-	uint32_t cap;         /* capacity of .sample->devices */
+	size_t room;          /* of .sample->devices */
 	uint32_t n_mig;       /* MIG devices of the present GPU so far */
 	uint32_t n_processes; /* of all devices */
 	gpu_sample_done *done;

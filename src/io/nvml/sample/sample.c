@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/nvml/sample/reading.h"
+#include "lib/base/array.h"
 
 #define UTILIZATION_ROOM 4096 /* samples of process utilization; driver 580 has 72 */
 
@@ -13,7 +14,8 @@ struct nvml_sampler {
 	struct probe *p;
 	worker_send_fn *send;
 	struct sample_state **states;
-	uint32_t n_states, room;
+	uint32_t n_states;
+	size_t room; /* of .states */
 	struct sample_reading reading;
 	struct probe_processes processes; /* of the GPU being read */
 	nvmlProcessUtilizationSample_t utilization[UTILIZATION_ROOM];
@@ -44,7 +46,7 @@ static void remove_sample_state(struct nvml_sampler *s, uint32_t i)
 static struct sample_state *get_sample_state(struct nvml_sampler *s, const struct gpu *g,
 	const char *uuid, uint32_t gi, uint32_t ci)
 {
-	struct sample_state **more, *state;
+	struct sample_state *state;
 
 	for (uint32_t i = 0; i < s->n_states; i++) {
 		state = s->states[i];
@@ -55,13 +57,8 @@ static struct sample_state *get_sample_state(struct nvml_sampler *s, const struc
 		remove_sample_state(s, i);
 		break;
 	}
-	if (s->n_states == s->room) {
-		more = reallocarray(s->states, s->room + 16, sizeof *more);
-		if (!more)
-			return NULL;
-		s->states = more;
-		s->room += 16;
-	}
+	if (!ARRAY_GROW(&s->states, s->n_states, &s->room, UINT32_MAX))
+		return NULL;
 	state = calloc(1, sizeof *state);
 	if (!state)
 		return NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/price/import/amend.h"
 
+#include "lib/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +13,10 @@ const struct price_file *price_source_add(struct price_catalogue *c, const char 
 	const char *currency, const char *stamp, struct error *err)
 {
 	struct price_file *f = calloc(1, sizeof(*f));
-	struct price_file **more = reallocarray(c->more, c->n_more + 1, sizeof(*more));
 
-	if (more)
-		c->more = more;
-	if (!f || !more || strv_add(&c->pool, source, err) < 0 ||
-		strv_add(&c->pool, currency, err) < 0 || strv_add(&c->pool, stamp, err) < 0) {
+	if (!f || !ARRAY_EXTEND(&c->more, c->n_more, 1, ARRAY_NO_LIMIT) ||
+		strv_add(&c->pool, source, err) < 0 || strv_add(&c->pool, currency, err) < 0 ||
+		strv_add(&c->pool, stamp, err) < 0) {
 		free(f);
 		(void)error_nomem(err);
 		return NULL;
@@ -33,8 +33,6 @@ const struct price_file *price_source_add(struct price_catalogue *c, const char 
 static struct price_region *add_price_region(struct price_catalogue *c, struct price_type *t,
 	const char *region, struct error *err)
 {
-	struct price_region *more;
-
 	for (size_t i = 0; i < t->n_regions; i++)
 		if (!strcmp(t->regions[i].name, region))
 			return &t->regions[i];
@@ -43,10 +41,8 @@ static struct price_region *add_price_region(struct price_catalogue *c, struct p
 			PRICE_REGIONS_MAX);
 		return NULL;
 	}
-	more = reallocarray(t->regions, t->n_regions + 1, sizeof(*more));
-	if (more)
-		t->regions = more;
-	if (!more || strv_add(&c->pool, region, err) < 0) {
+	if (!ARRAY_EXTEND(&t->regions, t->n_regions, 1, PRICE_REGIONS_MAX) ||
+		strv_add(&c->pool, region, err) < 0) {
 		(void)error_nomem(err);
 		return NULL;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/price/import/import.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/text.h"
 #include "io/price/import/stream.h"
@@ -53,7 +54,7 @@ struct price_list {
 	const struct price_file *file;
 	struct product product;
 	struct sku *skus;
-	size_t n, cap, found, too_many;
+	size_t n, room, found, too_many;
 	struct strv unknown;
 	bool sorted;
 	char day[DAY_LEN + 1], currency[4];
@@ -87,15 +88,8 @@ static int save_listed_product(struct price_list *l, const char *name, struct er
 		l->too_many++;
 		return 0;
 	}
-	if (l->n == l->cap) {
-		size_t room = l->cap ? 2 * l->cap : 256;
-		struct sku *more = reallocarray(l->skus, room, sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		l->skus = more;
-		l->cap = room;
-	}
+	if (!ARRAY_GROW(&l->skus, l->n, &l->room, SKUS_MAX))
+		return error_nomem(err);
 	s = &l->skus[l->n++];
 	(void)snprintf(s->name, sizeof(s->name), "%s", name);
 	(void)snprintf(s->region, sizeof(s->region), "%s", p->region);

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/mig/config/config.h"
 
+#include "lib/base/array.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- building configs ---- */
 
-/* Makes room for one element after @n elements of @size bytes. The capacity is the next power of two. */
-static int grow_mig_config_array(void *p, size_t n, size_t size, size_t max, const char *what,
-	struct error *err)
+/* The error of a count @n that has no room for one more: the limit, or no memory. */
+static int explain_no_room(size_t n, size_t max, const char *what, struct error *err)
 {
-	void *more;
-
 	if (n >= max)
 		return error_set(err, ERR_LIMIT, "expected at most %zu %s", max, what);
-	if (n & (n - 1))
-		return 0;
-	more = reallocarray(*(void **)p, n ? 2 * n : 1, size);
-	if (!more)
-		return error_nomem(err);
-	*(void **)p = more;
-	return 0;
+	return error_nomem(err);
 }
 
 int mig_configs_new(struct mig_configs **ret, struct error *err)
@@ -43,9 +36,8 @@ int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config *
 		return error_set(err, ERR_LIMIT,
 			"expected a name of at most %d bytes, found %zu: '%.40s...'",
 			MIG_NAME_MAX - 1, len, name);
-	if (grow_mig_config_array(&c->configs, c->n, sizeof(*c->configs), MIG_CONFIGS_MAX,
-		    "configs", err) < 0)
-		return -1;
+	if (!ARRAY_GROW(&c->configs, c->n, &c->room, MIG_CONFIGS_MAX))
+		return explain_no_room(c->n, MIG_CONFIGS_MAX, "configs", err);
 	*ret = &c->configs[c->n++];
 	**ret = (struct mig_config){ .line = 0 };
 	memcpy((*ret)->name, name, len + 1);
@@ -54,9 +46,8 @@ int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config *
 
 int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret, struct error *err)
 {
-	if (grow_mig_config_array(&c->entries, c->n, sizeof(*c->entries), MIG_ENTRIES_MAX,
-		    "entries", err) < 0)
-		return -1;
+	if (!ARRAY_GROW(&c->entries, c->n, &c->room, MIG_ENTRIES_MAX))
+		return explain_no_room(c->n, MIG_ENTRIES_MAX, "entries", err);
 	*ret = &c->entries[c->n++];
 	**ret = (struct mig_entry){ .line = 0 };
 	return 0;
@@ -64,27 +55,24 @@ int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret, struct er
 
 int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err)
 {
-	if (grow_mig_config_array(&e->devices, e->n_devices, sizeof(*e->devices),
-		    MIG_INDEXES_MAX, "GPU indexes", err) < 0)
-		return -1;
+	if (!ARRAY_EXTEND(&e->devices, e->n_devices, 1, MIG_INDEXES_MAX))
+		return explain_no_room(e->n_devices, MIG_INDEXES_MAX, "GPU indexes", err);
 	e->devices[e->n_devices++] = index;
 	return 0;
 }
 
 int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f, struct error *err)
 {
-	if (grow_mig_config_array(&e->filters, e->n_filters, sizeof(*e->filters),
-		    MIG_FILTERS_MAX, "filters", err) < 0)
-		return -1;
+	if (!ARRAY_EXTEND(&e->filters, e->n_filters, 1, MIG_FILTERS_MAX))
+		return explain_no_room(e->n_filters, MIG_FILTERS_MAX, "filters", err);
 	e->filters[e->n_filters++] = *f;
 	return 0;
 }
 
 int mig_entry_add_row(struct mig_entry *e, const struct mig_device_row *row, struct error *err)
 {
-	if (grow_mig_config_array(&e->rows, e->n_rows, sizeof(*e->rows), MIG_DEVICES_MAX,
-		    "kinds of MIG devices", err) < 0)
-		return -1;
+	if (!ARRAY_EXTEND(&e->rows, e->n_rows, 1, MIG_DEVICES_MAX))
+		return explain_no_room(e->n_rows, MIG_DEVICES_MAX, "kinds of MIG devices", err);
 	e->rows[e->n_rows++] = *row;
 	return 0;
 }

@@ -60,12 +60,12 @@ struct mig_config {
 	char name[MIG_NAME_MAX];
 	uint32_t line;
 	struct mig_entry *entries;
-	size_t n;
+	size_t n, room;
 };
 
 struct mig_configs {
 	struct mig_config *configs; /* in file order */
-	size_t n;
+	size_t n, room;
 };
 
 struct mig_configs *mig_configs_free(struct mig_configs *c); /* returns NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/health/changes.h"
 
+#include "lib/base/array.h"
 #include "lib/base/log.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ struct logged_device {
 static struct logged_device *find_logged_device(struct health_changes *c, const char *key,
 	bool mig, size_t *at)
 {
-	struct logged_device *more;
+	struct logged_device *added;
 
 	for (size_t i = 0; i < c->n; i++) {
 		size_t k = (*at + i) % c->n;
@@ -33,15 +34,13 @@ static struct logged_device *find_logged_device(struct health_changes *c, const 
 		*at = k + 1;
 		return &c->devices[k];
 	}
-	more = reallocarray(c->devices, c->n + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_GROW(&c->devices, c->n, &c->room, ARRAY_NO_LIMIT))
 		return NULL;
-	c->devices = more;
-	more = &c->devices[c->n++];
-	*more = (struct logged_device){ .ok = true, .mig = mig };
-	(void)snprintf(more->key, sizeof(more->key), "%s", key);
+	added = &c->devices[c->n++];
+	*added = (struct logged_device){ .ok = true, .mig = mig };
+	(void)snprintf(added->key, sizeof(added->key), "%s", key);
 	*at = c->n;
-	return more;
+	return added;
 }
 
 /*

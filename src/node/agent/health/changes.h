@@ -14,7 +14,7 @@ struct logged_device;
 struct health_changes {
 	const struct reporter *reporter; /* borrowed */
 	struct logged_device *devices;   /* what was last logged of each */
-	size_t n;
+	size_t n, room;
 };
 
 /* Compares the health of @n, which has an inventory, with what was last logged. */

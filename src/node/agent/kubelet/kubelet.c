@@ -4,6 +4,7 @@
 #include "node/agent/kubelet/host.h"
 #include "node/agent/kubelet/trial.h"
 #include "node/agent/kubelet/watch.h"
+#include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
@@ -381,12 +382,10 @@ static void free_agent_plugin(struct agent_plugin *p)
 
 static struct agent_plugin *add_plugin(struct agent_kubelet *k, const struct resource *r)
 {
-	struct agent_plugin **more = reallocarray(k->plugins, k->n_plugins + 1, sizeof(*more));
 	struct agent_plugin *p;
 
-	if (!more)
+	if (!ARRAY_EXTEND(&k->plugins, k->n_plugins, 1, ARRAY_NO_LIMIT))
 		return NULL;
-	k->plugins = more;
 	p = new_agent_plugin(k, r->name);
 	if (!p)
 		return NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/kubelet/trial.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +14,13 @@ static bool is_same_trial_device(const struct offer_device *a, const struct offe
 static int add_refusal(struct allocate_trial *t, const struct offer_device *d,
 	const struct error *why)
 {
-	struct allocate_refusal *more = reallocarray(t->v, t->n + 1, sizeof(*more));
+	struct allocate_refusal *added;
 
-	if (!more)
+	if (!ARRAY_GROW(&t->v, t->n, &t->room, OFFER_DEVICES_MAX))
 		return -1;
-	t->v = more;
-	more = &t->v[t->n++];
-	*more = (struct allocate_refusal){ .gpu = d->gpu, .mig = d->mig, .share = d->share };
-	memcpy(more->why, why->msg, sizeof(more->why));
+	added = &t->v[t->n++];
+	*added = (struct allocate_refusal){ .gpu = d->gpu, .mig = d->mig, .share = d->share };
+	memcpy(added->why, why->msg, sizeof(added->why));
 	return 0;
 }
 

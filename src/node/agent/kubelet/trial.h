@@ -20,7 +20,7 @@ struct allocate_refusal {
 
 struct allocate_trial {
 	struct allocate_refusal *v;
-	size_t n;
+	size_t n, room;
 };
 
 /* Answers an Allocate of @d and discards the answer. < 0: it would be refused, @err says why. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mig/report.h"
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 #include <jansson.h>
@@ -47,19 +48,15 @@ static struct mig_report_gpu *find_mig_report_gpu(const struct mig_report *r, co
 
 static struct mig_report_gpu *add_mig_report_gpu(struct mig_report *r, struct error *err)
 {
-	struct mig_report_gpu *more;
-
 	if (r->n == GPU_NODE_MAX) {
 		(void)error_set(err, ERR_LIMIT, "gpuslice mig: more than %d GPUs",
 			GPU_NODE_MAX);
 		return NULL;
 	}
-	more = reallocarray(r->gpus, r->n + 1, sizeof(*more));
-	if (!more) {
+	if (!ARRAY_EXTEND(&r->gpus, r->n, 1, GPU_NODE_MAX)) {
 		(void)error_nomem(err);
 		return NULL;
 	}
-	r->gpus = more;
 	r->gpus[r->n] = (struct mig_report_gpu){ .mode = MIG_MODE_UNCHANGED };
 	return &r->gpus[r->n++];
 }

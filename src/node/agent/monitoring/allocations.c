@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/usage.h"
 
+#include "lib/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,6 @@ int monitoring_pending_add(struct monitoring_pending *g, const char *resource, c
 	uint64_t at_ns, struct error *err)
 {
 	size_t at = find_pending_entry(g, resource, id);
-	struct monitoring_pending_entry *more;
 
 	if (at < g->n) {
 		g->v[at].at_ns = at_ns;
@@ -38,10 +39,8 @@ int monitoring_pending_add(struct monitoring_pending *g, const char *resource, c
 	}
 	if (g->n == MONITORING_PENDING_MAX)
 		free_pending_entry(g, 0);
-	more = reallocarray(g->v, g->n + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_GROW(&g->v, g->n, &g->room, MONITORING_PENDING_MAX))
 		return error_nomem(err);
-	g->v = more;
 	g->v[g->n] = (struct monitoring_pending_entry){ .resource = strdup(resource),
 		.id = strdup(id),
 		.at_ns = at_ns };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/charges.h"
 
+#include "lib/base/array.h"
 #include "lib/json/record.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
@@ -157,20 +158,18 @@ static int format_charge_key(const struct monitoring_usage_entry *u, struct buf 
 static struct monitoring_charge *charge_of(struct monitoring_charges *c, const char *id,
 	const char *unit)
 {
-	struct monitoring_charge *more;
+	struct monitoring_charge *added;
 
 	for (size_t i = 0; i < c->n; i++)
 		if (!strcmp(c->v[i].id, id) && !strcmp(c->v[i].device_uuid, unit))
 			return &c->v[i];
-	more = reallocarray(c->v, c->n + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_GROW(&c->v, c->n, &c->room, ARRAY_NO_LIMIT))
 		return NULL;
-	c->v = more;
-	more = &c->v[c->n++];
-	*more = (struct monitoring_charge){ .at_ns = 0 };
-	(void)snprintf(more->id, sizeof(more->id), "%s", id);
-	(void)snprintf(more->device_uuid, sizeof(more->device_uuid), "%s", unit);
-	return more;
+	added = &c->v[c->n++];
+	*added = (struct monitoring_charge){ .at_ns = 0 };
+	(void)snprintf(added->id, sizeof(added->id), "%s", id);
+	(void)snprintf(added->device_uuid, sizeof(added->device_uuid), "%s", unit);
+	return added;
 }
 
 static void add_busy(struct monitoring_charge *c, struct account_use *in, uint64_t charged_ns,

@@ -33,7 +33,7 @@ struct monitoring_charge {
 
 struct monitoring_charges {
 	struct monitoring_charge *v;
-	size_t n;
+	size_t n, room;
 };
 
 /* One slice on one device, for the round. */

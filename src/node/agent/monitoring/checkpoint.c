@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/checkpoint.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +27,8 @@ static int add_ids(struct monitoring_checkpoint *c, size_t *cap, const json_t *l
 			return error_set(err, ERR_LIMIT,
 				"the kubelet's checkpoint has more than %u devices",
 				MONITORING_CHECKPOINT_IDS_MAX);
-		if (c->n == *cap) {
-			size_t more = *cap ? *cap * 2 : 64;
-			struct monitoring_checkpoint_entry *v =
-				reallocarray(c->v, more, sizeof(*v));
-
-			if (!v)
-				return error_nomem(err);
-			c->v = v;
-			*cap = more;
-		}
+		if (!ARRAY_GROW(&c->v, c->n, cap, MONITORING_CHECKPOINT_IDS_MAX))
+			return error_nomem(err);
 		c->v[c->n++] = e;
 	}
 	return 0;

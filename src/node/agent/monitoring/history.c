@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/history.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 
 #include <stdio.h>
@@ -20,14 +21,12 @@ static struct monitoring_history_track *find_history_track(const struct monitori
 
 static struct monitoring_history_track *track_of(struct monitoring_history *h, const char *uuid)
 {
-	struct monitoring_history_track *t = find_history_track(h, uuid), **more;
+	struct monitoring_history_track *t = find_history_track(h, uuid);
 
 	if (t)
 		return t;
-	more = reallocarray(h->v, h->n + 1, sizeof(struct monitoring_history_track *));
-	if (!more)
+	if (!ARRAY_GROW(&h->v, h->n, &h->room, ARRAY_NO_LIMIT))
 		return NULL;
-	h->v = more;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;

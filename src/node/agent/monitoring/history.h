@@ -24,7 +24,7 @@ struct monitoring_history_track {
 
 struct monitoring_history {
 	struct monitoring_history_track **v;
-	size_t n;
+	size_t n, room;
 };
 
 struct monitoring_history_sample {

@@ -2,6 +2,7 @@
 #include "node/agent/monitoring/internal.h"
 
 #include "node/agent/slices/life.h"
+#include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
@@ -456,17 +457,11 @@ void monitoring_allocated(struct monitoring *mon, const char *resource, const ch
 static struct monitoring_xid_counter *xid_of(struct monitoring *s, const char *uuid,
 	uint32_t xid)
 {
-	struct monitoring_xid_counter *more;
-
 	for (size_t i = 0; i < s->n_xids; i++)
 		if (s->xids[i].xid == xid && !strcmp(s->xids[i].uuid, uuid))
 			return &s->xids[i];
-	if (s->n_xids == MONITORING_XIDS_MAX)
+	if (!ARRAY_GROW(&s->xids, s->n_xids, &s->room_xids, MONITORING_XIDS_MAX))
 		return NULL;
-	more = reallocarray(s->xids, s->n_xids + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	s->xids = more;
 	s->xids[s->n_xids] = (struct monitoring_xid_counter){ .xid = xid };
 	(void)snprintf(s->xids[s->n_xids].uuid, sizeof(s->xids[0].uuid), "%s", uuid);
 	return &s->xids[s->n_xids++];

@@ -170,7 +170,7 @@ struct monitoring {
 	struct monitoring_persist persist;
 	struct monitoring_price price;
 	struct monitoring_xid_counter *xids;
-	size_t n_xids;
+	size_t n_xids, room_xids;
 	uint64_t since_wall_ns, last_count_ns, last_wall_ns;
 	uint64_t seq, round_ns;
 	uint64_t nvml_calls, nvml_ns, nvml_errors, lists, list_errors, allocations,

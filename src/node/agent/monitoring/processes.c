@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/processes.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 
 #include <stdio.h>
@@ -140,12 +141,10 @@ static struct monitoring_process *add_known_process(struct monitoring_processes 
 	uint32_t pid)
 {
 	size_t i = find_process_index(p, pid);
-	struct monitoring_process *more = reallocarray(p->v, p->n + 1, sizeof(*more));
 
-	if (!more)
+	if (!ARRAY_GROW(&p->v, p->n, &p->room, ARRAY_NO_LIMIT))
 		return NULL;
-	p->v = more;
-	memmove(&p->v[i + 1], &p->v[i], (p->n - i) * sizeof(*more));
+	memmove(&p->v[i + 1], &p->v[i], (p->n - i) * sizeof(*p->v));
 	p->n++;
 	p->v[i] = (struct monitoring_process){ .pid = pid };
 	return &p->v[i];

@@ -40,7 +40,7 @@ struct monitoring_process {
 
 struct monitoring_processes {
 	struct monitoring_process *v; /* by pid */
-	size_t n;
+	size_t n, room;
 	char procfs[256];
 	struct procfs_budget budget; /* of this round */
 };

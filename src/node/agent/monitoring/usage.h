@@ -56,7 +56,7 @@ struct monitoring_pending_entry {
 
 struct monitoring_pending {
 	struct monitoring_pending_entry *v;
-	size_t n;
+	size_t n, room;
 };
 
 int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,

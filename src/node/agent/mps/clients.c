@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/clients.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
@@ -40,17 +41,11 @@ struct mps_client *mps_clients_find(const struct mps_clients *c, uint32_t pid)
 
 static struct mps_client *find_mps_client_slot(struct mps_clients *c)
 {
-	struct mps_client *more;
-
 	for (uint32_t i = 0; c->n >= MPS_CLIENTS_MAX && i < c->n; i++)
 		if (!c->v[i].connected && !c->v[i].faulted)
 			return &c->v[i];
-	if (c->n >= MPS_CLIENTS_MAX)
+	if (!ARRAY_GROW(&c->v, c->n, &c->room, MPS_CLIENTS_MAX))
 		return NULL;
-	more = reallocarray(c->v, c->n + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	c->v = more;
 	return &c->v[c->n++];
 }
 

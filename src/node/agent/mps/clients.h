@@ -50,6 +50,7 @@ struct mps_client {
 struct mps_clients {
 	struct mps_client *v;
 	uint32_t n;
+	size_t room;
 };
 
 void mps_clients_fini(struct mps_clients *c);

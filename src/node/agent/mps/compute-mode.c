@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/supervisor.h"
 
+#include "lib/base/array.h"
 #include "lib/base/paths.h"
 #include "lib/base/parse.h"
 
@@ -37,7 +38,7 @@ static bool has_saved_compute_mode(const struct mps_supervisor *u, const char *u
 static int on_compute_mode_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct mps_supervisor *u = arg;
-	struct mps_saved_mode m = { .before = 0 }, *more;
+	struct mps_saved_mode m = { .before = 0 };
 	const char *blank = memchr(line, ' ', len);
 	size_t n = blank ? (size_t)(blank - line) : 0;
 
@@ -46,11 +47,9 @@ static int on_compute_mode_line(void *arg, const char *line, size_t len, struct 
 	memcpy(m.uuid, line, n);
 	if (has_saved_compute_mode(u, m.uuid))
 		return 0;
-	more = reallocarray(u->dir.modes, u->dir.n_modes + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_EXTEND(&u->dir.modes, u->dir.n_modes, 1, UINT32_MAX))
 		return error_nomem(err);
-	u->dir.modes = more;
-	more[u->dir.n_modes++] = m;
+	u->dir.modes[u->dir.n_modes++] = m;
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "node/agent/slices/store.h"
 
 #include "abi/slice-dir.h"
+#include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
@@ -234,15 +235,8 @@ int slice_store_path(const struct slice_store *s, const struct stored_slice *sli
 
 static int append_slice(struct slice_store *s, struct stored_slice *slice, struct error *err)
 {
-	struct stored_slice **more;
-
-	/* The capacity is a power of two. */
-	if ((s->n & (s->n - 1)) == 0) {
-		more = reallocarray(s->v, s->n ? s->n * 2 : 1, sizeof(*more));
-		if (!more)
-			return error_nomem(err);
-		s->v = more;
-	}
+	if (!ARRAY_GROW(&s->v, s->n, &s->room, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	s->v[s->n++] = slice;
 	return 0;
 }

@@ -28,7 +28,7 @@ struct slice_store {
 	char state_dir[PATH_MAX]; /* absolute; "" before slice_store_load() */
 	char dir[PATH_MAX];       /* SLICES_DIR in it */
 	struct stored_slice **v;
-	size_t n;
+	size_t n, room;
 	uint32_t made, used; /* spare directories have the numbers used to made - 1 */
 	struct strv broken;  /* "path: reason" of directories that could not be parsed */
 };

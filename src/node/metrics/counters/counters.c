@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/counters/counters.h"
 
+#include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "node/metrics/metrics.h"
@@ -20,7 +21,7 @@ struct counters_reader {
 	const char *name; /* of the file, for messages */
 	uint32_t line;
 	struct metrics_counters *c;
-	uint32_t room;
+	size_t room; /* of .c->rows */
 	struct strv *warnings;
 	uint32_t n_warnings;
 	char malformed[200]; /* the first such row, and why; "" */
@@ -151,15 +152,8 @@ static int add_counter_row(struct counters_reader *r, struct metrics_counter *ro
 {
 	struct metrics_counters *c = r->c;
 
-	if (c->n == r->room) {
-		uint32_t room = r->room ? r->room * 2 : 64;
-		struct metrics_counter *rows = reallocarray(c->rows, room, sizeof(*rows));
-
-		if (!rows)
-			return error_nomem(r->err);
-		c->rows = rows;
-		r->room = room;
-	}
+	if (!ARRAY_GROW(&c->rows, c->n, &r->room, UINT32_MAX))
+		return error_nomem(r->err);
 	row->name = strdup(name);
 	row->help = strdup(help);
 	c->rows[c->n++] = *row;

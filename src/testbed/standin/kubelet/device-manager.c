@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/kubelet/device-manager.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ struct device_manager {
 	struct managed_resource *resources; /* sorted by name */
 	size_t n_resources;
 	struct device_grant *grants;
-	size_t n_grants;
+	size_t n_grants, room_grants;
 };
 
 static void devices_free(struct managed_device *v, size_t n)
@@ -86,7 +88,7 @@ int device_manager_connect(struct device_manager *m, const char *resource, const
 	bool prefer, bool pre_start, struct error *err)
 {
 	CLEANUP(freep) char *path = strdup(endpoint);
-	struct managed_resource *r = find_managed_resource(m, resource), *grown;
+	struct managed_resource *r = find_managed_resource(m, resource);
 
 	if (!path)
 		return error_nomem(err);
@@ -96,11 +98,9 @@ int device_manager_connect(struct device_manager *m, const char *resource, const
 		if (m->n_resources == DEVICE_MANAGER_RESOURCES_MAX)
 			return error_set(err, ERR_LIMIT, "more than %d resources",
 				DEVICE_MANAGER_RESOURCES_MAX);
-		grown = reallocarray(m->resources, m->n_resources + 1, sizeof(*grown));
-		if (grown)
-			m->resources = grown;
 		name = strdup(resource);
-		if (!grown || !name) {
+		if (!name || !ARRAY_EXTEND(&m->resources, m->n_resources, 1,
+				     DEVICE_MANAGER_RESOURCES_MAX)) {
 			free(name);
 			return error_nomem(err);
 		}
@@ -585,17 +585,15 @@ int device_manager_commit(struct device_manager *m, const struct device_choice *
 	const uint8_t *response, size_t response_len, struct error *err)
 {
 	const struct managed_resource *r = find_managed_resource(m, c->resource);
-	struct device_grant g = { .reusable = c->reusable }, *grown;
+	struct device_grant g = { .reusable = c->reusable };
+	bool has_room = ARRAY_GROW(&m->grants, m->n_grants, &m->room_grants, ARRAY_NO_LIMIT);
 
-	grown = reallocarray(m->grants, m->n_grants + 1, sizeof(*grown));
-	if (grown)
-		m->grants = grown;
 	g.pod_uid = strdup(c->pod_uid);
 	g.container = strdup(c->container);
 	g.resource = strdup(c->resource);
 	g.numa_nodes = calloc(c->chosen.n ? c->chosen.n : 1, sizeof(*g.numa_nodes));
 	g.response = malloc(response_len ? response_len : 1);
-	if (!grown || !g.pod_uid || !g.container || !g.resource || !g.numa_nodes ||
+	if (!has_room || !g.pod_uid || !g.container || !g.resource || !g.numa_nodes ||
 		!g.response || strv_copy(&g.ids, &c->chosen, err) < 0) {
 		grant_fini(&g);
 		return error_nomem(err);

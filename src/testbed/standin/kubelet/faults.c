@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/kubelet/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "io/kubelet/messages/messages.h"
@@ -98,7 +99,6 @@ static bool open_slow(struct kubelet *k, const struct plugin_conn *c)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1024);
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int *grown;
 
 	if (fd < 0 || path_join(addr.sun_path, sizeof(addr.sun_path), k->plugin_dir,
 			      c->endpoint, NULL) < 0)
@@ -107,10 +107,8 @@ static bool open_slow(struct kubelet *k, const struct plugin_conn *c)
 	if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 || !buf_ok(&b) ||
 		fd_write_all(fd, b.data, b.len, NULL) < 0)
 		return false;
-	grown = reallocarray(k->slow_fds, k->n_slow_fds + 1, sizeof(*grown));
-	if (!grown)
+	if (!ARRAY_EXTEND(&k->slow_fds, k->n_slow_fds, 1, ARRAY_NO_LIMIT))
 		return false;
-	k->slow_fds = grown;
 	k->slow_fds[k->n_slow_fds++] = steal_fd(&fd);
 	return true;
 }

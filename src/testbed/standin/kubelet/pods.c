@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/kubelet/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 #include "io/kubelet/messages/messages.h"
 
@@ -29,20 +30,13 @@ bool token_bucket_consume(struct token_bucket *b, uint64_t now_ns)
 
 struct entries {
 	struct pod_entry *v;
-	size_t n, cap;
+	size_t n, room;
 };
 
 static int add_pod_list_entry(struct entries *e, struct pod_entry entry, struct error *err)
 {
-	if (e->n == e->cap) {
-		size_t cap = e->cap ? e->cap * 2 : 64;
-		struct pod_entry *grown = reallocarray(e->v, cap, sizeof(*grown));
-
-		if (!grown)
-			return error_nomem(err);
-		e->v = grown;
-		e->cap = cap;
-	}
+	if (!ARRAY_GROW(&e->v, e->n, &e->room, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	e->v[e->n++] = entry;
 	return 0;
 }

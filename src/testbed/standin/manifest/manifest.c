@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/manifest/manifest.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
@@ -359,7 +360,7 @@ static int read_object_body(const struct manifest_reader *r, struct object *o)
 struct manifest_collect {
 	const char *file;
 	struct manifest *m;
-	size_t cap;
+	size_t room; /* of .m->objects */
 };
 
 static int add_object(struct manifest_collect *c, struct object **ret, struct error *err)
@@ -367,15 +368,8 @@ static int add_object(struct manifest_collect *c, struct object **ret, struct er
 	if (c->m->n == MANIFEST_OBJECTS_MAX)
 		return error_set(err, ERR_LIMIT, "%s: more than %d objects", c->file,
 			MANIFEST_OBJECTS_MAX);
-	if (c->m->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 4;
-		struct object *grown = reallocarray(c->m->objects, cap, sizeof(*grown));
-
-		if (!grown)
-			return error_nomem(err);
-		c->m->objects = grown;
-		c->cap = cap;
-	}
+	if (!ARRAY_GROW(&c->m->objects, c->m->n, &c->room, MANIFEST_OBJECTS_MAX))
+		return error_nomem(err);
 	*ret = &c->m->objects[c->m->n++];
 	**ret = (struct object){ .kind = OBJECT_POD };
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/manifest/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/parse.h"
 #include "testbed/standin/manifest/manifest.h"
 
@@ -77,12 +78,9 @@ static int read_quantity(const struct manifest_reader *r, const struct yaml_node
 static int add_want(const struct manifest_reader *r, struct container *c, const char *resource,
 	uint32_t n)
 {
-	struct quantity *grown = reallocarray(c->requests, c->n_requests + 1, sizeof(*grown));
 	char *name = strdup(resource);
 
-	if (grown)
-		c->requests = grown;
-	if (!grown || !name) {
+	if (!name || !ARRAY_EXTEND(&c->requests, c->n_requests, 1, ARRAY_NO_LIMIT)) {
 		free(name);
 		return error_nomem(r->err);
 	}
@@ -236,7 +234,6 @@ static int read_containers(const struct manifest_reader *r, const struct yaml_no
 	const char *key, const char *path, bool init, struct pod_spec *s)
 {
 	const struct yaml_node *list = node_get(spec, key);
-	struct container *grown;
 	char at[PATH_MAX_];
 	size_t n;
 
@@ -248,10 +245,8 @@ static int read_containers(const struct manifest_reader *r, const struct yaml_no
 		return init ? 0 : invalid_at(r, node_key(spec, key), "%s: Required value", at);
 	if (n > MANIFEST_CONTAINERS_MAX)
 		return invalid_at(r, list, "%s: more than %d", at, MANIFEST_CONTAINERS_MAX);
-	grown = reallocarray(s->containers, s->n_containers + n, sizeof(*grown));
-	if (!grown)
+	if (!ARRAY_EXTEND(&s->containers, s->n_containers, n, ARRAY_NO_LIMIT))
 		return error_nomem(r->err);
-	s->containers = grown;
 	for (size_t i = 0; i < n; i++) {
 		const struct yaml_node *item = list->items[i];
 		struct container *c = &s->containers[s->n_containers++];

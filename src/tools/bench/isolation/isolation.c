@@ -3,6 +3,7 @@
 
 #include "tools/bench/isolation/internal.h"
 #include "tools/bench/run/sampler.h"
+#include "lib/base/array.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -195,16 +196,13 @@ static void fail_isolation_run(struct isolation_runner *r, const struct error *e
 static int add_check(struct isolation_runner *r, const struct verdict *v, struct error *err)
 {
 	struct bench_result *b = r->result;
-	struct bench_isolation *checks;
 
 	if (b->n_checks == BENCH_CHECKS_MAX)
 		return error_set(err, ERR_LIMIT, "expected at most %d checks",
 			BENCH_CHECKS_MAX);
-	checks = realloc(b->checks, (b->n_checks + 1) * sizeof(*checks));
-	if (!checks)
+	if (!ARRAY_EXTEND(&b->checks, b->n_checks, 1, BENCH_CHECKS_MAX))
 		return error_nomem(err);
-	b->checks = checks;
-	checks[b->n_checks++] = (struct bench_isolation){ .name = r->now.kind->name,
+	b->checks[b->n_checks++] = (struct bench_isolation){ .name = r->now.kind->name,
 		.mode_name = bench_mode_names[r->now.mode],
 		.what = bench_store_text(r->texts, v->text),
 		.passed = v->known && v->passed,
@@ -220,17 +218,15 @@ static int add_kernel_size(struct isolation_runner *r, const struct suite_worklo
 	struct bench_result *b = r->result;
 	json_int_t rounds = json_integer_value(json_object_get(answer, "rounds"));
 	json_int_t sms = json_integer_value(json_object_get(answer, "multiprocessors"));
-	struct bench_size *sizes;
 
 	if (rounds <= 0 || sms <= 0 || sms >= UINT16_MAX)
 		return error_set(err, ERR_UNAVAILABLE,
 			"how much work a kernel of '%s' is: gpuslice-load does not say",
 			w->name);
-	sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
-	if (!sizes)
+	if (!ARRAY_EXTEND(&b->sizes, b->n_sizes, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	b->sizes = sizes;
-	sizes[b->n_sizes++] = (struct bench_size){ w->name, (uint64_t)rounds, (uint32_t)sms };
+	b->sizes[b->n_sizes++] =
+		(struct bench_size){ w->name, (uint64_t)rounds, (uint32_t)sms };
 	b->head.multiprocessors = (double)sms;
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/result/result.h"
 
+#include "lib/base/array.h"
 #include "lib/base/text.h"
 
 #include <stdlib.h>
@@ -77,18 +78,11 @@ const char *bench_store_text(struct strv *texts, const char *text)
 
 void bench_add_note(struct bench_result *r, const char *text)
 {
-	const char **notes;
-
 	for (size_t i = 0; i < r->n_notes; i++)
 		if (!strcmp(r->notes[i], text))
 			return;
-	if (r->n_notes == BENCH_NOTES_MAX)
-		return;
-	notes = realloc(r->notes, (r->n_notes + 1) * sizeof(*notes));
-	if (!notes)
-		return;
-	r->notes = notes;
-	notes[r->n_notes++] = text;
+	if (ARRAY_EXTEND(&r->notes, r->n_notes, 1, BENCH_NOTES_MAX))
+		r->notes[r->n_notes++] = text;
 }
 
 const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload)

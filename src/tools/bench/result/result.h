@@ -115,7 +115,7 @@ struct bench_head {
 
 struct bench_result {
 	struct bench_head head;
-	size_t n_rows, n_checks, n_notes, n_sizes;
+	size_t n_rows, n_checks, n_notes, n_sizes, room_rows;
 	struct bench_row *rows;
 	struct bench_isolation *checks;
 	const char **notes;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/run/load-io.h"
 
+#include "lib/base/array.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -172,20 +174,16 @@ static struct bench_row *find_result_row(struct bench_result *r, const char *sce
 static struct bench_row *add_result_row(struct bench_result *r, const struct bench_row *row,
 	struct error *err)
 {
-	struct bench_row *rows;
-
 	if (r->n_rows == BENCH_ROWS_MAX) {
 		(void)error_set(err, ERR_LIMIT, "expected at most %d rows", BENCH_ROWS_MAX);
 		return NULL;
 	}
-	rows = realloc(r->rows, (r->n_rows + 1) * sizeof(*rows));
-	if (!rows) {
+	if (!ARRAY_GROW(&r->rows, r->n_rows, &r->room_rows, BENCH_ROWS_MAX)) {
 		(void)error_nomem(err);
 		return NULL;
 	}
-	r->rows = rows;
-	rows[r->n_rows] = *row;
-	return &rows[r->n_rows++];
+	r->rows[r->n_rows] = *row;
+	return &r->rows[r->n_rows++];
 }
 
 /* Joins the pods of a row into one repetition. */
@@ -242,7 +240,6 @@ static int add_run(struct bench_result *r, const struct collect_step *s, uint32_
 	const struct suite_workload *w = &s->suite->workloads[t->workload];
 	const char *scenario = collect_scenario(s->suite, s->step);
 	struct bench_row *row = find_result_row(r, scenario, w->name, s->step->mode, weight);
-	struct bench_run *runs;
 
 	if (!row)
 		row = add_result_row(r,
@@ -265,12 +262,9 @@ static int add_run(struct bench_result *r, const struct collect_step *s, uint32_
 			err);
 	if (!row)
 		return -1;
-	runs = realloc(row->runs, (row->n + 1) * sizeof(*runs));
-	if (!runs)
+	if (!ARRAY_EXTEND(&row->runs, row->n, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	row->runs = runs;
-	row->n++;
-	return make_run(&runs[row->n - 1], s, tenants, weight, err);
+	return make_run(&row->runs[row->n++], s, tenants, weight, err);
 }
 
 int collect_add(struct bench_result *r, const struct collect_step *s, struct error *err)

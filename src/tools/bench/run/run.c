@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/run/run.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 #include "tools/bench/run/load-io.h"
 #include "tools/bench/run/host.h"
@@ -502,16 +503,14 @@ static int set_size(struct bench_runner *r, uint32_t workload, const struct args
 {
 	struct bench_result *b = r->result;
 	const char *name = r->o.suite->workloads[workload].name;
-	struct bench_size *sizes;
 
 	r->sizes[workload] = *size;
 	if (bench_size_of(b, name))
 		return 0;
-	sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
-	if (!sizes)
+	if (!ARRAY_EXTEND(&b->sizes, b->n_sizes, 1, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	b->sizes = sizes;
-	sizes[b->n_sizes++] = (struct bench_size){ name, size->rounds, size->multiprocessors };
+	b->sizes[b->n_sizes++] =
+		(struct bench_size){ name, size->rounds, size->multiprocessors };
 	b->head.multiprocessors = size->multiprocessors;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "tools/bench/run/watch.h"
 
 #include "abi/launch-log.h"
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -90,16 +91,9 @@ bool watch_parse_status(struct profile_sample *ret, const char *line, size_t len
 
 static void add_status_sample(struct profile_watch *w, const struct profile_sample *sample)
 {
-	if (w->n == w->room) {
-		size_t room = w->room ? 2 * w->room : 64;
-		struct profile_sample *samples = realloc(w->samples, room * sizeof(*samples));
-
-		if (!samples) {
-			w->failed = true;
-			return;
-		}
-		w->samples = samples;
-		w->room = room;
+	if (!ARRAY_GROW(&w->samples, w->n, &w->room, ARRAY_NO_LIMIT)) {
+		w->failed = true;
+		return;
 	}
 	w->samples[w->n++] = *sample;
 }

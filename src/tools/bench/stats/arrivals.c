@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/stats/arrivals.h"
 
+#include "lib/base/array.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
 
@@ -89,15 +90,8 @@ static bool parse_arrival_line(struct flow_arrival *ret, char *line)
 static int add_arrival(struct flow_arrival **list, size_t *n, size_t *room,
 	const struct flow_arrival *a, struct error *err)
 {
-	if (*n == *room) {
-		size_t more = *room ? 2 * *room : 256;
-		struct flow_arrival *p = realloc(*list, more * sizeof(*p));
-
-		if (!p)
-			return error_nomem(err);
-		*list = p;
-		*room = more;
-	}
+	if (!ARRAY_GROW(list, *n, room, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	(*list)[(*n)++] = *a;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "tools/plan/answer/answer.h"
 
 #include "tools/plan/gpus/gpus.h"
+#include "lib/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +26,8 @@ struct offer_import {
 static int append_offer(struct plan_offer **list, size_t *n, size_t *room,
 	const struct plan_offer *o, struct error *err)
 {
-	if (*n == *room) {
-		size_t more = *room ? 2 * *room : 64;
-		struct plan_offer *v = reallocarray(*list, more, sizeof(*v));
-
-		if (!v)
-			return error_nomem(err);
-		*list = v;
-		*room = more;
-	}
+	if (!ARRAY_GROW(list, *n, room, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	(*list)[(*n)++] = *o;
 	return 0;
 }

@@ -68,7 +68,7 @@ struct plan_extras {
 struct plan_input {
 	struct strv pool;
 	struct plan_workload *workloads;
-	size_t n_workloads, cap;
+	size_t n_workloads, room_workloads;
 	struct plan_policy policy;
 	struct plan_calibration *calibrations; /* memory of .policy's */
 	struct strv regions;                   /* at least one after plan_input_end() */
@@ -79,7 +79,7 @@ struct plan_input {
 	const char *
 		baseline; /* instance type; NULL: that of the layout, else the cheapest without slicing */
 	struct plan_have *have;
-	size_t n_have;
+	size_t n_have, room_have;
 	bool only_have; /* buy nothing */
 	bool layout_found,
 		baseline_found; /* from manifests: ignored if their price is unknown */
@@ -87,11 +87,11 @@ struct plan_input {
 	size_t n_notes;
 	/* From manifests, until plan_input_end() makes workloads and a layout from them. */
 	struct plan_workload *objects;
-	size_t n_objects;
+	size_t n_objects, room_objects;
 	struct plan_sharing *sharings;
-	size_t n_sharings;
+	size_t n_sharings, room_sharings;
 	struct plan_machine *machines;
-	size_t n_machines;
+	size_t n_machines, room_machines;
 };
 
 int plan_input_new(struct plan_input **ret, struct error *err) MUST_USE;

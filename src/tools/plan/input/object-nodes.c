@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/config/choice.h"
 #include "tools/plan/input/internal.h"
+#include "lib/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static int add_machine(const struct input_reader *r, const struct yaml_node *n,
 	const char *instance, const char *sharing, enum plan_capacity capacity)
 {
 	struct plan_input *in = r->in;
-	struct plan_machine m = { .line = n->line, .capacity = capacity }, *more;
+	struct plan_machine m = { .line = n->line, .capacity = capacity };
 	char clean[PLAN_NAME_MAX];
 
 	if (in->n_machines == PLAN_FOUND_MAX)
@@ -23,15 +24,14 @@ static int add_machine(const struct input_reader *r, const struct yaml_node *n,
 			"expected at most %d instance types", PLAN_FOUND_MAX);
 	m.instance = input_store_text(r, object_clean(instance, clean, sizeof(clean)));
 	m.file = input_store_text(r, r->src->name);
-	more = reallocarray(in->machines, in->n_machines + 1, sizeof(*more));
-	if (!m.instance || !m.file || !more)
+	if (!m.instance || !m.file ||
+		!ARRAY_GROW(&in->machines, in->n_machines, &in->room_machines, PLAN_FOUND_MAX))
 		return error_nomem(r->err);
 	if (sharing) {
 		m.sharing = input_store_text(r, object_clean(sharing, clean, sizeof(clean)));
 		if (!m.sharing)
 			return -1;
 	}
-	in->machines = more;
 	in->machines[in->n_machines++] = m;
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/base/array.h"
 #include "lib/base/parse.h"
 #include "model/mig/layout.h"
 #include "model/mig/profile.h"
@@ -353,8 +354,6 @@ static int read_space(const struct input_reader *r, const struct yaml_node *o, c
 static int add_workload_object(const struct input_reader *r, const struct yaml_node *o,
 	struct plan_workload *w)
 {
-	struct plan_workload *more;
-
 	w->line = o->line;
 	w->file = input_store_text(r, r->src->name);
 	if (!w->file)
@@ -362,10 +361,9 @@ static int add_workload_object(const struct input_reader *r, const struct yaml_n
 	if (r->in->n_objects == PLAN_WORKLOADS_MAX)
 		return yaml_fail(r->src, o->line, o->column, ERR_LIMIT, r->err,
 			"expected at most %d workloads", PLAN_WORKLOADS_MAX);
-	more = reallocarray(r->in->objects, r->in->n_objects + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_GROW(&r->in->objects, r->in->n_objects, &r->in->room_objects,
+		    PLAN_WORKLOADS_MAX))
 		return error_nomem(r->err);
-	r->in->objects = more;
 	r->in->objects[r->in->n_objects++] = *w;
 	return 0;
 }

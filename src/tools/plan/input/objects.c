@@ -5,6 +5,7 @@
 #include "io/config/config.h"
 #include "model/config/config.h"
 #include "tools/plan/input/internal.h"
+#include "lib/base/array.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,17 +17,16 @@ static int add_sharing_config(const struct input_reader *r, const struct yaml_no
 	const char *key, enum plan_mode mode, uint32_t slices)
 {
 	struct plan_input *in = r->in;
-	struct plan_sharing s = { .line = n->line, .mode = mode, .slices = slices }, *more;
+	struct plan_sharing s = { .line = n->line, .mode = mode, .slices = slices };
 
 	if (in->n_sharings == PLAN_FOUND_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
 			"expected at most %d sharing configs", PLAN_FOUND_MAX);
 	s.key = input_store_text(r, key);
 	s.file = input_store_text(r, r->src->name);
-	more = reallocarray(in->sharings, in->n_sharings + 1, sizeof(*more));
-	if (!s.key || !s.file || !more)
+	if (!s.key || !s.file ||
+		!ARRAY_GROW(&in->sharings, in->n_sharings, &in->room_sharings, PLAN_FOUND_MAX))
 		return error_nomem(r->err);
-	in->sharings = more;
 	in->sharings[in->n_sharings++] = s;
 	return 0;
 }
@@ -151,7 +151,7 @@ int input_add_note(const struct input_reader *r, const struct yaml_node *n, cons
 	const char *fmt, ...)
 {
 	struct plan_input *in = r->in;
-	struct plan_note note = { .line = n->line, .code = code }, *more;
+	struct plan_note note = { .line = n->line, .code = code };
 	char line[TEXT_MAX], clean[TEXT_MAX];
 	va_list ap;
 
@@ -162,10 +162,9 @@ int input_add_note(const struct input_reader *r, const struct yaml_node *n, cons
 	va_end(ap);
 	note.text = input_store_text(r, object_clean(line, clean, sizeof(clean)));
 	note.file = input_store_text(r, r->src->name);
-	more = reallocarray(in->notes, in->n_notes + 1, sizeof(*more));
-	if (!note.text || !note.file || !more)
+	if (!note.text || !note.file ||
+		!ARRAY_EXTEND(&in->notes, in->n_notes, 1, PLAN_NOTES_MAX))
 		return error_nomem(r->err);
-	in->notes = more;
 	in->notes[in->n_notes++] = note;
 	return 0;
 }
@@ -312,16 +311,9 @@ static int join_all(struct plan_input *in, struct error *err)
 		if (in->n_workloads == PLAN_WORKLOADS_MAX)
 			return error_set(err, ERR_LIMIT, "expected at most %d workloads",
 				PLAN_WORKLOADS_MAX);
-		if (in->n_workloads == in->cap) {
-			size_t room = in->cap ? 2 * in->cap : 64;
-			struct plan_workload *more =
-				reallocarray(in->workloads, room, sizeof(*more));
-
-			if (!more)
-				return error_nomem(err);
-			in->workloads = more;
-			in->cap = room;
-		}
+		if (!ARRAY_GROW(&in->workloads, in->n_workloads, &in->room_workloads,
+			    PLAN_WORKLOADS_MAX))
+			return error_nomem(err);
 		in->workloads[in->n_workloads++] = in->objects[i];
 	}
 	in->n_objects = 0;

@@ -3,6 +3,7 @@
 #include "abi/slice-limits.h"
 
 #include "io/price/price.h"
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "tools/plan/input/internal.h"
@@ -33,20 +34,18 @@ static int input_calibration(const struct input_reader *r, const struct yaml_nod
 	if (n->type != YAML_LIST || in->policy.n_calibrations + n->n > PLAN_CALIBRATIONS_MAX)
 		return input_fail(r, n, key->key, "a list of up to 64 objects with gpu");
 	for (size_t i = 0; i < n->n; i++) {
-		struct plan_calibration one = { NULL, NAN, NAN, NAN }, *more;
+		struct plan_calibration one = { NULL, NAN, NAN, NAN };
 
 		if (input_object(r, n->items[i], key->key, calibration_keys,
 			    ARRAY_LEN(calibration_keys), &one) < 0)
 			return -1;
 		if (!one.gpu)
 			return input_fail(r, n->items[i], key->key, "an object with gpu");
-		more = reallocarray(in->calibrations, in->policy.n_calibrations + 1,
-			sizeof(*more));
-		if (!more)
+		if (!ARRAY_EXTEND(&in->calibrations, in->policy.n_calibrations, 1,
+			    PLAN_CALIBRATIONS_MAX))
 			return error_nomem(r->err);
-		more[in->policy.n_calibrations++] = one;
-		in->calibrations = more;
-		in->policy.calibrations = more;
+		in->calibrations[in->policy.n_calibrations++] = one;
+		in->policy.calibrations = in->calibrations;
 	}
 	return 0;
 }
@@ -183,17 +182,15 @@ static int read_nodes(const struct input_reader *r, const struct yaml_node *n,
 	if (n->type != YAML_LIST)
 		return input_fail(r, n, key->key, "a list of objects with instance and count");
 	for (size_t i = 0; i < n->n; i++) {
-		struct plan_have have = { .count = 1 }, *more;
+		struct plan_have have = { .count = 1 };
 
 		if (input_object(r, n->items[i], key->key, node_keys, ARRAY_LEN(node_keys),
 			    &have) < 0)
 			return -1;
 		if (!have.instance)
 			return input_fail(r, n->items[i], key->key, "an object with instance");
-		more = reallocarray(in->have, in->n_have + 1, sizeof(*more));
-		if (!more)
+		if (!ARRAY_GROW(&in->have, in->n_have, &in->room_have, ARRAY_NO_LIMIT))
 			return error_nomem(r->err);
-		in->have = more;
 		in->have[in->n_have++] = have;
 	}
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/internal.h"
+#include "lib/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,15 +169,9 @@ static int read_one(const struct input_reader *r, const struct yaml_node *n)
 	if (in->n_workloads == PLAN_WORKLOADS_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
 			"expected at most %d workloads", PLAN_WORKLOADS_MAX);
-	if (in->n_workloads == in->cap) {
-		size_t room = in->cap ? 2 * in->cap : 64;
-		struct plan_workload *more = reallocarray(in->workloads, room, sizeof(*more));
-
-		if (!more)
-			return error_nomem(r->err);
-		in->workloads = more;
-		in->cap = room;
-	}
+	if (!ARRAY_GROW(&in->workloads, in->n_workloads, &in->room_workloads,
+		    PLAN_WORKLOADS_MAX))
+		return error_nomem(r->err);
 	in->workloads[in->n_workloads++] = w;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "tools/plan/make/make.h"
 
 #include "io/price/price.h"
+#include "lib/base/array.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -274,16 +275,9 @@ void make_files_fini(struct make_files *f)
 /* Appends an empty file; NULL: no memory. */
 static struct make_file *add_make_file(struct make_files *f, struct error *err)
 {
-	if (f->n == f->cap) {
-		size_t room = f->cap ? 2 * f->cap : 16;
-		struct make_file *v = reallocarray(f->v, room, sizeof(*v));
-
-		if (!v) {
-			(void)error_nomem(err);
-			return NULL;
-		}
-		f->v = v;
-		f->cap = room;
+	if (!ARRAY_GROW(&f->v, f->n, &f->room, ARRAY_NO_LIMIT)) {
+		(void)error_nomem(err);
+		return NULL;
 	}
 	f->v[f->n] = (struct make_file){ .text = BUF_INIT(MAKE_FILE_MAX) };
 	return &f->v[f->n++];

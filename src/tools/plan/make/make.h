@@ -33,7 +33,7 @@ struct make_file {
 
 struct make_files {
 	struct make_file *v;
-	size_t n, cap;
+	size_t n, room;
 };
 
 int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;

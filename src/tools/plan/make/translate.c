@@ -3,6 +3,7 @@
 #include "tools/plan/make/make.h"
 
 #include "lib/yaml/yaml.h"
+#include "lib/base/array.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -446,7 +447,7 @@ static void translate_node_pool(struct buf *b, const struct yaml_node *spec, con
 /* Provisioners and AWSNodeTemplates. */
 struct objects {
 	const struct yaml_node **v;
-	size_t n;
+	size_t n, room;
 };
 
 static void objects_fini(struct objects *l)
@@ -525,14 +526,10 @@ static void translate_provisioner(struct buf *b, const struct objects *l,
 
 static int objects_add(struct objects *l, const struct yaml_node *o, struct error *err)
 {
-	const struct yaml_node **more;
-
 	if (!is_a(o, "Provisioner") && !is_a(o, "AWSNodeTemplate"))
 		return 0;
-	more = reallocarray(l->v, l->n + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_GROW(&l->v, l->n, &l->room, ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	l->v = more;
 	l->v[l->n++] = o;
 	return 0;
 }

@@ -538,7 +538,7 @@ static void back_to_best(struct improve_round *r)
 		return;
 	free_nodes(p->open, p->n_open);
 	p->open = STEAL_PTR(r->best);
-	p->n_open = p->cap_open = r->n_best;
+	p->n_open = p->room_open = r->n_best;
 	r->n_best = 0;
 }
 

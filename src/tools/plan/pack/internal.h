@@ -54,7 +54,7 @@ struct packer {
 	uint64_t *memo;
 	uint64_t fit_cost; /* cost of all fit checks so far */
 	struct pack_open *open;
-	size_t n_open, cap_open;
+	size_t n_open, room_open;
 	bool stopped;
 };
 

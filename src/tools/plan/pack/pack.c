@@ -2,6 +2,7 @@
 #include "tools/plan/pack/internal.h"
 
 #include "io/price/price.h"
+#include "lib/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,15 +59,8 @@ int pack_open_add(struct packer *p, const struct node_plan *d, struct error *err
 {
 	struct pack_open *o;
 
-	if (p->n_open == p->cap_open) {
-		size_t room = p->cap_open ? 2 * p->cap_open : 64;
-		struct pack_open *more = realloc(p->open, room * sizeof(*more));
-
-		if (!more)
-			return error_nomem(err);
-		p->open = more;
-		p->cap_open = room;
-	}
+	if (!ARRAY_GROW(&p->open, p->n_open, &p->room_open, ARRAY_NO_LIMIT))
+		return error_nomem(err);
 	o = &p->open[p->n_open];
 	*o = (struct pack_open){ .shape = (uint32_t)(d->shape - p->shapes) };
 	o->workloads = malloc((d->n + 1) * sizeof(*o->workloads));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/plan/pools/internal.h"
 
+#include "lib/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,14 +283,10 @@ static int pool_make(struct plan_pool *ret, const struct plan_answer *a,
 static int add_pool_note(struct pools *p, const char *code, const struct buf *text,
 	struct error *err)
 {
-	struct pool_note *more;
-
 	if (p->n_notes == NOTES_MAX)
 		return 0;
-	more = reallocarray(p->notes, p->n_notes + 1, sizeof(*more));
-	if (!more)
+	if (!ARRAY_EXTEND(&p->notes, p->n_notes, 1, NOTES_MAX))
 		return error_nomem(err);
-	p->notes = more;
 	p->notes[p->n_notes] = (struct pool_note){ code, strdup(buf_str(text)) };
 	if (!p->notes[p->n_notes].text)
 		return error_nomem(err);

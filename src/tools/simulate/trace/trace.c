@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/simulate/trace/trace.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "tools/simulate/trace/columns.h"
@@ -33,22 +34,6 @@ struct trace_reader {
 	size_t room;
 };
 
-/* Grows *list, which has @n elements of @size bytes, for one more. */
-static int grow_trace_list(void **list, size_t n, size_t size, size_t *room, struct error *err)
-{
-	size_t more = *room ? 2 * *room : 1024;
-	void *v;
-
-	if (n < *room)
-		return 0;
-	v = realloc(*list, more * size);
-	if (!v)
-		return error_nomem(err);
-	*list = v;
-	*room = more;
-	return 0;
-}
-
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
 static int model_of(struct place_trace *t, const struct columns_row *row, uint16_t *ret)
@@ -78,10 +63,10 @@ static int add_trace_node(void *arg, const struct columns_row *row)
 	if (columns_uint(row, NODE_CPU, 0, CPU_MILLI_MAX, &cpu) < 0 ||
 		columns_uint(row, NODE_MEMORY, 0, MEMORY_MIB_MAX, &memory) < 0 ||
 		columns_uint(row, NODE_GPUS, 0, PLACE_GPUS_MAX, &gpus) < 0 ||
-		(gpus && model_of(t, row, &n.model) < 0) ||
-		grow_trace_list((void **)&t->nodes, t->n_nodes, sizeof(n), &r->room, row->err) <
-			0)
+		(gpus && model_of(t, row, &n.model) < 0))
 		return -1;
+	if (!ARRAY_GROW(&t->nodes, t->n_nodes, &r->room, PLACE_NODES_MAX))
+		return error_nomem(row->err);
 	n.cpu_milli = (uint32_t)cpu;
 	n.memory_mib = (uint32_t)memory;
 	n.gpus = (uint16_t)gpus;
@@ -139,9 +124,8 @@ static int add_trace_pod(void *arg, const struct columns_row *row)
 	if (gpus && columns_uint(row, POD_MILLI, gpus == 1 ? 1 : PLACE_WHOLE, PLACE_WHOLE,
 			    &milli) < 0)
 		return -1;
-	if (grow_trace_list((void **)&t->pods, t->n_pods, sizeof(*t->pods), &r->room,
-		    row->err) < 0)
-		return -1;
+	if (!ARRAY_GROW(&t->pods, t->n_pods, &r->room, TRACE_PODS_MAX))
+		return error_nomem(row->err);
 	t->pods[t->n_pods++] = (struct place_pod){ .models = models_of(t, row->cell[POD_SPEC]),
 		.cpu_milli = (uint32_t)cpu,
 		.memory_mib = (uint32_t)memory,

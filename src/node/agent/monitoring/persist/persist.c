@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/persist/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
@@ -45,12 +46,10 @@ void monitoring_persist_fini(struct monitoring_persist *k)
 static int restore_usage_total(void *arg, const struct usage_db_total *total, struct error *err)
 {
 	struct monitoring_persist *k = arg;
-	struct usage_db_total *more =
-		reallocarray(k->loaded_totals, k->n_loaded_totals + 1, sizeof(*more));
 
-	if (!more)
+	if (!ARRAY_GROW(&k->loaded_totals, k->n_loaded_totals, &k->room_loaded_totals,
+		    ARRAY_NO_LIMIT))
 		return error_nomem(err);
-	k->loaded_totals = more;
 	k->loaded_totals[k->n_loaded_totals] = *total;
 	k->loaded_totals[k->n_loaded_totals].key = strdup(total->key);
 	if (!k->loaded_totals[k->n_loaded_totals].key)

@@ -48,7 +48,7 @@ struct monitoring_persist {
 
 	/* The batch: the pool thread's during a write, else the loop's. */
 	struct monitoring_persist_row *rows;
-	size_t n_rows;
+	size_t n_rows, room_rows;
 	struct usage_db_total *totals;
 	size_t n_totals;
 	struct usage_db_period period;
@@ -63,7 +63,7 @@ struct monitoring_persist {
 
 	/* What the pool thread found at the start, for the loop. */
 	struct usage_db_total *loaded_totals;
-	size_t n_loaded_totals;
+	size_t n_loaded_totals, room_loaded_totals;
 
 	uint64_t errors;      /* counter; the loop's */
 	struct error failure; /* the loop's copy of .error */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/persist/internal.h"
 
+#include "lib/base/array.h"
 #include "lib/base/time.h"
 #include "lib/base/text.h"
 
@@ -54,13 +55,11 @@ static int add_persist_row(struct monitoring_persist *k, const struct usage_db_r
 		{ row->mode, USAGE_DB_WORD_MAX },
 	};
 	const char *to[TEXTS];
-	struct monitoring_persist_row *more =
-		reallocarray(k->rows, k->n_rows + 1, sizeof(*more));
 	char *text;
 
-	if (more)
-		k->rows = more;
-	text = more ? copy_row_texts(from, TEXTS, to) : NULL;
+	if (!ARRAY_GROW(&k->rows, k->n_rows, &k->room_rows, ARRAY_NO_LIMIT))
+		return error_nomem(err);
+	text = copy_row_texts(from, TEXTS, to);
 	if (!text)
 		return error_nomem(err);
 	k->rows[k->n_rows].row = *row;

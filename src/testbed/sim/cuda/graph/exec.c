@@ -6,21 +6,16 @@
 
 #include "testbed/sim/cuda/graph/graph.h"
 
+#include "lib/base/array.h"
+
 enum { AUTO_FREE = 1, UPLOAD = 2, DEVICE_LAUNCH = 4, NODE_PRIORITY = 8, FLAGS = 15 };
 
 static CUresult add_exec_entry(struct exec *e, struct graph_node *n)
 {
 	struct entry_of_exec *at;
 
-	if (e->count == e->cap) {
-		size_t room = e->cap ? e->cap * 2 : 16;
-		struct entry_of_exec *more = realloc(e->entries, room * sizeof(*more));
-
-		if (!more)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		e->entries = more;
-		e->cap = room;
-	}
+	if (!ARRAY_GROW(&e->entries, e->count, &e->room, ARRAY_NO_LIMIT))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	at = &e->entries[e->count];
 	*at = (struct entry_of_exec){ .node = n, .alloc = n->alloc, .enabled = true };
 	if (!work_copy(&at->work, &n->work))
@@ -52,7 +47,7 @@ static void exec_clear(struct exec *e)
 	}
 	free(e->entries);
 	e->entries = NULL;
-	e->count = e->cap = 0;
+	e->count = e->room = 0;
 }
 
 static void exec_drop(struct exec *e)

@@ -3,6 +3,8 @@
 /* Graphs and their nodes. */
 #include "testbed/sim/cuda/graph/graph.h"
 
+#include "lib/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,15 +44,11 @@ void graph_drop(struct graph *g)
 
 static CUresult node_link(struct graph_node *to, struct graph_node *from)
 {
-	struct graph_node **more;
-
 	for (size_t i = 0; i < to->dep_count; i++)
 		if (to->deps[i] == from)
 			return CUDA_SUCCESS;
-	more = realloc(to->deps, (to->dep_count + 1) * sizeof(struct graph_node *));
-	if (!more)
+	if (!ARRAY_EXTEND(&to->deps, to->dep_count, 1, ARRAY_NO_LIMIT))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	to->deps = more;
 	to->deps[to->dep_count++] = from;
 	return CUDA_SUCCESS;
 }

@@ -55,7 +55,7 @@ struct exec {
 	struct graph *graph; /* of an exec with memory nodes, while the graph exists */
 	uint32_t graph_serial;
 	struct entry_of_exec *entries;
-	size_t count, cap;
+	size_t count, room;
 	uint64_t flags;
 	struct graph_block *block;
 	struct sim_cuda_queue *queue; /* of the last launch */

@@ -7,6 +7,8 @@
 
 #include "testbed/sim/cuda/memory/memory.h"
 
+#include "lib/base/array.h"
+
 /* Device addresses: the largest reservation that the kernel grants, from 16 TiB down to 64 GiB. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 44)
 #define ARENA_BYTES_MIN (UINT64_C(1) << 36)
@@ -43,21 +45,6 @@ static bool arena_open(void)
 	return arena_start;
 }
 
-static bool grow_map_rows(void **rows, size_t *room, size_t count, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *p;
-
-	if (count < *room)
-		return true;
-	p = realloc(*rows, more * size);
-	if (!p)
-		return false;
-	*rows = p;
-	*room = more;
-	return true;
-}
-
 /* The first reservation that ends behind @p. */
 static size_t space_index(CUdeviceptr p)
 {
@@ -81,8 +68,7 @@ static uint64_t round_up_map_address(uint64_t v, uint64_t to)
 
 static CUdeviceptr space_insert(size_t at, CUdeviceptr start, uint64_t bytes)
 {
-	if (!grow_map_rows((void **)&spaces.rows, &spaces.room, spaces.count,
-		    sizeof(*spaces.rows)))
+	if (!ARRAY_GROW(&spaces.rows, spaces.count, &spaces.room, ARRAY_NO_LIMIT))
 		return 0;
 	memmove(&spaces.rows[at + 1], &spaces.rows[at],
 		(spaces.count - at) * sizeof(*spaces.rows));
@@ -173,8 +159,7 @@ struct range *range_add(struct range r)
 	size_t i = range_index(r.start);
 	struct range *new;
 
-	if (!grow_map_rows((void **)&ranges.rows, &ranges.room, ranges.count,
-		    sizeof(*ranges.rows)))
+	if (!ARRAY_GROW(&ranges.rows, ranges.count, &ranges.room, ARRAY_NO_LIMIT))
 		return NULL;
 	new = malloc(sizeof(*new));
 	if (!new)

@@ -2,6 +2,7 @@
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"
+#include "lib/base/array.h"
 
 #include <search.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ struct cost_summary {
 	enum cost_by by;
 	void *tree; /* of struct cost_line, in the order of compare_cost_lines() */
 	const struct cost_line **lines;
-	size_t n, cap;
+	size_t n, room;
 	bool sorted;
 	struct cost_node *nodes;
 	size_t n_nodes;
@@ -202,17 +203,9 @@ static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost
 			COST_LINES_MAX);
 		return NULL;
 	}
-	if (l && b->n == b->cap) {
-		size_t cap = b->cap ? b->cap * 2 : 64;
-		const struct cost_line **grown = reallocarray(b->lines, cap, sizeof(*grown));
-
-		if (grown) {
-			b->lines = grown;
-			b->cap = cap;
-		} else {
-			free(l);
-			l = NULL;
-		}
+	if (l && !ARRAY_GROW(&b->lines, b->n, &b->room, COST_LINES_MAX)) {
+		free(l);
+		l = NULL;
 	}
 	if (l) {
 		*l = *key;
@@ -331,17 +324,13 @@ static bool is_same_cost_node(const struct usage_db_period *a, const struct usag
 static int add_cost_node(struct cost_summary *b, const struct usage_db_period *p,
 	struct error *err)
 {
-	struct cost_node *grown;
-
 	if (b->n_nodes == COST_NODES_MAX)
 		return error_set(err, ERR_LIMIT,
 			"more than %d nodes or prices; ask for a shorter time", COST_NODES_MAX);
-	grown = reallocarray(b->nodes, b->n_nodes + 1, sizeof(*grown));
-	if (!grown)
+	if (!ARRAY_EXTEND(&b->nodes, b->n_nodes, 1, COST_NODES_MAX))
 		return error_nomem(err);
-	b->nodes = grown;
-	grown[b->n_nodes].period = *p;
-	if (!own_period(&grown[b->n_nodes].period))
+	b->nodes[b->n_nodes].period = *p;
+	if (!own_period(&b->nodes[b->n_nodes].period))
 		return error_nomem(err);
 	b->n_nodes++;
 	return 0;

@@ -2,6 +2,8 @@
 /* Styled text on lines of a known width, and how many columns a text takes. */
 #include "tools/cli/top/view/canvas.h"
 
+#include "lib/base/array.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -193,16 +195,9 @@ static void extend_canvas_run(struct canvas *c, enum canvas_style style, size_t 
 		last->len += (uint32_t)len;
 		return;
 	}
-	if (!c->runs || c->n_runs == c->cap_runs) {
-		size_t cap = c->cap_runs ? 2 * c->cap_runs : 256;
-		struct canvas_run *runs = reallocarray(c->runs, cap, sizeof(*runs));
-
-		if (!runs) {
-			c->failed = true;
-			return;
-		}
-		c->runs = runs;
-		c->cap_runs = cap;
+	if (!ARRAY_GROW(&c->runs, c->n_runs, &c->room_runs, ARRAY_NO_LIMIT)) {
+		c->failed = true;
+		return;
 	}
 	c->runs[c->n_runs++] = (struct canvas_run){ .line = c->lines,
 		.begin = (uint32_t)begin,

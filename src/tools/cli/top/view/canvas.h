@@ -66,7 +66,7 @@ struct canvas {
 	bool faded;      /* the text that follows is stale: plain text becomes dim */
 	struct buf text; /* lines, each with '\n' at its end */
 	struct canvas_run *runs;
-	size_t n_runs, cap_runs;
+	size_t n_runs, room_runs;
 	uint32_t lines;
 	size_t column; /* of the current line */
 	bool failed;   /* out of memory */
