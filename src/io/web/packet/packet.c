@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/web/packet/packet.h"
 
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 
 #include <assert.h>
@@ -398,38 +399,10 @@ int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *re
 
 /* --- the socket --- */
 
-union fd_message {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-static ssize_t send_with_fd(int sock, const struct buf *packet, int fd)
-{
-	struct iovec v = { .iov_base = packet->data, .iov_len = packet->len };
-	union fd_message c = { .room = { 0 } };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = &c,
-		.msg_controllen = sizeof(c) };
-
-	c.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-		.cmsg_len = CMSG_LEN(sizeof(int)) };
-	memcpy(CMSG_DATA(&c.head), &fd, sizeof(fd));
-	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err)
 {
-	ssize_t n;
-
 	/* The process may use send() to the agent, but not sendmsg() (io/web/worker/confine.c). */
-	do
-		n = fd >= 0 ? send_with_fd(sock, packet, fd)
-			    : send(sock, packet->data, packet->len,
-				      MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0)
+	if (fd_pass_send(sock, packet->data, packet->len, &fd, fd >= 0, MSG_DONTWAIT) >= 0)
 		return 0;
 	if (errno == EAGAIN)
 		return error_set(err, ERR_UNAVAILABLE,
@@ -454,41 +427,21 @@ static bool has_stream_ended(int sock)
 	return poll(&other, 1, 0) > 0 && other.revents & (POLLHUP | POLLERR);
 }
 
-/* The only descriptor of the message, or -1. */
-static int received_fd(struct msghdr *m)
-{
-	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
-	int fd = -1;
-
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
-}
-
 int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd, struct error *err)
 {
-	struct iovec v = { .iov_base = packet, .iov_len = WEB_PACKET_MAX };
-	union fd_message c = { .room = { 0 } };
-	/* Without a control buffer the kernel installs no descriptors. */
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = ret_fd ? &c : NULL,
-		.msg_controllen = ret_fd ? sizeof(c) : 0 };
 	CLEANUP(closep) int fd = -1;
-	ssize_t n;
+	int flags;
+	ssize_t n = fd_pass_receive(sock, packet, WEB_PACKET_MAX, &fd, ret_fd != NULL,
+		MSG_DONTWAIT, &flags);
 
-	do
-		n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return 1;
 	if (n < 0 && errno != ECONNRESET)
 		return error_sys(err, errno, "receive from the web server's socket");
-	if (ret_fd)
-		fd = received_fd(&m);
-	if (m.msg_flags & MSG_TRUNC || (n == 0 && !has_stream_ended(sock)))
+	if (flags & MSG_TRUNC || (n == 0 && !has_stream_ended(sock)))
 		return set_packet_error(err, "a wrong length");
+	if (ret_fd && flags & MSG_CTRUNC)
+		return set_packet_error(err, "more than one descriptor");
 	*ret_len = n > 0 ? (size_t)n : 0;
 	if (ret_fd)
 		*ret_fd = steal_fd(&fd);

@@ -15,6 +15,7 @@
 
 #include "node/arbiter/clients/passed-fds.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
@@ -191,23 +192,9 @@ static bool read_peer_identity(struct arbiter_conn *c, int fd)
 
 bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	/* The cast away from const serves the prototype only. */
-	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
-	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+	ssize_t n = fd_pass_send(c->watch->fd, data, len, &page_fd, page_fd >= 0, MSG_DONTWAIT);
 
-	if (page_fd >= 0) {
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof(control.room);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &page_fd, sizeof(int));
-	}
-	if (sendmsg(c->watch->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+	if (n == (ssize_t)len)
 		return true;
 	conn_close(c);
 	return false;

@@ -3,6 +3,7 @@
 
 #include "node/arbiter/grants/fair-quota.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -24,71 +25,50 @@
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
-static ssize_t receive_passed_fds(int sock, void *data, size_t cap, void *control, size_t room,
-	int flags, struct msghdr *m)
+/* Receives without room for descriptors. MSG_CTRUNC in *ret_flags: the packet has some. Without MSG_PEEK in @flags
+ * the kernel closes them in this call. */
+static ssize_t receive_data(int sock, void *data, size_t cap, int flags, int *ret_flags)
 {
-	struct iovec part = { .iov_base = data, .iov_len = cap };
-	ssize_t n;
-
-	*m = (struct msghdr){ .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = room };
-	n = recvmsg(sock, m, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	m->msg_iov = NULL;
-	return n;
+	return fd_pass_receive(sock, data, cap, NULL, 0, flags | MSG_DONTWAIT, ret_flags);
 }
 
 ssize_t passed_fds_receive(int sock, void *data, size_t cap, bool *cut)
 {
-	struct msghdr m;
-	ssize_t n = receive_passed_fds(sock, data, cap, NULL, 0, MSG_PEEK, &m);
+	int flags;
+	ssize_t n = receive_data(sock, data, cap, MSG_PEEK, &flags);
 
 	if (n < 0)
 		return n;
-	if (m.msg_flags & MSG_CTRUNC)
+	if (flags & MSG_CTRUNC)
 		return PASSED_FDS_PRESENT;
 	if (n == 0)
 		return 0;
-	n = receive_passed_fds(sock, data, cap, NULL, 0, 0, &m);
-	*cut = m.msg_flags & MSG_TRUNC;
+	n = receive_data(sock, data, cap, 0, &flags);
+	*cut = flags & MSG_TRUNC;
 	return n;
 }
 
 ssize_t passed_fds_peek(int sock, void *data, size_t cap, int *fd, bool *more)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_LEN(sizeof(int))]; /* no room for a second one */
-	} control = { .room = { 0 } };
-	struct msghdr m;
-	ssize_t n = receive_passed_fds(sock, data, cap, control.room, sizeof(control.room),
-		MSG_PEEK, &m);
+	int flags;
+	ssize_t n = fd_pass_receive(sock, data, cap, fd, 1, MSG_PEEK | MSG_DONTWAIT, &flags);
 
-	*fd = -1;
-	*more = false;
-	if (n < 0)
-		return n;
-	if (CMSG_FIRSTHDR(&m) && control.head.cmsg_level == SOL_SOCKET &&
-		control.head.cmsg_type == SCM_RIGHTS &&
-		control.head.cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(&control.head), sizeof(*fd));
-	*more = m.msg_flags & MSG_CTRUNC;
+	*more = flags & MSG_CTRUNC;
 	return n;
 }
 
 void passed_fds_take_packet(int sock)
 {
-	struct msghdr m;
+	int flags;
 	char byte;
 
-	(void)receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, 0, &m);
+	(void)receive_data(sock, &byte, sizeof(byte), 0, &flags);
 }
 
 /* With SO_PASSCRED the kernel adds credentials to each packet. So MSG_CTRUNC shows also a packet of length 0. */
-static bool was_packet(ssize_t n, const struct msghdr *m)
+static bool was_packet(ssize_t n, int flags)
 {
-	return n > 0 || (n == 0 && (m->msg_flags & MSG_CTRUNC));
+	return n > 0 || (n == 0 && (flags & MSG_CTRUNC));
 }
 
 enum next { NEXT_NONE, NEXT_PLAIN, NEXT_HAS_DESCRIPTORS };
@@ -101,22 +81,22 @@ static bool set_passcred(int sock, int on)
 /* The next packet of a socket that was shut down. If the kernel does not tell, the packet may have descriptors. */
 static enum next peek_next_packet(int sock)
 {
-	struct msghdr m;
+	int flags;
 	char byte;
 	ssize_t n;
 
 	if (!set_passcred(sock, 0))
 		return NEXT_HAS_DESCRIPTORS;
-	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
-	if (n >= 0 && (m.msg_flags & MSG_CTRUNC))
+	n = receive_data(sock, &byte, sizeof(byte), MSG_PEEK, &flags);
+	if (n >= 0 && (flags & MSG_CTRUNC))
 		return NEXT_HAS_DESCRIPTORS;
 	if (n > 0)
 		return NEXT_PLAIN;
 	/* The end, or a packet of length 0. */
 	if (!set_passcred(sock, 1))
 		return NEXT_HAS_DESCRIPTORS;
-	n = receive_passed_fds(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
-	return was_packet(n, &m) ? NEXT_PLAIN : NEXT_NONE;
+	n = receive_data(sock, &byte, sizeof(byte), MSG_PEEK, &flags);
+	return was_packet(n, flags) ? NEXT_PLAIN : NEXT_NONE;
 }
 
 bool passed_fds_hang_up(int *sock)
@@ -143,12 +123,15 @@ bool passed_fds_hang_up(int *sock)
  * peer has not read yet. */
 static void drain_and_close(int *sock)
 {
-	struct msghdr m;
+	int flags;
 	char byte;
 
-	while (*sock >= 0 &&
-		was_packet(receive_passed_fds(*sock, &byte, sizeof(byte), NULL, 0, 0, &m), &m))
-		;
+	while (*sock >= 0) {
+		ssize_t n = receive_data(*sock, &byte, sizeof(byte), 0, &flags);
+
+		if (!was_packet(n, flags))
+			break;
+	}
 	closep(sock);
 }
 

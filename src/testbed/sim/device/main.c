@@ -27,6 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/procfs.h"
@@ -45,7 +46,6 @@
 #define EVENTS          64
 #define PACKETS_AT_ONCE 32 /* of one client, before other clients */
 #define BACKLOG         512
-#define FDS_MAX         4       /* with one packet; a request has one */
 #define SPEED_MAX       1000000 /* percent of real time */
 
 struct device_conn {
@@ -220,67 +220,26 @@ static void accept_all(struct device_server *s)
 
 /* Packets. */
 
-union cmsg_buffer {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
-};
-
-static void read_passed_fd(struct msghdr *m, int *ret)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (*ret < 0)
-				*ret = fd;
-			else
-				(void)close(fd);
-		}
-	}
-}
-
 /* Does not wait for a peer that does not read its answers. */
 static bool send_device_answer(int to, struct device_answer *a)
 {
-	union cmsg_buffer control = { .room = { 0 } };
-	struct iovec iov = { .iov_base = &a->reply, .iov_len = sizeof(a->reply) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (a->fd >= 0) {
-		m.msg_control = control.room;
-		m.msg_controllen = CMSG_SPACE(sizeof(int));
-		control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.head), &a->fd, sizeof(int));
-	}
-	return sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(a->reply);
+	return fd_pass_send(to, &a->reply, sizeof(a->reply), &a->fd, a->fd >= 0,
+		       MSG_DONTWAIT) == (ssize_t)sizeof(a->reply);
 }
 
 /* False: no more packets, or the connection has ended. */
 static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 {
 	struct sim_device_submit packet;
-	union cmsg_buffer control;
-	struct iovec iov = { .iov_base = &packet, .iov_len = sizeof(packet) };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
-	ssize_t n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	CLEANUP(closep) int fd = -1;
+	int flags;
+	ssize_t n =
+		fd_pass_receive(c->fd, &packet, sizeof(packet), &fd, 1, MSG_DONTWAIT, &flags);
 	struct device_answer a;
 	bool ok;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && errno == EAGAIN)
 		return false;
-	if (n > 0)
-		read_passed_fd(&m, &fd);
 	/*
 	 * First ends the clients that are gone by now, and the memory that no process has. Only then may this
 	 * client get any.
@@ -289,7 +248,7 @@ static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 	device_exports(s->device);
 	if (c->dead)
 		return false;
-	ok = n > 0 && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	ok = n > 0 && !(flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 	     device_packet(c->client, &packet, (size_t)n, fd, now_ns(s), &a);
 	if (ok && a.send) {
 		ok = send_device_answer(c->fd, &a);

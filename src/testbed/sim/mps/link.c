@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 
 const char *mps_dir(void)
@@ -39,27 +40,9 @@ int mps_dial(const char *dir)
 
 bool mps_send(int fd, struct mps_packet *p, int send_fd, int flags)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
 	p->version = MPS_VERSION;
-	if (send_fd >= 0) {
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof(control.room);
-		control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.head), &send_fd, sizeof(int));
-	}
-	do
-		n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*p);
+	return fd_pass_send(fd, p, sizeof(*p), &send_fd, send_fd >= 0, flags) ==
+	       (ssize_t)sizeof(*p);
 }
 
 /* Checks the numbers from the peer, which serve as indexes and widths. */
@@ -72,31 +55,15 @@ static bool is_packet_in_range(const struct mps_packet *p)
 
 enum mps_receive_result mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
 	CLEANUP(closep) int got = -1;
-	const struct cmsghdr *c;
-	ssize_t n;
+	int came;
+	ssize_t n = fd_pass_receive(fd, p, sizeof(*p), &got, 1, flags, &came);
 
 	if (recv_fd)
 		*recv_fd = -1;
-	do
-		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return MPS_RETRY;
-	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&got, CMSG_DATA(c), sizeof(int));
-	if (n != (ssize_t)sizeof(*p) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+	if (n != (ssize_t)sizeof(*p) || (came & (MSG_TRUNC | MSG_CTRUNC)) ||
 		!is_packet_in_range(p))
 		return MPS_GONE;
 	p->text[sizeof(p->text) - 1] = '\0';

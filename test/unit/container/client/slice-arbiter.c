@@ -2,6 +2,7 @@
 #include "slice-arbiter.h"
 
 #include "abi/slice-dir.h"
+#include "lib/base/fd-pass.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,23 +114,7 @@ static int new_page(struct test_arbiter *a, struct ta_process *p)
 
 static void answer(int fd, const void *packet, size_t len, int pass)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = { 0 };
-	struct iovec v = { .iov_len = len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	memcpy(&v.iov_base, &packet, sizeof(packet));
-	if (pass >= 0) {
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c);
-		c.head.cmsg_level = SOL_SOCKET;
-		c.head.cmsg_type = SCM_RIGHTS;
-		c.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&c.head), &pass, sizeof(pass));
-	}
-	(void)sendmsg(fd, &m, MSG_NOSIGNAL);
+	(void)fd_pass_send(fd, packet, len, &pass, pass >= 0, 0);
 }
 
 static void on_hello(struct test_arbiter *a, struct ta_process *p, const struct slice_hello *h,
@@ -228,16 +213,10 @@ static void on_packet(struct test_arbiter *a, struct ta_process *p)
 		struct slice_want want;
 		char room[SLICE_PACKET_MAX];
 	} packet;
-	char control[CMSG_SPACE(sizeof(int))];
-	struct iovec v = { &packet, sizeof(packet) };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(p->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 	struct slice_compared compared;
-	int fd = -1;
+	int fd, flags;
+	ssize_t n =
+		fd_pass_receive(p->fd, &packet, sizeof(packet), &fd, 1, MSG_DONTWAIT, &flags);
 
 	if (n < 0 && errno == EAGAIN)
 		return;
@@ -247,8 +226,6 @@ static void on_packet(struct test_arbiter *a, struct ta_process *p)
 		p->known = p->known && p->page;
 		return;
 	}
-	if (c)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	switch (packet.head.op) {
 	case SLICE_HELLO:
 		/* It was killed, and reaped, before it came to be read. */

@@ -3,6 +3,7 @@
 
 #include "abi/slice-dir.h"
 #include "container/sys.h"
+#include "lib/base/fd-pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,23 +35,7 @@ static void *sealed(size_t bytes, int *ret)
 
 static void answer(int fd, const void *packet, size_t len, int pass)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = { 0 };
-	struct iovec v = { .iov_len = len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	memcpy(&v.iov_base, &packet, sizeof(packet));
-	if (pass >= 0) {
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c);
-		c.head.cmsg_level = SOL_SOCKET;
-		c.head.cmsg_type = SCM_RIGHTS;
-		c.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&c.head), &pass, sizeof(pass));
-	}
-	(void)sendmsg(fd, &m, MSG_NOSIGNAL);
+	(void)fd_pass_send(fd, packet, len, &pass, pass >= 0, 0);
 }
 
 static int memory_page(struct gate_arbiter *a)
@@ -163,15 +148,9 @@ static void on_packet(struct gate_arbiter *a, int n)
 		struct slice_state state;
 		char room[SLICE_PACKET_MAX];
 	} packet;
-	char control[CMSG_SPACE(sizeof(int))];
-	struct iovec v = { &packet, sizeof(packet) };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control) };
-	ssize_t len = recvmsg(a->connections[n].fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = len > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	int fd = -1;
+	int fd, flags;
+	ssize_t len = fd_pass_receive(a->connections[n].fd, &packet, sizeof(packet), &fd, 1,
+		MSG_DONTWAIT, &flags);
 
 	if (len < 0 && errno == EAGAIN)
 		return;
@@ -184,8 +163,6 @@ static void on_packet(struct gate_arbiter *a, int n)
 		}
 		return;
 	}
-	if (c)
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	if (packet.head.op == SLICE_HELLO)
 		on_hello(a, n, &packet.hello, fd);
 	else if (packet.head.op == SLICE_STATE && len == sizeof(packet.state))

@@ -19,6 +19,7 @@
 
 #include "io/web/packet/packet.h"
 #include "io/web/worker/confine.h"
+#include "lib/base/fd-pass.h"
 
 /* What a process that remote clients have taken over can and cannot do. */
 
@@ -35,20 +36,7 @@ static int agent_socket(void)
 
 static long send_descriptor(int sock)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = { .head = { .cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-			.cmsg_len = CMSG_LEN(sizeof(int)) } };
-	char byte = 0;
-	struct iovec v = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = &c,
-		.msg_controllen = sizeof(c) };
-
-	return sendmsg(sock, &m, MSG_DONTWAIT);
+	return fd_pass_send(sock, "", 1, &(int){ 0 }, 1, MSG_DONTWAIT);
 }
 
 /* Counts @result's call where the filter has not refused it. */

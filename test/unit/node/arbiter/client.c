@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -36,43 +37,18 @@ int client_connect(struct slice_client *c, const char *slice_dir)
 
 static int send_packet(struct slice_client *c, const void *data, size_t len, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
-	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof(control.room);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
-	}
-	return sendmsg(c->fd, &m, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
+	return fd_pass_send(c->fd, data, len, &fd, fd >= 0, 0) == (ssize_t)len ? 0 : -1;
 }
 
 static int receive_packet(struct slice_client *c, void *ret, size_t cap, int *fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = { .iov_base = ret, .iov_len = cap };
-	struct msghdr m = { .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	int flags;
 	ssize_t n;
 
 	if (poll(&p, 1, ANSWER_MS) != 1)
 		return -1;
-	n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC);
-	if (n > 0 && CMSG_FIRSTHDR(&m) && fd)
-		memcpy(fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(*fd));
+	n = fd_pass_receive(c->fd, ret, cap, fd, fd != NULL, 0, &flags);
 	return n > 0 ? (int)n : -1;
 }
 

@@ -6,6 +6,7 @@
 #include "abi/slice-dir.h"
 #include "node/arbiter/arbiter.h"
 #include "node/arbiter/clients/passed-fds.h"
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
@@ -414,22 +415,11 @@ static size_t descriptors_of(pid_t pid)
 static void send_with_descriptors(const struct slice_client *c, const void *data, size_t len,
 	size_t n, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(253 * sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
-	struct msghdr m = { .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+	int fds[FD_PASS_MAX];
 
-	control.head.cmsg_level = SOL_SOCKET;
-	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
 	for (size_t i = 0; i < n; i++)
-		memcpy(control.room + CMSG_LEN(i * sizeof(int)), &fd, sizeof(int));
-	assert_int_equal(sendmsg(c->fd, &m, MSG_NOSIGNAL), len);
+		fds[i] = fd;
+	assert_int_equal(fd_pass_send(c->fd, data, len, fds, n, 0), len);
 }
 
 /* What the arbiter has open is as many as before, as soon as other threads have closed the rest. */

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "testbed/sim/model.h"
@@ -288,52 +289,15 @@ void sim_device_forget(struct sim_device *d)
 
 static bool send_packet(struct sim_device *d, const void *data, size_t len, int send_fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec iov = { .iov_len = len };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
-	memcpy(&iov.iov_base, &data, sizeof(data)); /* sendmsg() does not write to it */
-	if (send_fd >= 0) {
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof(control.room);
-		control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&control.head), &send_fd, sizeof(int));
-	}
-	do
-		n = sendmsg(d->fd, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)len;
+	return fd_pass_send(d->fd, data, len, &send_fd, send_fd >= 0, 0) == (ssize_t)len;
 }
 
 static bool receive_reply(struct sim_device *d, struct sim_device_reply *r, int *ret_fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .room = { 0 } };
-	struct iovec iov = { .iov_base = r, .iov_len = sizeof(*r) };
-	struct msghdr m = { .msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
-	const struct cmsghdr *c;
-	ssize_t n;
+	int flags;
+	ssize_t n = fd_pass_receive(d->fd, r, sizeof(*r), ret_fd, 1, 0, &flags);
 
-	*ret_fd = -1;
-	do
-		n = recvmsg(d->fd, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-	return n == (ssize_t)sizeof(*r);
+	return n == (ssize_t)sizeof(*r) && !(flags & MSG_CTRUNC);
 }
 
 uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *q,
