@@ -175,74 +175,30 @@ static CUresult destroy_mipmap(uint64_t handle)
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
 
-HOOK CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *d)
-{
-	struct array_creation m;
-	CUresult r;
+/* The versions differ in the type of the descriptor, and in whether it has a depth and flags. */
+#define ARRAY_CREATE(name, descriptor, depth, flags)                                       \
+	HOOK CUresult name(CUarray *array, const descriptor *d)                            \
+	{                                                                                  \
+		struct array_creation m;                                                   \
+		CUresult r;                                                                \
+                                                                                           \
+		if (!array || !d || !charges_active())                                     \
+			return REAL(name)(array, d);                                       \
+		r = begin_array_create(&m, ALLOC_ARRAY,                                    \
+			&(CUDA_ARRAY3D_DESCRIPTOR){ d->Width, d->Height, depth, d->Format, \
+				d->NumChannels, flags },                                   \
+			1);                                                                \
+		if (r)                                                                     \
+			return r;                                                          \
+		r = REAL(name)(array, d);                                                  \
+		end_array_create(&m, r, r ? 0 : get_array_key(*array));                    \
+		return r;                                                                  \
+	}
 
-	if (!array || !d || !charges_active())
-		return REAL(cuArrayCreate_v2)(array, d);
-	r = begin_array_create(&m, ALLOC_ARRAY,
-		&(CUDA_ARRAY3D_DESCRIPTOR){ d->Width, d->Height, 0, d->Format, d->NumChannels,
-			0 },
-		1);
-	if (r)
-		return r;
-	r = REAL(cuArrayCreate_v2)(array, d);
-	end_array_create(&m, r, r ? 0 : get_array_key(*array));
-	return r;
-}
-
-HOOK CUresult cuArrayCreate(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *d)
-{
-	struct array_creation m;
-	CUresult r;
-
-	if (!array || !d || !charges_active())
-		return REAL(cuArrayCreate)(array, d);
-	r = begin_array_create(&m, ALLOC_ARRAY,
-		&(CUDA_ARRAY3D_DESCRIPTOR){ d->Width, d->Height, 0, d->Format, d->NumChannels,
-			0 },
-		1);
-	if (r)
-		return r;
-	r = REAL(cuArrayCreate)(array, d);
-	end_array_create(&m, r, r ? 0 : get_array_key(*array));
-	return r;
-}
-
-HOOK CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	struct array_creation m;
-	CUresult r;
-
-	if (!array || !d || !charges_active())
-		return REAL(cuArray3DCreate_v2)(array, d);
-	r = begin_array_create(&m, ALLOC_ARRAY, d, 1);
-	if (r)
-		return r;
-	r = REAL(cuArray3DCreate_v2)(array, d);
-	end_array_create(&m, r, r ? 0 : get_array_key(*array));
-	return r;
-}
-
-HOOK CUresult cuArray3DCreate(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d)
-{
-	struct array_creation m;
-	CUresult r;
-
-	if (!array || !d || !charges_active())
-		return REAL(cuArray3DCreate)(array, d);
-	r = begin_array_create(&m, ALLOC_ARRAY,
-		&(CUDA_ARRAY3D_DESCRIPTOR){ d->Width, d->Height, d->Depth, d->Format,
-			d->NumChannels, d->Flags },
-		1);
-	if (r)
-		return r;
-	r = REAL(cuArray3DCreate)(array, d);
-	end_array_create(&m, r, r ? 0 : get_array_key(*array));
-	return r;
-}
+ARRAY_CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, 0, 0)
+ARRAY_CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, 0, 0)
+ARRAY_CREATE(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, d->Depth, d->Flags)
+ARRAY_CREATE(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, d->Depth, d->Flags)
 
 HOOK CUresult cuArrayDestroy(CUarray array)
 {

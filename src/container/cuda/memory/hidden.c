@@ -79,20 +79,24 @@ HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
 	return r;
 }
 
-HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-	struct charge c;
-	CUresult r;
+#define MODULE_LOAD(name)                                                \
+	HOOK CUresult name(CUmodule *module, const void *image)          \
+	{                                                                \
+		struct charge c;                                         \
+		CUresult r;                                              \
+                                                                         \
+		if (!charges_active())                                   \
+			return REAL(name)(module, image);                \
+		r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN)); \
+		if (r)                                                   \
+			return r;                                        \
+		r = REAL(name)(module, image);                           \
+		end_module_load(&c, r);                                  \
+		return r;                                                \
+	}
 
-	if (!charges_active())
-		return REAL(cuModuleLoadData)(module, image);
-	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
-	if (r)
-		return r;
-	r = REAL(cuModuleLoadData)(module, image);
-	end_module_load(&c, r);
-	return r;
-}
+MODULE_LOAD(cuModuleLoadData)
+MODULE_LOAD(cuModuleLoadFatBinary)
 
 HOOK CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
 	unsigned int *options, void **values)
@@ -106,21 +110,6 @@ HOOK CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned i
 	if (r)
 		return r;
 	r = REAL(cuModuleLoadDataEx)(module, image, n, options, values);
-	end_module_load(&c, r);
-	return r;
-}
-
-HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
-{
-	struct charge c;
-	CUresult r;
-
-	if (!charges_active())
-		return REAL(cuModuleLoadFatBinary)(module, image);
-	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
-	if (r)
-		return r;
-	r = REAL(cuModuleLoadFatBinary)(module, image);
 	end_module_load(&c, r);
 	return r;
 }

@@ -311,70 +311,34 @@ static void end_graph_instantiate(struct graph_instantiation *m, CUresult r,
 	charge_end(&m->code, r ? 0 : m->code.bytes);
 }
 
-HOOK CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error,
-	char *text, size_t len)
-{
-	struct graph_instantiation m;
-	CUresult r = begin_graph_instantiate(&m, graph, 0);
+/* @parameters have an @exec, where the driver stores the executable graph, and a @graph. */
+#define INSTANTIATE(name, parameters, arguments, flags)                 \
+	HOOK CUresult name parameters                                   \
+	{                                                               \
+		struct graph_instantiation m;                           \
+		CUresult r = begin_graph_instantiate(&m, graph, flags); \
+                                                                        \
+		if (r)                                                  \
+			return r;                                       \
+		r = REAL(name) arguments;                               \
+		end_graph_instantiate(&m, r, exec);                     \
+		return r;                                               \
+	}
 
-	if (r)
-		return r;
-	r = REAL(cuGraphInstantiate)(exec, graph, error, text, len);
-	end_graph_instantiate(&m, r, exec);
-	return r;
-}
-
-HOOK CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error,
-	char *text, size_t len)
-{
-	struct graph_instantiation m;
-	CUresult r = begin_graph_instantiate(&m, graph, 0);
-
-	if (r)
-		return r;
-	r = REAL(cuGraphInstantiate_v2)(exec, graph, error, text, len);
-	end_graph_instantiate(&m, r, exec);
-	return r;
-}
-
-HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-	unsigned long long flags)
-{
-	struct graph_instantiation m;
-	CUresult r = begin_graph_instantiate(&m, graph, 0);
-
-	if (r)
-		return r;
-	r = REAL(cuGraphInstantiateWithFlags)(exec, graph, flags);
-	end_graph_instantiate(&m, r, exec);
-	return r;
-}
-
-HOOK CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
-	CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
-	struct graph_instantiation m;
-	CUresult r = begin_graph_instantiate(&m, graph, params ? params->flags : 0);
-
-	if (r)
-		return r;
-	r = REAL(cuGraphInstantiateWithParams)(exec, graph, params);
-	end_graph_instantiate(&m, r, exec);
-	return r;
-}
-
-HOOK CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph,
-	CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
-	struct graph_instantiation m;
-	CUresult r = begin_graph_instantiate(&m, graph, params ? params->flags : 0);
-
-	if (r)
-		return r;
-	r = REAL(cuGraphInstantiateWithParams_ptsz)(exec, graph, params);
-	end_graph_instantiate(&m, r, exec);
-	return r;
-}
+INSTANTIATE(cuGraphInstantiate,
+	(CUgraphExec * exec, CUgraph graph, CUgraphNode *error, char *text, size_t len),
+	(exec, graph, error, text, len), 0)
+INSTANTIATE(cuGraphInstantiate_v2,
+	(CUgraphExec * exec, CUgraph graph, CUgraphNode *error, char *text, size_t len),
+	(exec, graph, error, text, len), 0)
+INSTANTIATE(cuGraphInstantiateWithFlags,
+	(CUgraphExec * exec, CUgraph graph, unsigned long long flags), (exec, graph, flags), 0)
+INSTANTIATE(cuGraphInstantiateWithParams,
+	(CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+	(exec, graph, params), params ? params->flags : 0)
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
+	(CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+	(exec, graph, params), params ? params->flags : 0)
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
