@@ -332,6 +332,16 @@ other_is_done() {
 	[[ $(geometry) == "$before" ]]
 }
 
+@test "a GPU is skipped because the mode of another cannot be changed, not because that is in use" {
+	node h200-2
+	apply -f - <<<"$(config it '{devices: [0], mig-enabled: false}' '{devices: [1], mig-enabled: true, mig-devices: {1g.18gb: 7}}')"
+	want '3g.71gb: 2' >"$BATS_TEST_TMPDIR/to.yaml"
+	WALK_NVML_DO=fail:23 WALK_NVML_AT=1 run -1 mig apply --nvml "$WALK_NVML" -f "$BATS_TEST_TMPDIR/to.yaml" -o json
+	result_is 1 skipped
+	grep -q 'not changed, as the MIG mode of another GPU could not be changed' <<<"$output"
+	! grep -q 'in use' <<<"$output"
+}
+
 @test "GPUs that tell their profiles only in MIG mode are planned then" {
 	sim set 0 mig_query_needs_mode 1
 	run -0 mig apply --builtin -c all-balanced -o json

@@ -270,6 +270,8 @@ static void plan_all(struct mig_apply_run *r)
 
 static void check_clients(struct mig_apply_run *r, bool modes_only)
 {
+	bool failed_before = r->first.code != ERR_NONE, in_use = false, unreadable = false;
+
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
 		struct error why = ERROR_INIT;
@@ -280,11 +282,20 @@ static void check_clients(struct mig_apply_run *r, bool modes_only)
 			continue;
 		j->checked = true;
 		k = mig_read_clients(&r->e->session, j->g, &why);
-		if (k < 0 || mig_job_plan(j, r->a, &why) < 0)
-			end_mig_job(r, j, MIG_RESULT_FAILED, &why);
+		if (k >= 0 && mig_job_plan(j, r->a, &why) == 0)
+			continue;
+		in_use = in_use || k >= 0;
+		unreadable = unreadable || k < 0;
+		end_mig_job(r, j, MIG_RESULT_FAILED, &why);
 	}
-	if (r->first.code)
+	if (in_use)
 		skip_remaining_jobs(r, ERR_CANCELLED, "not changed, as another GPU is in use");
+	else if (unreadable)
+		skip_remaining_jobs(r, ERR_CANCELLED,
+			"not changed, as the processes on another GPU cannot be read");
+	else if (failed_before)
+		skip_remaining_jobs(r, ERR_CANCELLED,
+			"not changed, as the MIG mode of another GPU could not be changed");
 }
 
 /* Reports each plan once, and a second time for a GPU that reports its profiles later. */
