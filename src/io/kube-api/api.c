@@ -159,13 +159,20 @@ static void report_api_call_end(struct api_call *c, const struct api_reply *repl
 	(void)free_api_call(c);
 }
 
-/* Repeats the request with the newer credentials, within the time that is left. */
-static bool send_again(struct api_call *c)
+enum repeat { REPEAT_SENT = 0, REPEAT_TOO_LATE = 1 };
+
+/* Repeats the request with the newer credentials, within the time that is left. REPEAT_TOO_LATE: the first answer
+ * is the result. */
+static int send_again(struct api_call *c, struct error *err)
 {
 	uint64_t now = time_mono_ns();
 
-	return now < c->deadline_ns &&
-	       api_transfer_start(&c->transfer, &c->req, c->deadline_ns - now, NULL) == 0;
+	if (now >= c->deadline_ns)
+		return REPEAT_TOO_LATE;
+	if (api_transfer_start(&c->transfer, &c->req, c->deadline_ns - now, err) == 0)
+		return REPEAT_SENT;
+	return error_prefix(err, "%s '%.80s%.120s'", c->req.method, c->api->config.server,
+		c->req.path);
 }
 
 static void call_deliver(struct api_transfer *t, unsigned news)
@@ -174,10 +181,18 @@ static void call_deliver(struct api_transfer *t, unsigned news)
 	struct api_reply reply = { .retry_after_ns = t->retry_after_ns };
 	struct error err = ERROR_INIT;
 	json_t *body = NULL;
-	int r;
+	int r = REPEAT_TOO_LATE;
 
-	if (!(news & API_NEWS_END) || (api_transfer_refresh(t) && send_again(c)))
+	if (!(news & API_NEWS_END))
 		return;
+	if (api_transfer_refresh(t))
+		r = send_again(c, &err);
+	if (r == REPEAT_SENT)
+		return;
+	if (r < 0) {
+		report_api_call_end(c, &(struct api_reply){ .status = 0 }, &err);
+		return;
+	}
 	if (t->result == CURLE_OK) {
 		reply.status = t->status;
 		body = json_loadb(buf_str(&c->body), c->body.len, 0, NULL);

@@ -268,6 +268,40 @@ static void api_send__repeats_with_new_token(void **state)
 	free(token_path);
 }
 
+static CURL *fail_easy_init(void)
+{
+	return NULL;
+}
+
+/* The repeat after the answer has newer credentials, but no memory. */
+static void swap_token_and_fail(void *arg)
+{
+	static struct curl_table failing;
+	struct env *e = arg;
+
+	swap_token(arg);
+	failing = *e->api->curl;
+	failing.easy_init = fail_easy_init;
+	e->api->curl = &failing;
+}
+
+static void api_send__reports_why_it_cannot_repeat(void **state)
+{
+	struct env *e = *state;
+	struct api_answer a = { .n = 0 };
+
+	token_path = write_file(e, "token", "old");
+	e->arg = e;
+	api_open(e, NULL, token_path);
+	SCRIPT(e, { .answer = UNAUTHORIZED, .before = swap_token_and_fail });
+	fetch(e, "/x", &a);
+	assert_int_equal(e->requests, 1);
+	assert_int_equal(a.status, 0);
+	assert_int_equal(a.err.code, ERR_NOMEM);
+	assert_non_null(strstr(a.err.msg, "GET 'http://"));
+	free(token_path);
+}
+
 static void spoil_token(void *arg)
 {
 	static unsigned n;
@@ -462,6 +496,7 @@ int main(void)
 		API_TEST(api_send__odd_bodies),
 		API_TEST(api_send__refuses_path),
 		API_TEST(api_send__repeats_with_new_token),
+		API_TEST(api_send__reports_why_it_cannot_repeat),
 		API_TEST(api_send__repeats_once),
 		API_TEST(api_send__reads_token_again),
 		API_TEST(api_send__bad_token),
