@@ -113,6 +113,15 @@ static struct cost_summary *make_cost_summary(enum cost_by by, int64_t price)
 	return b;
 }
 
+static struct cost_line get_total(struct cost_summary *b, const char *currency)
+{
+	struct cost_line total = { .parts = 0 };
+	struct error err = ERROR_INIT;
+
+	assert_ok(cost_summary_total(b, currency, &total, &err), &err);
+	return total;
+}
+
 static void cost_table__shows_idle_apart_and_the_whole(void **state)
 {
 	static const char expected[] =
@@ -157,7 +166,7 @@ static void cost_reprice__splits_a_given_price_exactly(void **state)
 {
 	CLEANUP(cost_summary_freep)
 	struct cost_summary *b = make_cost_summary(COST_BY_GPU, 7000000001);
-	struct cost_line total = cost_summary_total(b, "EUR");
+	struct cost_line total = get_total(b, "EUR");
 	const struct cost_node *nodes;
 	const struct cost_line *const *lines;
 	size_t n;
@@ -193,7 +202,28 @@ static void cost_reprice__never_splits_more_than_there_is(void **state)
 	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_end(&r, &err), &err);
-	assert_int_equal(cost_summary_total(b, "USD").row.cost_nano, 300);
+	assert_int_equal(get_total(b, "USD").row.cost_nano, 300);
+}
+
+/* Each line fits, their sum does not. */
+static void cost_print__refuses_a_total_that_is_too_large(void **state)
+{
+	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
+	struct cost_print p = { .by = COST_BY_NAMESPACE, .from_s = NOW, .to_s = NOW + 86400 };
+	struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED, .cost_nano = INT64_MAX };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(cost_summary_new(&b, COST_BY_NAMESPACE, &err), &err);
+	for (char name[] = "a"; *name <= 'b'; ++*name) {
+		row.namespace_ = name;
+		assert_ok(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err);
+	}
+	p.summary = b;
+	assert_error(cost_print_table(&text, &p, &err), &err, "a sum is larger than 2^63");
+	assert_int_equal(err.code, ERR_LIMIT);
+	assert_error(cost_print_json(&text, &p, &err), &err, "a sum is larger than 2^63");
 }
 
 /* Reads the CSV cell at *p into @cell of 2048 bytes, and goes behind it and its comma. */
@@ -406,7 +436,7 @@ static void cost_query__adds_what_a_server_says(void **state)
 	assert_int_equal(lines[0]->parts, COST_ALLOCATED | COST_GPU | COST_MONEY);
 	assert_string_equal(lines[0]->period.currency, "USD");
 	assert_int_equal(lines[1]->row.cost_nano, 2295000000);
-	assert_int_equal(cost_summary_total(b, "USD").row.cost_nano, 3060000000);
+	assert_int_equal(get_total(b, "USD").row.cost_nano, 3060000000);
 }
 
 #define POD(pod, more, value)                                                         \
@@ -452,7 +482,7 @@ static void cost_query__knows_no_sum_of_which_a_part_is_missing(void **state)
 		assert_int_equal(cost_line_is_known(lines[0]), sums[i].known);
 		assert_int_equal(lines[0]->row.busy_unknown, sums[i].busy_unknown);
 		assert_string_equal(lines[0]->period.currency, "EUR");
-		total = cost_summary_total(b, "EUR");
+		total = get_total(b, "EUR");
 		assert_int_equal(cost_line_is_known(&total),
 			COST_ALLOCATED | COST_BUSY | COST_MONEY);
 		assert_int_equal(total.row.allocated_ns, INT64_C(7200000000000));
@@ -547,6 +577,7 @@ int main(void)
 		cmocka_unit_test(cost_table__says_when_there_is_nothing),
 		cmocka_unit_test(cost_reprice__splits_a_given_price_exactly),
 		cmocka_unit_test(cost_reprice__never_splits_more_than_there_is),
+		cmocka_unit_test(cost_print__refuses_a_total_that_is_too_large),
 		cmocka_unit_test(cost_csv__sums_to_the_origin_charge),
 		cmocka_unit_test(escape_csv__is_no_formula),
 		cmocka_unit_test(cost_hours__round),

@@ -134,15 +134,20 @@ static json_t *nodes_array(const struct cost_print *p, bool *failed)
 	return a;
 }
 
-static json_t *totals_array(const struct cost_print *p, bool *failed)
+static json_t *totals_array(const struct cost_print *p, bool *failed, struct error *err)
 {
 	json_t *a = json_array();
 	const char *currency;
 
 	for (size_t i = 0; (currency = cost_summary_currency(p->summary, i)) != NULL; i++) {
-		const struct cost_line total = cost_summary_total(p->summary, currency);
-		json_t *o = json_object();
+		struct cost_line total;
+		json_t *o;
 
+		if (cost_summary_total(p->summary, currency, &total, err) < 0) {
+			*failed = true;
+			break;
+		}
+		o = json_object();
 		set_numbers(o, &total, failed);
 		if (json_array_append_new(a, o) < 0)
 			*failed = true;
@@ -156,6 +161,7 @@ int cost_print_json(struct buf *b, const struct cost_print *p, struct error *err
 		"charge" };
 	char time[TIME_RFC3339_MAX];
 	json_t *o = json_object();
+	struct error why = ERROR_INIT;
 	bool failed = false;
 	char *text;
 
@@ -165,9 +171,14 @@ int cost_print_json(struct buf *b, const struct cost_print *p, struct error *err
 	set_cost_json(o, "estimated", json_boolean(p->estimated), &failed);
 	set_cost_json(o, "nodes", nodes_array(p, &failed), &failed);
 	set_cost_json(o, "rows", lines_array(p, &failed), &failed);
-	set_cost_json(o, "totals", totals_array(p, &failed), &failed);
+	set_cost_json(o, "totals", totals_array(p, &failed, &why), &failed);
 	text = failed ? NULL : json_dumps(o, JSON_INDENT(2));
 	json_decref(o);
+	if (why.code) {
+		free(text);
+		error_copy(err, &why);
+		return -1;
+	}
 	if (!text)
 		return error_nomem(err);
 	buf_printf(b, "%s\n", text);

@@ -370,21 +370,22 @@ const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t 
 	return b->nodes;
 }
 
-struct cost_line cost_summary_total(struct cost_summary *b, const char *currency)
+int cost_summary_total(struct cost_summary *b, const char *currency, struct cost_line *ret,
+	struct error *err)
 {
 	struct cost_line t = { .parts = 0 };
 
 	for (size_t i = 0; i < b->n; i++) {
 		if (strcmp(b->lines[i]->period.currency, currency) != 0)
 			continue;
-		/* Each line fits, but the sum of all lines is not checked: after an overflow the
-		 * total is wrong. */
-		(void)sum_usage_row(&t.row, &b->lines[i]->row);
+		if (!sum_usage_row(&t.row, &b->lines[i]->row))
+			return too_large(err);
 		t.parts |= b->lines[i]->parts;
 		t.lacks |= b->lines[i]->lacks;
 	}
 	t.period.currency = currency;
-	return t;
+	*ret = t;
+	return 0;
 }
 
 const char *cost_summary_currency(struct cost_summary *b, size_t i)

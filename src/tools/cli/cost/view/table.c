@@ -138,17 +138,20 @@ static void add_lines(struct table *t, const struct cost_print *p, enum usage_db
 	}
 }
 
-static void add_totals(struct table *t, const struct cost_print *p)
+static int add_totals(struct table *t, const struct cost_print *p, struct error *err)
 {
 	const char *currency;
 
 	for (size_t i = 0; (currency = cost_summary_currency(p->summary, i)) != NULL; i++) {
-		struct cost_line total = cost_summary_total(p->summary, currency);
+		struct cost_line total;
 
+		if (cost_summary_total(p->summary, currency, &total, err) < 0)
+			return -1;
 		total.row.gpu = "";
 		add_cost_names(t, p->by, &total, "total");
 		add_cost_numbers(t, &total, false);
 	}
+	return 0;
 }
 
 static void print_cost_node(struct buf *b, const struct usage_db_period *n)
@@ -213,7 +216,7 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 	table_init(&t, heads);
 	add_lines(&t, p, USAGE_DB_ALLOCATED);
 	add_lines(&t, p, USAGE_DB_UNALLOCATED);
-	add_totals(&t, p);
+	r = add_totals(&t, p, err);
 	table_print(&t, b);
 	return buf_ok(b) ? 0 : error_nomem(err);
 }

@@ -88,8 +88,10 @@ int cost_summary_merge(struct cost_summary *to, struct cost_summary *from,
 const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n);
 const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t *ret_n);
 
-/* The sum of all lines of one currency; its other texts are NULL. */
-struct cost_line cost_summary_total(struct cost_summary *b, const char *currency);
+/* *ret: the sum of all lines of one currency; its other texts are NULL. ERR_LIMIT: the sum is too large, even if
+ * each line fits. */
+int cost_summary_total(struct cost_summary *b, const char *currency, struct cost_line *ret,
+	struct error *err) MUST_USE;
 
 /* The currencies of the summary, in order: @i from 0; NULL after the last. */
 const char *cost_summary_currency(struct cost_summary *b, size_t i);
