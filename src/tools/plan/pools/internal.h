@@ -32,6 +32,7 @@ void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t
 /* Sets how many replicas of each tenant can come to each pool. */
 int pools_set_reachable(struct pools *s, struct error *err) MUST_USE;
 
-/* Whether every combination of tenants that can meet on a GPU of @p is feasible. If not, @text names a
- * conflict. */
-bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *text);
+/* *ret_feasible: whether every combination of tenants that can meet on a GPU of @p is feasible. If not, @text
+ * names a conflict. */
+int pool_check_feasible(const struct plan_answer *a, const struct plan_pool *p,
+	bool *ret_feasible, struct buf *text, struct error *err) MUST_USE;

@@ -413,8 +413,11 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
 		const struct plan_pool *p = &s->v[i];
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+		bool feasible;
 
-		if (pool_is_feasible(s->a, p, &text))
+		if (pool_check_feasible(s->a, p, &feasible, &text, err) < 0)
+			return -1;
+		if (feasible)
 			continue;
 		if (wide || list[0].alone) {
 			if (add_arrangement_note(s, p, &text, err) < 0)

@@ -189,22 +189,25 @@ static bool is_worst_case_feasible(struct worst_case_gpu *m, size_t first, struc
 	return true;
 }
 
-bool pool_is_feasible(const struct plan_answer *a, const struct plan_pool *p, struct buf *text)
+int pool_check_feasible(const struct plan_answer *a, const struct plan_pool *p,
+	bool *ret_feasible, struct buf *text, struct error *err)
 {
 	struct worst_case_gpu m = { .a = a, .p = p };
-	bool holds = true;
+	bool feasible = true;
 
+	*ret_feasible = true;
 	/* MIG devices are separate, and a whole GPU has one tenant. */
 	if (p->mode == PLAN_EXCLUSIVE || p->mode == PLAN_MIG || p->slots == 1)
-		return true;
+		return 0;
 	m.used = calloc(p->n_tenants + 1, sizeof(*m.used));
 	if (!m.used)
-		return false;
-	for (int w = 0; w < GPU_DEMANDS && holds; w++) {
+		return error_nomem(err);
+	for (int w = 0; w < GPU_DEMANDS && feasible; w++) {
 		m.want = (enum gpu_demand)w;
-		for (size_t i = 0; i < p->n_tenants && holds; i++)
-			holds = is_worst_case_feasible(&m, i, text);
+		for (size_t i = 0; i < p->n_tenants && feasible; i++)
+			feasible = is_worst_case_feasible(&m, i, text);
 	}
 	free(m.used);
-	return holds;
+	*ret_feasible = feasible;
+	return 0;
 }

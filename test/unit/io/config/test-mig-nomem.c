@@ -1,53 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include <stdarg.h>
-
 #include "io/config/mig/mig.h"
+#include "support/failing-memory.h"
 #include "unit/model/mig/layouts.h"
 
 /*
  * Every allocation of the readers and printers of MIG's files fails once, the first, the second,
- * ... until the call succeeds. The linker puts the functions here between our code and libc
- * (--wrap), so that libfyaml, which takes a failure badly, keeps its memory.
+ * ... until the call succeeds. libfyaml, which takes a failure badly, keeps its memory.
  */
-
-static long countdown = -1; /* allocations until one fails; < 0: none */
-
-static bool fails(void)
-{
-	return countdown >= 0 && countdown-- == 0;
-}
-
-#define WRAP(ret, name, params, args)      \
-	ret __real_##name params;          \
-	ret __wrap_##name params;          \
-	ret __wrap_##name params           \
-	{                                  \
-		if (fails())               \
-			return NULL;       \
-		return __real_##name args; \
-	}
-WRAP(void *, malloc, (size_t n), (n))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *p, size_t n), (p, n))
-WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
-WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
-
-int __wrap_asprintf(char **ret, const char *fmt, ...) PRINTF(2, 3);
-int __wrap_asprintf(char **ret, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (fails())
-		return -1;
-	va_start(ap, fmt);
-	n = vasprintf(ret, fmt, ap);
-	va_end(ap);
-	return n;
-}
 
 static struct mig_node_gpu gpus[2];
 static const struct mig_node node = { ARRAY_LEN(gpus), gpus };

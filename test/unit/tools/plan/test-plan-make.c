@@ -276,6 +276,7 @@ static void pool_is_feasible__looks_at_bandwidth(void **state)
 		.n_resources = 1,
 		.tenants = who,
 		.n_tenants = 2 };
+	bool feasible;
 
 	(void)state;
 	assert_ok(
@@ -289,10 +290,12 @@ static void pool_is_feasible__looks_at_bandwidth(void **state)
 	p.offer = &w.a->offers[0];
 	while (strcmp(p.offer->type, "g6.xlarge") != 0)
 		p.offer++;
-	assert_false(pool_is_feasible(w.a, &p, &say));
+	assert_ok(pool_check_feasible(w.a, &p, &feasible, &say, &err), &err);
+	assert_false(feasible);
 	assert_non_null(strstr(buf_str(&say), "'copies'"));
 	who[1].reachable = 1;
-	assert_true(pool_is_feasible(w.a, &p, &say));
+	assert_ok(pool_check_feasible(w.a, &p, &feasible, &say, &err), &err);
+	assert_true(feasible);
 }
 
 static void make_overlays__say_parts_of_gpus(void **state)
