@@ -199,6 +199,8 @@ static const char *foreign_gpu(const struct yaml_node *spec)
 			k++) {
 			const char *key = yaml_as_text(limits->pairs[k].key);
 
+			if (!strcmp(yaml_as_text(limits->pairs[k].value), "0"))
+				continue;
 			for (size_t w = 0; strchr(key, '/') && w < ARRAY_LEN(words); w++)
 				if (strstr(key, words[w]))
 					return key;

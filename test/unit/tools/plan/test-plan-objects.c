@@ -321,6 +321,8 @@ static void objects__that_ask_for_no_gpu_are_said(void **state)
 			"nvidia.com/gpumem or a MIG profile such as nvidia.com/mig-1g.10gb" },
 		{ ASKS("web", "cpu: 1") "---\n" ASKS("db", "memory: 1Gi"),
 			"'web' asks for no GPU: left out, as are others; expected" },
+		{ ASKS("none", "nvidia.com/gpu: 0"),
+			"'none' asks for no GPU: left out; expected" },
 		{ ASKS("rocm", "amd.com/gpu: 1"),
 			"'rocm' asks for amd.com/gpu, which is no GPU that is known here: left out" },
 		{ ASKS("inf", "aws.amazon.com/neuroncore: 2"),
