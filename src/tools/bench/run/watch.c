@@ -25,7 +25,7 @@ struct profile_watch_conn {
 	char room[16384];
 	struct buf got;
 	char question[96];
-	size_t question_len;
+	size_t question_len, sent; /* bytes of the question that are on their way */
 	bool up, asked;
 };
 
@@ -197,13 +197,18 @@ static void on_status_poll_timer(uv_timer_t *t)
 	struct profile_watch *w = t->data;
 	struct profile_watch_conn *l = w->line;
 	uv_buf_t b;
+	int n;
 
 	if (!l || !l->up || l->asked)
 		return;
-	b = uv_buf_init(l->question, (unsigned int)l->question_len);
-	/* The write completes at once, unless the socket is full because the arbiter hangs. */
-	if (uv_try_write((uv_stream_t *)&l->pipe, &b, 1) == (int)l->question_len)
-		l->asked = true;
+	/* The write completes at once, unless the socket is full because the arbiter hangs. Then the rest follows later. */
+	b = uv_buf_init(l->question + l->sent, (unsigned int)(l->question_len - l->sent));
+	n = uv_try_write((uv_stream_t *)&l->pipe, &b, 1);
+	l->sent += n > 0 ? (size_t)n : 0;
+	if (l->sent < l->question_len)
+		return;
+	l->sent = 0;
+	l->asked = true;
 }
 
 /* ---- the log of launches ---------------------------------------------------------------------------------------- */
