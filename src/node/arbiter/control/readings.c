@@ -29,20 +29,21 @@ static bool is_gpu_unlisted(const json_t *list, const char *uuid)
 static char *gpus_to_read(const struct arbiter *a)
 {
 	json_t *list = json_array();
+	bool failed = false;
 	char *text = NULL;
 
 	/* The slices of the grants, since they include slices of which only a process is left. */
 	for (const struct grants_slice *s = a->grants.slices; list && s; s = s->next) {
-		for (unsigned int i = 0; i < s->n_gpus; i++) {
+		for (unsigned int i = 0; i < s->n_gpus && !failed; i++) {
 			char uuid[SLICE_UUID_TEXT];
 
 			slice_gpu_text(s, i, uuid);
 			if (json_array_size(list) < CONTROL_GPUS_MAX &&
 				is_gpu_unlisted(list, uuid))
-				(void)json_array_append_new(list, json_string(uuid));
+				failed = json_array_append_new(list, json_string(uuid)) < 0;
 		}
 	}
-	if (json_array_size(list) > 0)
+	if (json_array_size(list) > 0 && !failed)
 		text = json_dumps(list, JSON_COMPACT);
 	json_decref(list);
 	return text;

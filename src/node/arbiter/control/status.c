@@ -4,8 +4,9 @@
  * The answer to "status" (abi/arbiter-control.h), with the figures of compute, which are the scheduler thread's. The
  * list of a slice's processes is written piece by piece: as one object it would take much memory.
  *
- * jansson's functions accept NULL for a value that could not be made, and fail. If json_pack() fails, the answer
- * fails at the end for lack of memory. A key or list element that is set by itself is left out.
+ * Memory. jansson's functions accept NULL for a value that could not be made, and fail. If json_pack(), set_json() or
+ * append_json() fails, the object or list becomes NULL, and so does all that should contain it. So the answer fails
+ * at the end: it never lacks a part.
  */
 #include "node/arbiter/internal.h"
 
@@ -38,13 +39,30 @@ static const char *const counter_names[USAGE_COUNTERS] = {
 	[USAGE_THROTTLE_NS] = "meter_ns",
 };
 
-static void set_json_u64(json_t *object, const char *key, uint64_t v)
+/* Takes @value. Without memory *object becomes NULL. */
+static void set_json(json_t **object, const char *key, json_t *value)
 {
-	(void)json_object_set_new(object, key,
-		json_integer((json_int_t)(v > INT64_MAX ? INT64_MAX : v)));
+	if (json_object_set_new(*object, key, value) == 0)
+		return;
+	json_decref(*object);
+	*object = NULL;
 }
 
-static void set_time(json_t *object, uint64_t charged_ns,
+/* Takes @value. Without memory *list becomes NULL. */
+static void append_json(json_t **list, json_t *value)
+{
+	if (json_array_append_new(*list, value) == 0)
+		return;
+	json_decref(*list);
+	*list = NULL;
+}
+
+static void set_json_u64(json_t **object, const char *key, uint64_t v)
+{
+	set_json(object, key, json_integer((json_int_t)(v > INT64_MAX ? INT64_MAX : v)));
+}
+
+static void set_time(json_t **object, uint64_t charged_ns,
 	const uint64_t counters[USAGE_COUNTERS])
 {
 	set_json_u64(object, "charged_ns", charged_ns);
@@ -169,7 +187,7 @@ static json_t *compute_json(uint32_t on)
 }
 
 static void compute_slice_json(const struct compute_figures *f, const struct arbiter_slice *s,
-	json_t *slice)
+	json_t **slice)
 {
 	const struct arbiter_slice_compute *c = &s->compute;
 	/* slice.json may no longer exist. */
@@ -180,10 +198,9 @@ static void compute_slice_json(const struct compute_figures *f, const struct arb
 		error = c->error.msg;
 	else if (f->slice.crowded)
 		error = "too many processes: one of them takes no turns";
-	(void)json_object_set_new(slice, "compute", compute_json(c->on));
-	(void)json_object_set_new(slice, "compute_error",
-		error ? json_string(error) : json_null());
-	(void)json_object_set_new(slice, "class", json_string(latency ? "latency" : "batch"));
+	set_json(slice, "compute", compute_json(c->on));
+	set_json(slice, "compute_error", error ? json_string(error) : json_null());
+	set_json(slice, "class", json_string(latency ? "latency" : "batch"));
 }
 
 static json_t *quantum_ends_json(const uint64_t ends[SCHED_ENDS])
@@ -195,7 +212,7 @@ static json_t *quantum_ends_json(const uint64_t ends[SCHED_ENDS])
 	return o;
 }
 
-static void compute_gpu_json(const struct compute_figures *f, const uint8_t *uuid, json_t *gpu)
+static void compute_gpu_json(const struct compute_figures *f, const uint8_t *uuid, json_t **gpu)
 {
 	int at = find_figures_gpu(f, uuid);
 	const struct scheduler_share_figures *g = at < 0 ? NULL : &f->slice.gpus[at];
@@ -204,25 +221,25 @@ static void compute_gpu_json(const struct compute_figures *f, const uint8_t *uui
 		return;
 	set_time(gpu, g->charged_ns, g->counters);
 	set_json_u64(gpu, "weight", g->weight);
-	(void)json_object_set_new(gpu, "cap", g->cap ? json_integer(g->cap) : json_null());
-	(void)json_object_set_new(gpu, "turn", json_boolean(g->has_quantum));
-	(void)json_object_set_new(gpu, "demoted", json_boolean(g->demoted));
-	(void)json_object_set_new(gpu, "stuck", json_boolean(g->stuck));
+	set_json(gpu, "cap", g->cap ? json_integer(g->cap) : json_null());
+	set_json(gpu, "turn", json_boolean(g->has_quantum));
+	set_json(gpu, "demoted", json_boolean(g->demoted));
+	set_json(gpu, "stuck", json_boolean(g->stuck));
 	set_json_u64(gpu, "turns", g->quanta);
-	(void)json_object_set_new(gpu, "quantum_ends", quantum_ends_json(g->quantum_ends));
+	set_json(gpu, "quantum_ends", quantum_ends_json(g->quantum_ends));
 	set_json_u64(gpu, "revocations", g->revocations);
 	set_json_u64(gpu, "queue_ns", g->queue_ns);
 }
 
 static void compute_process_json(const struct compute_figures *f,
-	const struct scheduler_process_figures *p, const uint8_t *uuid, json_t *gpu)
+	const struct scheduler_process_figures *p, const uint8_t *uuid, json_t **gpu)
 {
 	int at = find_figures_gpu(f, uuid);
 
 	if (!p || at < 0)
 		return;
 	set_time(gpu, p->gpus[at].charged_ns, p->gpus[at].counters);
-	(void)json_object_set_new(gpu, "stuck", json_boolean(p->gpus[at].stuck));
+	set_json(gpu, "stuck", json_boolean(p->gpus[at].stuck));
 }
 
 static json_t *compute_gpus_json(struct arbiter *a)
@@ -234,10 +251,10 @@ static json_t *compute_gpus_json(struct arbiter *a)
 	for (unsigned int i = 0; i < n; i++) {
 		json_t *one = json_object();
 
-		(void)json_object_set_new(one, "uuid", json_string(gpus[i].uuid));
-		set_json_u64(one, "busy_ns", gpus[i].busy_ns);
-		(void)json_object_set_new(one, "together", json_boolean(gpus[i].concurrent));
-		(void)json_array_append_new(list, one);
+		set_json(&one, "uuid", json_string(gpus[i].uuid));
+		set_json_u64(&one, "busy_ns", gpus[i].busy_ns);
+		set_json(&one, "together", json_boolean(gpus[i].concurrent));
+		append_json(&list, one);
 	}
 	return list;
 }
@@ -281,8 +298,8 @@ static json_t *slice_gpus(struct arbiter_slice *s, const struct compute_figures 
 			"refusals", build_json_number(s->refusals[i]), "over",
 			(int)grants_slice_is_over_limit(s->grants, i));
 
-		compute_gpu_json(f, g->uuid, one);
-		(void)json_array_append_new(list, one);
+		compute_gpu_json(f, g->uuid, &one);
+		append_json(&list, one);
 	}
 	return list;
 }
@@ -350,8 +367,8 @@ static json_t *build_process_json(const struct arbiter_slice *s,
 			build_json_number(sums.granted), "peak", build_json_number(sums.peak),
 			"overhead", build_json_number(sums.overhead), "physical",
 			number_or_null(sums.physical, GRANTS_UNKNOWN));
-		compute_process_json(f, p, uuid, one);
-		(void)json_array_append_new(gpus, one);
+		compute_process_json(f, p, uuid, &one);
+		append_json(&gpus, one);
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o, s:o}", "pid",
 		(json_int_t)m->rec->ns_pid, "host_pid", (json_int_t)m->rec->pid, "name",
@@ -374,8 +391,8 @@ static json_t *process_without(const struct arbiter_slice *s, const struct compu
 			continue;
 		one = json_pack("{s:o, s:i, s:i, s:i, s:i, s:n}", "uuid", uuid_json(s, i),
 			"used", 0, "granted", 0, "peak", 0, "overhead", 0, "physical");
-		compute_process_json(f, p, uuid, one);
-		(void)json_array_append_new(gpus, one);
+		compute_process_json(f, p, uuid, &one);
+		append_json(&gpus, one);
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:n, s:i, s:i, s:o}", "pid",
 		(json_int_t)p->ns_pid, "host_pid", (json_int_t)p->pid, "name", p->name,
@@ -393,16 +410,19 @@ static bool has_member(const struct arbiter_slice *s, const struct scheduler_pro
 	return false;
 }
 
-/* Takes @j. */
+static int add_json_bytes(const char *bytes, size_t len, void *buf)
+{
+	buf_add(buf, bytes, len);
+	return 0;
+}
+
+/* Takes @j. Not json_dumps(): without memory that leaves out a key, and succeeds (jansson 2.14). */
 static bool append_json_text(struct buf *b, json_t *j)
 {
-	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	bool good = j && json_dump_callback(j, add_json_bytes, b, JSON_COMPACT) == 0;
 
 	json_decref(j);
-	if (text)
-		buf_puts(b, text);
-	free(text);
-	return text != NULL;
+	return good && buf_ok(b);
 }
 
 /* Adds one element to a list. */
@@ -463,13 +483,12 @@ static json_t *build_unhooked_json(const struct arbiter *a, const struct arbiter
 		gpus = json_array();
 		for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 			if (u->bytes[i])
-				(void)json_array_append_new(gpus,
+				append_json(&gpus,
 					json_pack("{s:o, s:o}", "uuid", uuid_json(s, i), "used",
 						build_json_number(u->bytes[i])));
 		}
-		(void)json_array_append_new(list,
-			json_pack("{s:I, s:s, s:o}", "host_pid", (json_int_t)u->pid, "name",
-				u->name, "gpus", gpus));
+		append_json(&list, json_pack("{s:I, s:s, s:o}", "host_pid", (json_int_t)u->pid,
+					   "name", u->name, "gpus", gpus));
 	}
 	return list;
 }
@@ -481,7 +500,7 @@ static json_t *build_slice_status_json(const struct arbiter *a, struct arbiter_s
 	json_t *devices = json_array(), *one;
 
 	for (size_t i = 0; i < s->def.devices.n; i++)
-		(void)json_array_append_new(devices, json_string(s->def.devices.v[i]));
+		append_json(&devices, json_string(s->def.devices.v[i]));
 	one = json_pack("{s:s, s:s, s:o, s:s, s:b, s:s?, s:I, s:o, s:o}", "id", s->id,
 		"resource", s->def.resource, "devices", devices, "unhooked",
 		s->def.stop_unhooked ? "stop" : "report", "gone",
@@ -489,7 +508,7 @@ static json_t *build_slice_status_json(const struct arbiter *a, struct arbiter_s
 		s->refused.code == ERR_NONE ? NULL : s->refused.msg, "stopped",
 		(json_int_t)s->n_stopped, "gpus", slice_gpus(s, f), "unhooked_processes",
 		build_unhooked_json(a, s));
-	compute_slice_json(f, s, one);
+	compute_slice_json(f, s, &one);
 	return one;
 }
 
