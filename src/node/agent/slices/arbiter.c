@@ -166,21 +166,22 @@ static void on_arbiter_text_written(uv_write_t *req, int status)
 	free(m);
 }
 
-/* Takes @text, which came from malloc(). */
-static void send_arbiter_text(struct arbiter_link *l, char *text)
+/* Takes @text, which came from malloc(). False: no memory, or no connection. */
+static bool send_arbiter_text(struct arbiter_link *l, char *text)
 {
 	struct message *m = text && l->wire ? calloc(1, sizeof(*m)) : NULL;
 	uv_buf_t b;
 
 	if (!m) {
 		free(text);
-		return;
+		return false;
 	}
 	m->text = text;
 	b = uv_buf_init(text, (unsigned)strlen(text));
 	if (uv_write(&m->req, (uv_stream_t *)&l->wire->pipe, &b, 1, on_arbiter_text_written) <
 		0)
 		on_arbiter_text_written(&m->req, -1);
+	return true;
 }
 
 static void handle_arbiter_read(struct arbiter_link *l, const json_t *o)
@@ -331,15 +332,17 @@ static bool request_arbiter_status(struct arbiter_link *l, const char *question,
 {
 	struct status_waiter *w = calloc(1, sizeof(*w)), **end = &l->waiters;
 
-	if (!w)
+	/* The arbiter answers in sequence: a waiter without a question would get the answer of the next one. */
+	if (!w || !send_arbiter_text(l, strdup(question))) {
+		free(w);
 		return false;
+	}
 	*w = (struct status_waiter){ .done = done,
 		.arg = arg,
 		.until_ns = time_mono_ns() + ARBITER_PATIENCE_MS * NS_PER_MS };
 	while (*end)
 		end = &(*end)->next;
 	*end = w;
-	send_arbiter_text(l, strdup(question));
 	return true;
 }
 
@@ -404,7 +407,7 @@ static int connect_arbiter(struct arbiter_link *l, struct error *err)
 	(void)uv_timer_start(&l->watch, on_watch, WATCH_MS, WATCH_MS);
 	(void)uv_read_start((uv_stream_t *)&w->pipe, on_arbiter_wire_alloc,
 		on_arbiter_wire_read);
-	send_arbiter_text(l, strdup(SUBSCRIBE));
+	(void)send_arbiter_text(l, strdup(SUBSCRIBE));
 	l->why[0] = l->logged_reason[0] = '\0';
 	log_info(l->child && l->child->process.pid == pid ? "the arbiter serves the slices"
 							  : "an arbiter is there already",
@@ -628,7 +631,7 @@ void arbiter_link_reading(struct arbiter_link *l, json_t *line)
 		return;
 	}
 	memcpy(whole + len, "\n", 2);
-	send_arbiter_text(l, whole);
+	(void)send_arbiter_text(l, whole);
 }
 
 bool arbiter_link_is_down(const struct arbiter_link *l, const char **ret_why)

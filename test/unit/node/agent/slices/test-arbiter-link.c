@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The agent's end of an arbiter that hangs. */
+/* The agent's end of an arbiter that hangs, and of questions without memory. */
 #include "support/test.h"
 
 #include "node/agent/slices/arbiter.h"
 #include "abi/arbiter-control.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
+#include "support/failing-memory.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -142,6 +143,55 @@ static void hung__agent_does_not_end_the_arbiter(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+struct answer {
+	unsigned int n;
+	bool has_status;
+	enum error_code code;
+};
+
+static void on_status(void *arg, const json_t *status, const struct error *err)
+{
+	struct answer *a = arg;
+
+	a->n++;
+	a->has_status = status != NULL;
+	a->code = err ? err->code : ERR_NONE;
+}
+
+/* The waiter, its question, the message of that: without one of them, the next answer is not for this waiter. */
+static void status__fails_at_once_without_memory(void **state)
+{
+	struct env *e = *state;
+	uint64_t end = time_mono_ns() + 60 * NS_PER_SEC;
+	pid_t pid = listen_as_arbiter(e->dir, 1000);
+	struct answer later = { .n = 0 };
+	const char *why;
+	int arbiter;
+
+	arbiter_link_set_wanted(e->link, true);
+	while (arbiter_link_state(e->link, &arbiter, &why) != ARBITER_UP) {
+		assert_true(time_mono_ns() < end);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	for (long n = 0; n < 3; n++) {
+		struct answer a = { .n = 0 };
+
+		countdown = n;
+		arbiter_link_status(e->link, on_status, &a);
+		assert_int_equal(countdown, -1);
+		assert_int_equal(a.n, 1);
+		assert_int_equal(a.code, ERR_NOMEM);
+	}
+	arbiter_link_status(e->link, on_status, &later);
+	while (!later.n) {
+		assert_true(time_mono_ns() < end);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	assert_true(later.has_status);
+	(void)kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -149,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(hung__arbiter_is_ended),
 		TEST(hung__agent_does_not_end_the_arbiter),
+		TEST(status__fails_at_once_without_memory),
 	};
 
 	/* As the agent does: the arbiter may be gone at the request. */
