@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/simulate/replay.h"
 
+#include "lib/base/array.h"
 #include "tools/simulate/place/policy.h"
 
 #include <math.h>

@@ -208,7 +208,7 @@ static json_t *quantum_ends_json(const uint64_t ends[SCHED_ENDS])
 	json_t *o = json_object();
 
 	for (unsigned int i = 0; i < SCHED_ENDS; i++)
-		set_json_u64(o, sched_end_reason_names[i], ends[i]);
+		set_json_u64(&o, sched_end_reason_names[i], ends[i]);
 	return o;
 }
 

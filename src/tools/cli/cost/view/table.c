@@ -202,6 +202,7 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 	const char *heads[COLUMNS_MAX] = { NULL };
 	size_t names = count_names(p->by), lines;
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
+	int r;
 
 	for (size_t i = 0; i < names; i++)
 		heads[i] = name_heads[p->by][i];
@@ -218,5 +219,7 @@ int cost_print_table(struct buf *b, const struct cost_print *p, struct error *er
 	add_lines(&t, p, USAGE_DB_UNALLOCATED);
 	r = add_totals(&t, p, err);
 	table_print(&t, b);
+	if (r < 0)
+		return -1;
 	return buf_ok(b) ? 0 : error_nomem(err);
 }
