@@ -7,8 +7,7 @@
  *
  *	usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
  */
-#include "unit/container/client/slice-arbiter.h"
-#include "unit/container/gate/gate-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 
 #include "abi/cuda-functions.h"
 #include "abi/slice-dir.h"
@@ -289,7 +288,8 @@ static int read_uuid_in_child(const char *real)
 		_exit(0);
 	}
 	if (waitpid(pid, &status, 0) != pid || status ||
-		read(fds[0], ta_uuid, sizeof(ta_uuid)) != sizeof(ta_uuid))
+		read(fds[0], slice_arbiter_uuid, sizeof(slice_arbiter_uuid)) !=
+			sizeof(slice_arbiter_uuid))
 		return 1;
 	(void)close(fds[0]);
 	(void)close(fds[1]);
@@ -308,8 +308,8 @@ static void remove_dir(const char *dir)
 int main(int argc, char **argv)
 {
 	char dir[] = "/tmp/gs-bench.XXXXXX", turns[] = "/tmp/gs-bench.XXXXXX";
-	struct test_arbiter *arbiter = ta_new();
-	static struct gate_arbiter gate_arbiter;
+	struct slice_arbiter *arbiter = slice_arbiter_new();
+	static struct slice_arbiter gate_arbiter;
 	int r;
 
 	if (argc != 3) {
@@ -326,14 +326,14 @@ int main(int argc, char **argv)
 		perror(dir);
 		return 1;
 	}
-	ta_start(arbiter, dir, LIMIT);
+	slice_arbiter_start_memory(arbiter, dir, LIMIT);
 	atomic_store(&arbiter->generous, true);
 	atomic_store(&arbiter->alone, true);
 	r |= in_child(argv[1], argv[2], "in a slice", dir, false);
-	ta_fini(arbiter);
-	ga_start(&gate_arbiter, turns, 1);
+	slice_arbiter_stop(arbiter);
+	slice_arbiter_start_quanta(&gate_arbiter, turns, 1);
 	r |= in_child(argv[1], argv[2], "gate open", turns, true);
-	ga_kill(&gate_arbiter);
+	slice_arbiter_kill(&gate_arbiter);
 	remove_dir(dir);
 	remove_dir(turns);
 	return r;

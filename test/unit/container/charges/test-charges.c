@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
-#include "unit/container/client/slice-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 
 #include "container/charges/charges.h"
 #include "container/client/link.h"
@@ -25,7 +25,7 @@
 	} while (0)
 
 static char *dir;
-static struct test_arbiter *arbiter;
+static struct slice_arbiter *arbiter;
 
 static struct slice_gpu_page *page(void)
 {
@@ -43,7 +43,7 @@ static void in_child(void (*fn)(void))
 	int status = -1;
 	pid_t pid;
 
-	ta_start(arbiter, dir, LIMIT);
+	slice_arbiter_start_memory(arbiter, dir, LIMIT);
 	pid = fork();
 	if (!pid) {
 		alarm(30);
@@ -51,7 +51,7 @@ static void in_child(void (*fn)(void))
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	ta_fini(arbiter);
+	slice_arbiter_stop(arbiter);
 	assert_int_equal(status, 0);
 }
 
@@ -201,9 +201,9 @@ static void charge__waits_for_bounds_of_others_at_the_limit(void **state)
 	pid = fork(); /* before the arbiter's thread: what is a child of many has none (TSan) */
 	if (!pid) {
 		alarm(30);
-		ta_start(arbiter, dir, LIMIT);
+		slice_arbiter_start_memory(arbiter, dir, LIMIT);
 		bounds_in_the_way();
-		ta_fini(arbiter);
+		slice_arbiter_stop(arbiter);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -275,7 +275,7 @@ static void no_gpu(void)
 	CHECK(!charge_begin(&c, CHARGES_NO_GPU, UINT64_MAX, CHARGE_SEEN));
 	charge_end(&c, 5 * MIB);
 	charge_release(CHARGES_NO_GPU, 5 * MIB, CHARGE_SEEN);
-	CHECK(arbiter->hellos == 0);
+	CHECK(arbiter->memory.hellos == 0);
 }
 
 static void charge__does_nothing_in_no_slice(void **state)
@@ -288,7 +288,7 @@ static void refused(void)
 {
 	struct charge c;
 
-	atomic_store(&arbiter->status, SLICE_REFUSED);
+	atomic_store(&arbiter->memory.status, SLICE_REFUSED);
 	CHECK(charges_active() && !link_page());
 	CHECK(charge_begin(&c, CHARGES_GPU_UNKNOWN, 1, CHARGE_SEEN) ==
 		CUDA_ERROR_OUT_OF_MEMORY);
@@ -304,7 +304,7 @@ static void not_answered(void)
 	CHECK(charges_active());
 	CHECK(!charge_begin(&c, GPU, MIB, CHARGE_SEEN));
 	charge_end(&c, MIB);
-	ta_mute(arbiter);
+	slice_arbiter_mute(arbiter);
 	CHECK(page()->credit < LIMIT - MIB);
 	CHECK(charge_begin(&c, GPU, page()->credit + MIB, CHARGE_SEEN) ==
 		CUDA_ERROR_OUT_OF_MEMORY);
@@ -419,7 +419,7 @@ static void charge__holds_the_limit_with_many_threads(void **state)
 
 	(void)state;
 	driver_new();
-	ta_start(arbiter, dir, LIMIT);
+	slice_arbiter_start_memory(arbiter, dir, LIMIT);
 	atomic_store(&arbiter->unkind, true);
 	assert_true(charges_active());
 	for (uintptr_t i = 0; i < 8; i++)
@@ -441,8 +441,8 @@ static void charge__holds_the_limit_with_many_threads(void **state)
 	assert_true(atomic_load(&page()->peak) <= LIMIT);
 	assert_int_equal(arbiter->processes[0].granted, atomic_load(&page()->granted));
 	pthread_mutex_unlock(&arbiter->lock);
-	assert_true(ta_granted_sum(arbiter) <= LIMIT);
-	ta_fini(arbiter);
+	assert_true(slice_arbiter_granted_sum(arbiter) <= LIMIT);
+	slice_arbiter_stop(arbiter);
 }
 
 static void run_racers(int go)
@@ -463,7 +463,7 @@ static void run_racers(int go)
 }
 
 /* The words of a killed process, as the kill left them. */
-static void check_dead(const struct ta_process *p, void *arg)
+static void check_dead(const struct slice_arbiter_process *p, void *arg)
 {
 	const struct slice_gpu_page *g = &p->page->gpus[GPU];
 	uint64_t held = *(uint64_t *)arg, credit = g->credit;
@@ -496,7 +496,7 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 				run_racers(go[0]);
 			}
 		}
-		ta_start(arbiter, dir, LIMIT);
+		slice_arbiter_start_memory(arbiter, dir, LIMIT);
 		atomic_store(&arbiter->unkind, true);
 		(void)close(go[0]);
 		(void)close(go[1]);
@@ -509,13 +509,13 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 			/* Gone; the driver frees, then the arbiter hears of it. */
 			held = atomic_load(&driver->of[i]);
 			atomic_fetch_sub(&driver->total, held);
-			ta_reap(arbiter, pids[i], check_dead, &held);
+			slice_arbiter_reap(arbiter, pids[i], check_dead, &held);
 		}
 		assert_int_equal(atomic_load(&driver->over), 0);
-		assert_int_equal(ta_granted_sum(arbiter), 0);
+		assert_int_equal(slice_arbiter_granted_sum(arbiter), 0);
 		done += atomic_load(&driver->done);
 		refusals += atomic_load(&driver->refused);
-		ta_fini(arbiter);
+		slice_arbiter_stop(arbiter);
 	}
 	print_message("# %llu done, %llu refused\n", (unsigned long long)done,
 		(unsigned long long)refusals);
@@ -555,7 +555,7 @@ static void fork_anew(void)
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHECK(link_page() == mine && used() == 150 * MIB && page()->seen == 100 * MIB);
 	charge_end(&c, 50 * MIB);
-	CHECK(used() == 150 * MIB && arbiter->hellos == 2);
+	CHECK(used() == 150 * MIB && arbiter->memory.hellos == 2);
 }
 
 static void fork__begins_anew_in_the_child(void **state)
@@ -583,7 +583,7 @@ static void *fork_often(void *arg)
 		}
 		if (waitpid(pid, &status, 0) != pid || status)
 			*bad = *bad + 1;
-		ta_reap(arbiter, pid, NULL, NULL);
+		slice_arbiter_reap(arbiter, pid, NULL, NULL);
 	}
 	return NULL;
 }
@@ -602,7 +602,7 @@ static void fork__does_not_hang_amid_charges(void **state)
 		alarm(60);
 		driver = mmap(NULL, sizeof(*driver), PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		ta_start(arbiter, dir, LIMIT);
+		slice_arbiter_start_memory(arbiter, dir, LIMIT);
 		atomic_store(&arbiter->unkind, true);
 		CHECK(charges_active());
 		for (uintptr_t i = 0; i < 4; i++)
@@ -623,7 +623,7 @@ static int setup(void **state)
 {
 	(void)state;
 	dir = test_tmpdir();
-	arbiter = ta_new();
+	arbiter = slice_arbiter_new();
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
-#include "slice-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 
 #include "abi/slice-dir.h"
 #include "container/client/link.h"
@@ -22,14 +22,14 @@
 	} while (0)
 
 static char *dir;
-static struct test_arbiter *arbiter;
+static struct slice_arbiter *arbiter;
 
 static void in_child(void (*fn)(void))
 {
 	int status = -1;
 	pid_t pid;
 
-	ta_start(arbiter, dir, LIMIT);
+	slice_arbiter_start_memory(arbiter, dir, LIMIT);
 	pid = fork();
 	if (!pid) {
 		alarm(30);
@@ -37,7 +37,7 @@ static void in_child(void (*fn)(void))
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	ta_fini(arbiter);
+	slice_arbiter_stop(arbiter);
 	assert_int_equal(status, 0);
 }
 
@@ -52,15 +52,15 @@ static void registers(void)
 	struct slice_viewed v;
 	uint64_t left = 0;
 
-	CHECK(!link_page() && arbiter->hellos == 0);
+	CHECK(!link_page() && arbiter->memory.hellos == 0);
 	errno = 1234;
 	CHECK(link_open(true) == LINK_UP && link_page());
 	CHECK(errno == 1234);
 	w = link_welcome();
 	CHECK(w->gpu_count == 1 && w->gpus[0].limit == LIMIT);
-	CHECK(!memcmp(w->gpus[0].uuid, ta_uuid, sizeof(ta_uuid)));
+	CHECK(!memcmp(w->gpus[0].uuid, slice_arbiter_uuid, sizeof(slice_arbiter_uuid)));
 	CHECK(link_open(true) == LINK_UP && link_open(false) == LINK_UP &&
-		arbiter->hellos == 1);
+		arbiter->memory.hellos == 1);
 	CHECK(link_request_bytes(0, 10 * MIB, &left) == SLICE_OK && left == LIMIT - 10 * MIB);
 	CHECK(used() == 10 * MIB);
 	CHECK(link_request_bytes(0, LIMIT, &left) == SLICE_NO_ROOM && used() == 10 * MIB);
@@ -79,7 +79,7 @@ static void only_looks(void)
 {
 	CHECK(link_open(false) == LINK_UP && !link_page());
 	CHECK(link_welcome()->gpus[0].limit == LIMIT);
-	CHECK(link_open(true) == LINK_UP && link_page() && arbiter->hellos == 2);
+	CHECK(link_open(true) == LINK_UP && link_page() && arbiter->memory.hellos == 2);
 }
 
 static void link__has_no_page_unless_it_is_wanted(void **state)
@@ -88,16 +88,16 @@ static void link__has_no_page_unless_it_is_wanted(void **state)
 	in_child(only_looks);
 }
 
-static enum ta_page bad_page;
+static enum slice_arbiter_page bad_page;
 
 static void bad(void)
 {
-	atomic_store(&arbiter->page, bad_page);
+	atomic_store(&arbiter->memory.page, bad_page);
 	CHECK(link_open(true) == LINK_DOWN && !link_page());
 	CHECK(link_request_bytes(0, 1, NULL) == -1);
 	/* It is tried again, but not at once. */
-	CHECK(link_open(true) == LINK_DOWN && arbiter->hellos == 1);
-	atomic_store(&arbiter->page, TA_PAGE_GOOD);
+	CHECK(link_open(true) == LINK_DOWN && arbiter->memory.hellos == 1);
+	atomic_store(&arbiter->memory.page, SLICE_ARBITER_PAGE_GOOD);
 	(void)usleep(150 * 1000);
 	CHECK(link_open(true) == LINK_UP && link_page());
 }
@@ -105,7 +105,8 @@ static void bad(void)
 static void link__takes_no_bad_page(void **state)
 {
 	(void)state;
-	for (bad_page = TA_PAGE_SHORT; bad_page <= TA_PAGE_NONE; bad_page++)
+	for (bad_page = SLICE_ARBITER_PAGE_SHORT; bad_page <= SLICE_ARBITER_PAGE_NONE;
+		bad_page++)
 		in_child(bad);
 }
 
@@ -113,7 +114,7 @@ static void refused(void)
 {
 	int64_t began = sys_now();
 
-	atomic_store(&arbiter->status, SLICE_REFUSED);
+	atomic_store(&arbiter->memory.status, SLICE_REFUSED);
 	CHECK(link_open(true) == LINK_DOWN && sys_now() - began < LINK_DEADLINE_MS);
 }
 
@@ -165,7 +166,7 @@ static void mute(void)
 	int64_t began = sys_now();
 	int tries = 0;
 
-	ta_mute(arbiter);
+	slice_arbiter_mute(arbiter);
 	CHECK(link_open(true) == LINK_DOWN);
 	CHECK(sys_now() - began >= LINK_DEADLINE_MS - 10);
 	for (int i = 0; i < 1000; i++) {
@@ -177,7 +178,7 @@ static void mute(void)
 	CHECK(tries_less());
 	atomic_store(&arbiter->mute, false);
 	CHECK(comes_up());
-	ta_mute(arbiter);
+	slice_arbiter_mute(arbiter);
 	began = sys_now();
 	CHECK(link_request_bytes(0, MIB, NULL) == -1);
 	CHECK(sys_now() - began >= LINK_DEADLINE_MS - 10); /* as it was up */
@@ -204,7 +205,7 @@ static void restart(void)
 	while (atomic_load(&arbiter->restart_ms))
 		(void)usleep(1000);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
-	CHECK(link_page() == page && used() == 20 * MIB && arbiter->again == 1);
+	CHECK(link_page() == page && used() == 20 * MIB && arbiter->memory.again == 1);
 	/* While the arbiter is down. */
 	atomic_store(&arbiter->restart_ms, 200);
 	(void)usleep(50 * 1000);
@@ -213,7 +214,7 @@ static void restart(void)
 	 * once. */
 	atomic_store(&arbiter->hang_up_at, 1);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
-	CHECK(used() == 40 * MIB && arbiter->again == 3);
+	CHECK(used() == 40 * MIB && arbiter->memory.again == 3);
 }
 
 static void link__goes_on_with_its_page_when_the_arbiter_comes_back(void **state)
@@ -309,7 +310,7 @@ static int setup(void **state)
 {
 	(void)state;
 	dir = test_tmpdir();
-	arbiter = ta_new();
+	arbiter = slice_arbiter_new();
 	return 0;
 }
 

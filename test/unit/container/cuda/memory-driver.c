@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/container/cuda/memory-driver.h"
 
-#include "unit/container/client/slice-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -513,7 +513,7 @@ static CUresult d_uuid(CUuuid *uuid, CUdevice device)
 {
 	memset(uuid, 0xee, sizeof(*uuid));
 	if (device == 3)
-		memcpy(uuid, ta_uuid, sizeof(*uuid));
+		memcpy(uuid, slice_arbiter_uuid, sizeof(*uuid));
 	return CUDA_SUCCESS;
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 char *mt_dir;
-struct test_arbiter *arbiter;
+struct slice_arbiter *arbiter;
 bool mt_no_slice;
 unsigned int mt_status_of_hello;
 
@@ -36,12 +36,12 @@ void mt_in_child(void (*fn)(void))
 		CHECK(!link_page() || page()->begun == page()->done);
 		_exit(0);
 	}
-	ta_start(arbiter, mt_dir, LIMIT);
-	atomic_store(&arbiter->status, mt_status_of_hello);
+	slice_arbiter_start_memory(arbiter, mt_dir, LIMIT);
+	atomic_store(&arbiter->memory.status, mt_status_of_hello);
 	(void)close(go[0]);
 	(void)close(go[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	ta_fini(arbiter);
+	slice_arbiter_stop(arbiter);
 	assert_int_equal(status, 0);
 }
 
@@ -62,7 +62,7 @@ int mt_setup(void **state)
 {
 	(void)state;
 	mt_dir = test_tmpdir();
-	arbiter = ta_new();
+	arbiter = slice_arbiter_new();
 	return 0;
 }
 

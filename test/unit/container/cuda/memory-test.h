@@ -3,11 +3,11 @@
 
 /* Tests of the hooks of memory and contexts, between the driver of memory-driver.h and an arbiter. */
 #include "unit/container/cuda/memory-driver.h"
-#include "unit/container/client/slice-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 
 /* Of this test binary. */
 extern char *mt_dir;
-extern struct test_arbiter *arbiter;
+extern struct slice_arbiter *arbiter;
 
 /* How the next child starts: in no slice; the status that its registration gets, 0: admitted. */
 extern bool mt_no_slice;

@@ -159,7 +159,7 @@ static void hooks__hold_the_limit_with_many_threads(void **state)
 
 	(void)state;
 	md_new();
-	ta_start(arbiter, mt_dir, LIMIT);
+	slice_arbiter_start_memory(arbiter, mt_dir, LIMIT);
 	atomic_store(&arbiter->unkind, true);
 	for (uintptr_t i = 0; i < 8; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)i), 0);
@@ -178,10 +178,10 @@ static void hooks__hold_the_limit_with_many_threads(void **state)
 	/* Handles given again before the last reference was counted out are disowned. */
 	assert_int_equal(atomic_load(&page()->seen), 0);
 	pthread_mutex_unlock(&arbiter->lock);
-	ta_fini(arbiter);
+	slice_arbiter_stop(arbiter);
 }
 
-static void check_dead(const struct ta_process *p, void *arg)
+static void check_dead(const struct slice_arbiter_process *p, void *arg)
 {
 	const struct slice_gpu_page *g = &p->page->gpus[0];
 	uint64_t in_driver = *(uint64_t *)arg, credit = g->credit;
@@ -221,7 +221,7 @@ static void hooks__survive_a_kill_at_any_instruction(void **state)
 				(void)pthread_join(threads[i], NULL);
 			_exit(0);
 		}
-		ta_start(arbiter, mt_dir, LIMIT);
+		slice_arbiter_start_memory(arbiter, mt_dir, LIMIT);
 		atomic_store(&arbiter->unkind, true);
 		(void)close(go[0]);
 		(void)close(go[1]);
@@ -233,13 +233,13 @@ static void hooks__survive_a_kill_at_any_instruction(void **state)
 			assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 			in_driver = atomic_load(&md_shared->of[i]);
 			atomic_fetch_sub(&md_shared->total, in_driver);
-			ta_reap(arbiter, pids[i], check_dead, &in_driver);
+			slice_arbiter_reap(arbiter, pids[i], check_dead, &in_driver);
 		}
 		assert_int_equal(atomic_load(&md_shared->over), 0);
-		assert_int_equal(ta_granted_sum(arbiter), 0);
+		assert_int_equal(slice_arbiter_granted_sum(arbiter), 0);
 		done += atomic_load(&md_shared->done);
 		refusals += atomic_load(&md_shared->refused);
-		ta_fini(arbiter);
+		slice_arbiter_stop(arbiter);
 	}
 	print_message("# %d done, %d refused\n", (int)done, (int)refusals);
 	assert_true(done > 100 && refusals > 0);

@@ -82,7 +82,7 @@ static void refused(void)
 	CHECK(cuInit(0) == CUDA_ERROR_SYSTEM_NOT_READY);
 	CHECK(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_OUT_OF_MEMORY && !held());
 	/* It lets us in later. */
-	atomic_store(&arbiter->status, SLICE_OK);
+	atomic_store(&arbiter->memory.status, SLICE_OK);
 	(void)usleep(150 * 1000);
 	CHECK(!cuInit(0) && !cuMemAlloc_v2(&p, 1) && used() == G);
 }
@@ -101,7 +101,7 @@ static void outside(void)
 	size_t f, t;
 
 	CHECK(!cuInit(0) && !cuMemAlloc_v2(&p, 900 * MIB) && !cuMemFree_v2(p));
-	CHECK(!cuMemGetInfo_v2(&f, &t) && t == 80 * 1024 * MIB && arbiter->hellos == 0);
+	CHECK(!cuMemGetInfo_v2(&f, &t) && t == 80 * 1024 * MIB && arbiter->memory.hellos == 0);
 }
 
 static void memory__is_the_drivers_alone_in_no_slice(void **state)

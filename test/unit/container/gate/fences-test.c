@@ -5,7 +5,7 @@
 
 bool idle(void)
 {
-	return in_flight(0) == 0 && !ga_client_state(A, 0).busy;
+	return in_flight(0) == 0 && !slice_arbiter_client(A, 0).busy;
 }
 
 bool is_stuck(void)

@@ -6,7 +6,7 @@
 #include <signal.h>
 
 const char *gate_test_waits = "nothing";
-struct gate_arbiter gate_arbiter;
+struct slice_arbiter gate_arbiter;
 static char *dir;
 
 static void too_late(int signal)
@@ -27,7 +27,7 @@ void gate_test(void (*fn)(void), uint32_t gpus)
 		(void)signal(SIGALRM, too_late);
 		alarm(PATIENCE_S);
 		td_new();
-		ga_start(&gate_arbiter, dir, gpus);
+		slice_arbiter_start_quanta(&gate_arbiter, dir, gpus);
 		fn();
 		_exit(0);
 	}
@@ -37,12 +37,12 @@ void gate_test(void (*fn)(void), uint32_t gpus)
 
 uint32_t doorbell(uint32_t gpu)
 {
-	return atomic_load(&ga_page(A, gpu)->gate) & TURN_BELL;
+	return atomic_load(&slice_arbiter_page(A, gpu)->gate) & TURN_BELL;
 }
 
 uint64_t in_flight(uint32_t gpu)
 {
-	struct turn_gpu_page *p = ga_page(A, gpu);
+	struct turn_gpu_page *p = slice_arbiter_page(A, gpu);
 
 	return atomic_load(&p->begun) - atomic_load(&p->done);
 }

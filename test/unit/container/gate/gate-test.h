@@ -4,7 +4,7 @@
 /* What the tests of gate and gate thread share: each test in a process of its own, with an arbiter on a
  * thread. */
 #include "support/test.h"
-#include "gate-arbiter.h"
+#include "unit/container/slice-arbiter.h"
 #include "gate-driver.h"
 
 #include "container/gate/gate-thread.h"
@@ -32,7 +32,7 @@
 	} while (0)
 
 extern const char *gate_test_waits;
-extern struct gate_arbiter gate_arbiter;
+extern struct slice_arbiter gate_arbiter;
 
 #define A (&gate_arbiter)
 

@@ -5,7 +5,7 @@
 
 bool rests(uint32_t gpu)
 {
-	struct gate_client_state s = ga_client_state(A, gpu);
+	struct slice_arbiter_client s = slice_arbiter_client(A, gpu);
 
 	return !s.busy && !s.wants && in_flight(gpu) == 0 && doorbell(gpu);
 }

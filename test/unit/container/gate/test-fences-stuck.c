@@ -28,7 +28,7 @@ static void blocked_beside_others(void)
 	CHECK(submit(0));
 	td_finish(0);
 	WAIT_FOR(idle());
-	p = ga_page(A, 0);
+	p = slice_arbiter_page(A, 0);
 	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
 	for (int i = 0; i < 3; i++)
 		submit_beside();
@@ -46,7 +46,7 @@ static void blocked_beside_others(void)
 		CHECK(in_flight(0) > 4);
 		td_finish(0);
 		WAIT_FOR(in_flight(0) == 4);
-		CHECK(ga_client_state(A, 0).busy && is_stuck());
+		CHECK(slice_arbiter_client(A, 0).busy && is_stuck());
 		CHECK(atomic_load(&p->done) == done + (uint64_t)i + 1);
 	}
 	CHECK(fences_others_progress(&process()->fences, 0));
@@ -93,8 +93,8 @@ static void throttled_beside(void)
 
 	atomic_store(&A->start_state, TURN_METERED);
 	CHECK(submit(0));
-	p = ga_page(A, 0);
-	ga_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);
+	p = slice_arbiter_page(A, 0);
+	slice_arbiter_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);
 	CHECK(!pthread_create(&gpu, NULL, works, NULL));
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, 0));
@@ -109,7 +109,7 @@ static void throttled_beside(void)
 	 * the gate thread sees no end for a while. With a kernel of seconds that while is as long as the
 	 * kernel: 30 rounds. */
 	CHECK(atomic_load(&rounds) < 4 * n);
-	CHECK(in_flight(0) > 0 && ga_client_state(A, 0).busy);
+	CHECK(in_flight(0) > 0 && slice_arbiter_client(A, 0).busy);
 	atomic_store(&td.aside_done, 1);
 	WAIT_FOR(idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
@@ -183,7 +183,7 @@ static void storm(void)
 	struct turn_gpu_page *p;
 
 	CHECK(submit(0));
-	p = ga_page(A, 0);
+	p = slice_arbiter_page(A, 0);
 	atomic_store(&counted, 1);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, storms, (void *)i));

@@ -188,7 +188,7 @@ static int lasting_error;
 static void lasting(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 	atomic_store(&td.error, lasting_error);
 	WAIT_FOR(idle());
 	CHECK(submit(0));
@@ -218,7 +218,7 @@ static void lives_on(void)
 	int creates;
 
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 	creates = atomic_load(&td.creates);
 	for (int i = 0; i < 10; i++) {
 		gate_thread_context_leaves(td_context(0));
@@ -245,7 +245,7 @@ static void leaves_twice(void)
 	int queries;
 
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 	gate_thread_context_leaves(td_context(0));
 	gate_thread_context_leaves(td_context(0));
 	gate_thread_context_stays(td_context(0));
@@ -288,7 +288,7 @@ static void handle_again(void)
 {
 	for (int i = 0; i < 6; i++) {
 		CHECK(submit(0));
-		WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+		WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 		gate_thread_context_leaves(td_context(0));
 		td_destroy(0);
 		td_create(0);
@@ -397,7 +397,7 @@ static void throttled_context(void)
 	CHECK(submit(0));
 	td_finish(0);
 	WAIT_FOR(idle());
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	td_current(1);
 	/* Until a fence is due. */
 	for (int i = 0; i < 100; i++)
@@ -426,7 +426,7 @@ static void green_contexts(void)
 		td_finish(0);
 		WAIT_FOR(idle());
 	}
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, GATE_PASS));
 	td_finish(0);

@@ -14,14 +14,14 @@ static void not_woken(void)
 
 	atomic_store(&A->start_state, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants &&
-		 !ga_client_state(A, 0).busy);
-	idles = ga_client_state(A, 0).idles;
-	ga_set_gate_only(A, 0, TURN_METERED);
+	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants &&
+		 !slice_arbiter_client(A, 0).busy);
+	idles = slice_arbiter_client(A, 0).idles;
+	slice_arbiter_set_gate_only(A, 0, TURN_METERED);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(sys_now() - began < 15000); /* sooner than the gate thread's own poll here */
 	(void)usleep(20000);
-	CHECK(ga_client_state(A, 0).busy && ga_client_state(A, 0).idles == idles);
+	CHECK(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).idles == idles);
 	td_finish(0);
 	WAIT_FOR(rests(0));
 }
@@ -40,10 +40,10 @@ static void killed(void)
 	atomic_store(&A->start_state, TURN_CLOSED);
 	for (int i = 0; i < 4; i++)
 		submit_on_thread(&s[i]);
-	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
-	p = ga_page(A, 0);
+	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants);
+	p = slice_arbiter_page(A, 0);
 	WAIT_FOR(atomic_load(&p->waits) == 4);
-	ga_kill(A);
+	slice_arbiter_kill(A);
 	for (int i = 0; i < 4; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
 		CHECK(atomic_load(&s[i].counted));
@@ -54,27 +54,27 @@ static void killed(void)
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	CHECK(submit(0));
-	ga_again(A);
-	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).busy);
-	CHECK(atomic_load(&A->again)); /* registers once more if the arbiter is slow */
-	CHECK(atomic_load(&ga_page(A, 0)->ended) == 105);
+	slice_arbiter_restart(A);
+	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).busy);
+	CHECK(atomic_load(&A->quanta.again)); /* registers once more if the arbiter is slow */
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 105);
 	/* The gate holds the thread again. */
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
-	WAIT_FOR(ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants);
 	CHECK(!atomic_load(&s[0].passed));
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
-	ga_set_gate(A, 0, TURN_METERED);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
 	/* The arbiter dies while the process is idle: the process notices at its next work at the latest. */
-	ga_kill(A);
+	slice_arbiter_kill(A);
 	atomic_store(&td.at_once, true);
 	CHECK(submit(0));
-	ga_again(A);
-	WAIT_FOR(ga_is_connected(A) && rests(0));
+	slice_arbiter_restart(A);
+	WAIT_FOR(slice_arbiter_is_connected(A) && rests(0));
 }
 
 static void gate_thread__goes_on_without_an_arbiter_and_finds_it_again(void **state)
@@ -93,11 +93,11 @@ static void hangs(void)
 	atomic_store(&A->start_state, TURN_CLOSED);
 	for (int i = 0; i < 4; i++)
 		submit_on_thread(&s[i]);
-	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
-	p = ga_page(A, 0);
+	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants);
+	p = slice_arbiter_page(A, 0);
 	WAIT_FOR(atomic_load(&p->waits) == 4 && in_flight(0) == 0);
 	/* The arbiter has read all reports. */
-	WAIT_FOR(ga_client_state(A, 0).reports >= 2); /* repeated now and then */
+	WAIT_FOR(slice_arbiter_client(A, 0).reports >= 2); /* repeated now and then */
 	atomic_store(&A->mute, true);
 	for (int i = 0; i < 4; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
@@ -110,15 +110,16 @@ static void hangs(void)
 		WAIT_FOR(in_flight(0) == 0);
 	}
 	/* The arbiter reads what is left, sees the process disconnect, and the process registers again. */
-	again = atomic_load(&A->again);
+	again = atomic_load(&A->quanta.again);
 	atomic_store(&A->mute, false);
-	WAIT_FOR(atomic_load(&A->again) > again && ga_is_connected(A));
-	WAIT_FOR(atomic_load(&A->lost) > 0 && atomic_load(&process()->mode) == GATE_MODE_UP);
+	WAIT_FOR(atomic_load(&A->quanta.again) > again && slice_arbiter_is_connected(A));
+	WAIT_FOR(atomic_load(&A->quanta.lost) > 0 &&
+		 atomic_load(&process()->mode) == GATE_MODE_UP);
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
-	WAIT_FOR(ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants);
 	CHECK(!atomic_load(&s[0].passed));
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
@@ -134,17 +135,17 @@ static void gate_thread__goes_on_without_an_arbiter_that_hangs(void **state)
 static void hangs_open(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	atomic_store(&A->mute, true);
 	for (uint32_t i = 0; atomic_load(&process()->mode) == GATE_MODE_UP; i++) {
-		ga_set_gate(A, 0, i % 2);
+		slice_arbiter_set_gate(A, 0, i % 2);
 		CHECK(submit(0));
 		td_finish(0);
 		(void)usleep(300);
 	}
 	CHECK(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
 	atomic_store(&A->mute, false);
-	WAIT_FOR(atomic_load(&A->again) && ga_is_connected(A));
+	WAIT_FOR(atomic_load(&A->quanta.again) && slice_arbiter_is_connected(A));
 	td_finish(0);
 	WAIT_FOR(rests(0));
 }
@@ -161,18 +162,18 @@ static void slow(void)
 	int64_t until = sys_now() + 4000;
 
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	for (uint32_t i = 0; sys_now() < until; i++) {
 		int64_t began = sys_now();
 
 		atomic_store(&A->mute, i % 8 != 0);
-		ga_set_gate(A, 0, i % 2);
+		slice_arbiter_set_gate(A, 0, i % 2);
 		CHECK(submit(0));
 		(void)usleep(10000);
 		if (sys_now() - began > 200)
 			return; /* the machine itself is too slow */
 	}
-	CHECK(!atomic_load(&A->lost) && !atomic_load(&A->again));
+	CHECK(!atomic_load(&A->quanta.lost) && !atomic_load(&A->quanta.again));
 	atomic_store(&A->mute, false);
 	td_finish(0);
 	WAIT_FOR(rests(0));
@@ -190,7 +191,7 @@ static void asks(void)
 	static struct gate_link l;
 	struct own_fd fd = { 0 };
 
-	ga_mute(A);
+	slice_arbiter_mute(A);
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	for (int i = 0; i < 10; i++)
 		CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_PENDING);
@@ -198,7 +199,7 @@ static void asks(void)
 	WAIT_FOR(gate_link_poll_answer(&l, &fd) != GATE_LINK_PENDING);
 	CHECK(fd.have && l.page && !l.pending.have);
 	l.socket = fd;
-	WAIT_FOR(ga_is_connected(A));
+	WAIT_FOR(slice_arbiter_is_connected(A));
 	/* Another connection, with the page; then a connection that the process gives up. */
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	gate_link_close(&l);
@@ -206,9 +207,9 @@ static void asks(void)
 	CHECK(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
 	CHECK(gate_link_register(&l, sys_now() + 50000, &fd) == GATE_LINK_UP && fd.have);
 	/* The arbiter dies before it answers. */
-	ga_mute(A);
+	slice_arbiter_mute(A);
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
-	ga_kill(A);
+	slice_arbiter_kill(A);
 	WAIT_FOR(gate_link_poll_answer(&l, &fd) == GATE_LINK_DOWN);
 	CHECK(gate_link_request(&l) == GATE_LINK_DOWN && !l.pending.have);
 }
@@ -241,11 +242,11 @@ static void capped(void)
 	pthread_t thread;
 
 	CHECK(submit(0));
-	p = ga_page(A, 0);
+	p = slice_arbiter_page(A, 0);
 	atomic_store(&p->cap, 100000);
-	ga_set_throttle(A, 0, 100000, 100000, 0);
-	ga_set_gate(A, 0, TURN_METERED);
-	ga_kill(A);
+	slice_arbiter_set_throttle(A, 0, 100000, 100000, 0);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_kill(A);
 	td_finish(0);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
 	/* Five times the process has used up its cap, waits, and continues. */
@@ -271,9 +272,9 @@ static void capped_blocked(void)
 
 	block_stream();
 	WAIT_FOR(is_stream_blocked());
-	p = ga_page(A, 0);
+	p = slice_arbiter_page(A, 0);
 	atomic_store(&p->cap, 100000);
-	ga_kill(A);
+	slice_arbiter_kill(A);
 	WAIT_FOR(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
 	waits = atomic_load(&p->waits);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));

@@ -12,26 +12,27 @@ static void blocked_behind_gate(void)
 	uint64_t idles;
 
 	block_stream();
-	WAIT_FOR(is_stream_blocked() && ga_client_state(A, 0).busy);
+	WAIT_FOR(is_stream_blocked() && slice_arbiter_client(A, 0).busy);
 	for (uint32_t i = 0; i < 2; i++) {
-		idles = ga_client_state(A, 0).idles;
-		ga_set_gate(A, 0, TURN_CLOSED);
+		idles = slice_arbiter_client(A, 0).idles;
+		slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 		/* Nothing makes progress. But the gate thread does not rest: it has to notice progress. */
-		WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).idles > idles);
-		CHECK(!ga_client_state(A, 0).wants && in_flight(0) && !doorbell(0) &&
+		WAIT_FOR(!slice_arbiter_client(A, 0).busy &&
+			 slice_arbiter_client(A, 0).idles > idles);
+		CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) && !doorbell(0) &&
 			is_stream_blocked());
 		/* The slice gets its quantum, as any slice that wants. */
 		submit_on_thread(&s[i]);
-		WAIT_FOR(ga_client_state(A, 0).wants);
-		CHECK(!ga_client_state(A, 0).busy && !atomic_load(&s[i].passed));
-		ga_set_gate(A, 0, i ? TURN_OPEN : TURN_METERED);
-		WAIT_FOR(ga_client_state(A, 0).busy && !ga_client_state(A, 0).wants);
+		WAIT_FOR(slice_arbiter_client(A, 0).wants);
+		CHECK(!slice_arbiter_client(A, 0).busy && !atomic_load(&s[i].passed));
+		slice_arbiter_set_gate(A, 0, i ? TURN_OPEN : TURN_METERED);
+		WAIT_FOR(slice_arbiter_client(A, 0).busy && !slice_arbiter_client(A, 0).wants);
 		WAIT_FOR(atomic_load(&s[i].passed));
-		CHECK(ga_client_state(A, 0).busy && in_flight(0));
+		CHECK(slice_arbiter_client(A, 0).busy && in_flight(0));
 	}
 	/* The wait ends behind the closed gate. */
-	ga_set_gate(A, 0, TURN_CLOSED);
-	WAIT_FOR(!ga_client_state(A, 0).busy);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
 	CHECK(in_flight(0) && !doorbell(0));
 	aside_ends();
 	td_finish(0);
@@ -50,14 +51,14 @@ static void blocked_late(void)
 	struct submitter s = { 0 };
 
 	block_stream();
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(ga_client_state(A, 0).wants && !ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants && !slice_arbiter_client(A, 0).busy);
 	CHECK(in_flight(0) && !atomic_load(&s.passed));
 	aside_ends();
 	WAIT_FOR(in_flight(0) == 0);
-	CHECK(ga_client_state(A, 0).wants && !atomic_load(&s.passed));
-	ga_set_gate(A, 0, TURN_OPEN);
+	CHECK(slice_arbiter_client(A, 0).wants && !atomic_load(&s.passed));
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s.passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
@@ -84,19 +85,19 @@ static void long_kernel(void)
 	aside_ends();
 	submit_beside_stream();
 	WAIT_FOR(fences_is_stuck(&process()->fences, 0));
-	told = ga_client_state(A, 0).reports;
-	ga_set_gate(A, 0, TURN_CLOSED);
+	told = slice_arbiter_client(A, 0).reports;
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(ga_client_state(A, 0).wants && ga_client_state(A, 0).reports > told);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants && slice_arbiter_client(A, 0).reports > told);
 	(void)usleep(50000);
-	CHECK(ga_client_state(A, 0).busy && !is_stream_blocked());
+	CHECK(slice_arbiter_client(A, 0).busy && !is_stream_blocked());
 	/* A wait behind it changes nothing. */
 	kernel = atomic_load(&td.aside_submitted);
 	block_no_work();
 	(void)usleep(50000);
-	CHECK(ga_client_state(A, 0).busy && !is_stream_blocked());
+	CHECK(slice_arbiter_client(A, 0).busy && !is_stream_blocked());
 	atomic_store(&td.aside_done, kernel);
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s.passed));
 	aside_ends();
 	td_finish(0);

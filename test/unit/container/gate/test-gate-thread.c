@@ -15,12 +15,12 @@
 /* Whatever the gate does. */
 static bool reports_nothing(void)
 {
-	uint64_t told = ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
+	uint64_t told = slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
 
 	for (int i = 0; i < 30; i++)
-		ga_set_gate(A, 0, (uint32_t)i % 3);
+		slice_arbiter_set_gate(A, 0, (uint32_t)i % 3);
 	(void)usleep(20000);
-	return told == ga_client_state(A, 0).reports + ga_client_state(A, 0).ignored;
+	return told == slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
 }
 
 static void reports_idle(void)
@@ -29,14 +29,14 @@ static void reports_idle(void)
 		CHECK(state == TURN_CLOSED || submit(0));
 		if (state == TURN_CLOSED)
 			CHECK(submit(GATE_PASS));
-		ga_set_gate(A, 0, state);
-		WAIT_FOR(ga_client_state(A, 0).busy);
+		slice_arbiter_set_gate(A, 0, state);
+		WAIT_FOR(slice_arbiter_client(A, 0).busy);
 		td_finish(0);
 		WAIT_FOR(rests(0));
-		CHECK(ga_client_state(A, 0).idle_ns < UINT64_C(60000000000));
+		CHECK(slice_arbiter_client(A, 0).idle_ns < UINT64_C(60000000000));
 		/* The gate thread rests once the arbiter has read the report. */
 		WAIT_FOR(reports_nothing());
-		ga_set_gate(A, 0, TURN_OPEN);
+		slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	}
 }
 
@@ -50,16 +50,16 @@ static void gate_thread__says_when_nothing_is_left(void **state)
 static void reports_again(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	for (uint32_t i = 0; i < 20; i++) {
-		ga_mute(A);
+		slice_arbiter_mute(A);
 		td_finish(0);
 		WAIT_FOR(doorbell(0)); /* reported, and not read */
-		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
 		atomic_store(&A->mute, false);
 		WAIT_FOR(rests(0));
 		CHECK(submit(0));
-		WAIT_FOR(ga_client_state(A, 0).busy);
+		WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	}
 }
 
@@ -79,17 +79,17 @@ static void nothing_comes(void)
 		struct submitter s = { 0 };
 
 		submit_on_thread(&s);
-		WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
-		ga_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants);
+		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
 		if (i % 3 == 0)
-			ga_set_gate(A, 0, TURN_CLOSED);
+			slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 		if (i % 3 == 0) {
-			WAIT_FOR(ga_client_state(A, 0).wants || atomic_load(&s.passed));
-			ga_set_gate(A, 0, TURN_METERED);
+			WAIT_FOR(slice_arbiter_client(A, 0).wants || atomic_load(&s.passed));
+			slice_arbiter_set_gate(A, 0, TURN_METERED);
 		}
 		WAIT_FOR(atomic_load(&s.passed));
 		WAIT_FOR(rests(0));
-		ga_set_gate(A, 0, TURN_CLOSED);
+		slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	}
 }
 
@@ -106,7 +106,7 @@ static void doorbell_rings(void)
 
 	CHECK(submit(0));
 	atomic_store(&td.at_once, true);
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	WAIT_FOR(doorbell(0));
 	for (int i = 0; i < 3000; i++) {
 		uint64_t begin = sys_now_ns(),
@@ -132,16 +132,16 @@ static void gate_thread__misses_nothing_when_it_comes_to_rest(void **state)
 static void full(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy);
-	ga_mute(A);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
+	slice_arbiter_mute(A);
 	/* Many changes, each reported, until the socket is full. */
 	for (uint32_t i = 0; i < 2000; i++) {
-		ga_set_gate(A, 0, i % 2);
+		slice_arbiter_set_gate(A, 0, i % 2);
 		(void)usleep(100);
 	}
 	td_finish(0);
 	(void)usleep(10000);
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	atomic_store(&A->mute, false);
 	WAIT_FOR(rests(0));
 }
@@ -157,7 +157,7 @@ static void gate_thread__loses_no_word_where_there_is_no_room(void **state)
 static void sticky(void)
 {
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records));
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 	atomic_store(&td.error, CUDA_ERROR_ILLEGAL_ADDRESS);
 	WAIT_FOR(rests(0)); /* the work in flight is over */
 	CHECK(submit(0));
@@ -168,7 +168,7 @@ static void sticky(void)
 	atomic_store(&td.error, 0);
 	gate_thread_add_context(td_context(0), 0);
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(rests(0));
 	CHECK(!atomic_load(&td.strangers));
@@ -185,14 +185,14 @@ static void shuts_down(void)
 	struct submitter s = { 0 };
 
 	CHECK(submit(0));
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants);
 	atomic_store(&td.error, CUDA_ERROR_DEINITIALIZED);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(!submit(0));
-	WAIT_FOR(!ga_is_connected(A));
-	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
+	WAIT_FOR(!slice_arbiter_is_connected(A));
+	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
 }
 
 static void gate_thread__ends_with_the_driver(void **state)
@@ -206,7 +206,7 @@ static void old_driver(void)
 	atomic_store(&td.error, CUDA_ERROR_NOT_FOUND);
 	CHECK(submit(0));
 	WAIT_FOR(!submit(0));
-	WAIT_FOR(!ga_is_connected(A));
+	WAIT_FOR(!slice_arbiter_is_connected(A));
 }
 
 static void gate_thread__holds_nothing_where_the_driver_cannot_say(void **state)
@@ -225,7 +225,7 @@ static void contexts(void)
 		CHECK(submit(0));
 		td_finish(0);
 		td_submit(i); /* as part of the same */
-		WAIT_FOR(ga_client_state(A, 0).busy && atomic_load(&td.records) > i);
+		WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records) > i);
 	}
 	/* All of them count. */
 	for (int i = 0; i < 3; i++)
@@ -294,7 +294,7 @@ static uint64_t all_entered(void)
 
 static void check_counters(void)
 {
-	struct turn_gpu_page *p = ga_page(A, 0);
+	struct turn_gpu_page *p = slice_arbiter_page(A, 0);
 	uint64_t done = atomic_load(&p->done), ended = atomic_load(&p->ended),
 		 begun = atomic_load(&p->begun);
 
@@ -325,9 +325,9 @@ static void storm(void)
 		uint32_t state = (uint32_t)rand_r(&seed) % 3;
 		uint64_t was;
 
-		ga_set_throttle(A, 0, (uint64_t)rand_r(&seed) % 1000000,
+		slice_arbiter_set_throttle(A, 0, (uint64_t)rand_r(&seed) % 1000000,
 			(uint64_t)rand_r(&seed) % 500000, 20000000);
-		ga_set_gate(A, 0, state);
+		slice_arbiter_set_gate(A, 0, state);
 		/* Each thread past the gate may continue with one submission. */
 		was = all_entered();
 		(void)usleep((unsigned int)rand_r(&seed) % 4000);
@@ -335,23 +335,23 @@ static void storm(void)
 			CHECK(all_entered() <= was + THREADS);
 		check_counters();
 		if (i % 20 == 19) {
-			ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
+			slice_arbiter_set_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
 			check_all_pass();
 		}
 	}
 	/* The gate stays closed: all threads wait at it, and the arbiter knows. */
-	ga_set_gate(A, 0, TURN_CLOSED);
-	WAIT_FOR(in_flight(0) == 0 && ga_client_state(A, 0).wants &&
-		 !ga_client_state(A, 0).busy);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(in_flight(0) == 0 && slice_arbiter_client(A, 0).wants &&
+		 !slice_arbiter_client(A, 0).busy);
 	check_counters();
 	atomic_store(&storm_over, true);
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == all_entered() + 1);
 }
 
 static void gate_thread__holds_in_a_storm_of_gates(void **state)
@@ -373,7 +373,7 @@ static void worse_storm(void)
 	for (int i = 0; i < 60; i++) {
 		bool capture = rand_r(&seed) % 2;
 
-		ga_set_gate(A, 0, (uint32_t)rand_r(&seed) % 3);
+		slice_arbiter_set_gate(A, 0, (uint32_t)rand_r(&seed) % 3);
 		if (capture) {
 			gate_capture_begins();
 			atomic_store(&td.capturing, 1);
@@ -386,10 +386,10 @@ static void worse_storm(void)
 		td_create(1);
 		check_counters();
 		if (i % 10 == 9) {
-			ga_kill(A);
+			slice_arbiter_kill(A);
 			check_all_pass(); /* without a cap: work continues */
-			ga_again(A);
-			WAIT_FOR(ga_is_connected(A));
+			slice_arbiter_restart(A);
+			WAIT_FOR(slice_arbiter_is_connected(A));
 		}
 		if (capture) {
 			atomic_store(&td.capturing, 0);
@@ -399,13 +399,13 @@ static void worse_storm(void)
 			!atomic_load(&td.strangers));
 	}
 	atomic_store(&storm_over, true);
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&ga_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == all_entered() + 1);
 }
 
 static void gate_thread__holds_in_a_storm_of_everything(void **state)

@@ -24,31 +24,31 @@
 
 static void registers(void)
 {
-	CHECK(!atomic_load(&A->hellos));
+	CHECK(!atomic_load(&A->quanta.hellos));
 	errno = 1234;
 	CHECK(submit(0));
-	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
+	CHECK(errno == 1234 && atomic_load(&A->quanta.hellos) == 1);
 	CHECK(atomic_load(&td.mps_probes) == 1);
-	CHECK(atomic_load(&ga_page(A, 0)->begun) == 1);
-	CHECK(atomic_load(&ga_page(A, 0)->ended) == 1);
-	WAIT_FOR(ga_client_state(A, 0).busy);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->begun) == 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 1);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	CHECK(!doorbell(0));
 	for (int i = 0; i < 99; i++)
 		CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
-	CHECK(!ga_client_state(A, 0).wants && in_flight(0) == 0);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy && doorbell(0));
+	CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) == 0);
 	/* And again. */
 	CHECK(submit(0));
-	WAIT_FOR(ga_client_state(A, 0).busy && !doorbell(0));
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && !doorbell(0));
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
-	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy && doorbell(0));
+	CHECK(errno == 1234 && atomic_load(&A->quanta.hellos) == 1);
 	CHECK(atomic_load(&td.mps_probes) == 1);
-	CHECK(atomic_load(&ga_page(A, 0)->done) == 101);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->done) == 101);
 	gate_end_copy(gate_begin(NULL, 0), 4096);
-	CHECK(atomic_load(&ga_page(A, 0)->copies) == 1);
-	CHECK(atomic_load(&ga_page(A, 0)->bytes) == 4096);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->copies) == 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->bytes) == 4096);
 }
 
 static void gate__says_when_work_begins_and_ends(void **state)
@@ -65,7 +65,7 @@ static void outside(void)
 	gate_capture_begins();
 	gate_capture_ended();
 	gate_thread_add_context(td_context(0), 0);
-	CHECK(!gate_root && !atomic_load(&A->hellos));
+	CHECK(!gate_root && !atomic_load(&A->quanta.hellos));
 }
 
 static void gate__is_nothing_outside_of_slices(void **state)
@@ -79,25 +79,27 @@ static void switched(void)
 	struct submitter s = { 0 };
 
 	CHECK(link_open(true) == LINK_UP);
-	ga_set_scheduled(A, false);
-	CHECK(!submit(0) && !atomic_load(&A->hellos));
-	ga_set_scheduled(A, true);
-	CHECK(submit(0) && atomic_load(&A->hellos) == 1);
+	slice_arbiter_set_scheduled(A, false);
+	CHECK(!submit(0) && !atomic_load(&A->quanta.hellos));
+	slice_arbiter_set_scheduled(A, true);
+	CHECK(submit(0) && atomic_load(&A->quanta.hellos) == 1);
 	td_finish(0);
 	WAIT_FOR(doorbell(0));
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants);
 	CHECK(!atomic_load(&s.passed));
-	ga_set_scheduled(A, false);
+	slice_arbiter_set_scheduled(A, false);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(!atomic_load(&s.counted));
-	WAIT_FOR(atomic_load(&A->lost) == 1); /* the connection ended, and with it the client */
+	WAIT_FOR(atomic_load(&A->quanta.lost) ==
+		 1); /* the connection ended, and with it the client */
 	CHECK(!submit(0));
 	/* Scheduled again, with the same page. The library registers once more if the arbiter is slow. */
-	ga_set_scheduled(A, true);
+	slice_arbiter_set_scheduled(A, true);
 	WAIT_FOR(submit(GATE_PASS));
-	CHECK(atomic_load(&A->again) && atomic_load(&A->hellos) == 1 + atomic_load(&A->again));
+	CHECK(atomic_load(&A->quanta.again) &&
+		atomic_load(&A->quanta.hellos) == 1 + atomic_load(&A->quanta.again));
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 }
@@ -110,12 +112,12 @@ static void gate__follows_the_switch(void **state)
 
 static void refused(void)
 {
-	atomic_store(&A->refuse, SLICE_REFUSED);
-	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
+	atomic_store(&A->quanta.status, SLICE_REFUSED);
+	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
 	for (int i = 0; i < 100; i++)
 		CHECK(!submit(0));
-	CHECK(atomic_load(&A->hellos) < 10); /* not one hello for each submission */
-	atomic_store(&A->refuse, 0);
+	CHECK(atomic_load(&A->quanta.hellos) < 10); /* not one hello for each submission */
+	atomic_store(&A->quanta.status, SLICE_OK);
 	WAIT_FOR(submit(0));
 }
 
@@ -125,20 +127,20 @@ static void gate__lets_pass_who_is_refused(void **state)
 	gate_test(refused, 1);
 }
 
-static int bad;
+static enum slice_arbiter_page bad;
 
 static void bad_page(void)
 {
-	atomic_store(&A->bad_page, bad);
-	CHECK(!submit(0) && atomic_load(&A->hellos) == 1);
-	atomic_store(&A->bad_page, 0);
+	atomic_store(&A->quanta.page, bad);
+	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
+	atomic_store(&A->quanta.page, SLICE_ARBITER_PAGE_GOOD);
 	WAIT_FOR(submit(0));
 }
 
 static void gate__takes_no_bad_page(void **state)
 {
 	(void)state;
-	for (bad = 1; bad <= 3; bad++)
+	for (bad = SLICE_ARBITER_PAGE_SHORT; bad <= SLICE_ARBITER_PAGE_NONE; bad++)
 		gate_test(bad_page, 1);
 }
 
@@ -150,9 +152,9 @@ static void closed(void)
 
 	atomic_store(&A->start_state, TURN_CLOSED);
 	submit_on_thread(&s[0]);
-	WAIT_FOR(ga_is_connected(A) && ga_client_state(A, 0).wants);
-	p = ga_page(A, 0);
-	WAIT_FOR(atomic_load(&p->begun) == 0 && !ga_client_state(A, 0).busy);
+	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants);
+	p = slice_arbiter_page(A, 0);
+	WAIT_FOR(atomic_load(&p->begun) == 0 && !slice_arbiter_client(A, 0).busy);
 	for (int i = 1; i < 8; i++)
 		submit_on_thread(&s[i]);
 	WAIT_FOR(atomic_load(&p->waits) == 8);
@@ -160,11 +162,11 @@ static void closed(void)
 		CHECK(!atomic_load(&s[i].passed));
 	/* Not held, but counted. */
 	CHECK(submit(GATE_PASS));
-	WAIT_FOR(ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy);
-	CHECK(ga_client_state(A, 0).wants && !atomic_load(&s[0].passed));
-	ga_set_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
+	CHECK(slice_arbiter_client(A, 0).wants && !atomic_load(&s[0].passed));
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 8; i++) {
 		WAIT_FOR(atomic_load(&s[i].passed));
 		passed += atomic_load(&s[i].counted);
@@ -172,8 +174,8 @@ static void closed(void)
 	CHECK(passed == 8 && atomic_load(&p->wait_ns) > 0);
 	CHECK(atomic_load(&p->ended) == 9 && atomic_load(&p->waits) == 8);
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy && doorbell(0));
-	CHECK(!ga_client_state(A, 0).wants && in_flight(0) == 0);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy && doorbell(0));
+	CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) == 0);
 }
 
 static void gate__holds_while_it_is_closed(void **state)
@@ -187,15 +189,15 @@ static void programmatic(void)
 	struct submitter s = { .flags = GATE_PROGRAMMATIC };
 
 	CHECK(submit(0));
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	for (int i = 0; i < GATE_PROGRAMMATIC_MAX; i++) {
 		CHECK(submit(GATE_PROGRAMMATIC));
 		CHECK(submit(GATE_PASS)); /* ends no row */
 	}
 	submit_on_thread(&s);
-	WAIT_FOR(ga_client_state(A, 0).wants);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants);
 	CHECK(!atomic_load(&s.passed));
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	WAIT_FOR(atomic_load(&s.passed));
 }
 
@@ -244,11 +246,11 @@ static void is_throttled_to_window(void)
 
 	atomic_store(&A->start_state, TURN_METERED);
 	CHECK(submit(0));
-	p = ga_page(A, 0);
-	ga_set_throttle(A, 0, 1, 1,
+	p = slice_arbiter_page(A, 0);
+	slice_arbiter_set_throttle(A, 0, 1, 1,
 		20000000); /* a window of nothing: two, so that it never runs dry */
 	WAIT_FOR(!atomic_load(&((struct gate *)gate_root)->captures) &&
-		 ga_client_state(A, 0).busy);
+		 slice_arbiter_client(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	/* A thread that is held for PACE_STALL_NS passes, as the work in flight may wait for this thread. Where
@@ -256,30 +258,30 @@ static void is_throttled_to_window(void)
 	while (!limit_to_window(p))
 		CHECK(tries++ < 20);
 	CHECK(atomic_load(&p->meter_ns) > 0 && !atomic_load(&p->waits));
-	WAIT_FOR(!ga_client_state(A, 0).busy);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
 	/* Threads that are held when the gate opens pass. */
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
 	}
 	WAIT_FOR(in_flight(0) >= 2);
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
 	/* Threads that are held when the gate closes wait for the next opening. */
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
-	ga_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_METERED);
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
 	}
 	WAIT_FOR(in_flight(0) >= 2);
-	ga_set_gate(A, 0, TURN_CLOSED);
-	WAIT_FOR(ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
+	WAIT_FOR(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
 	td_finish(0);
-	WAIT_FOR(!ga_client_state(A, 0).busy && ga_client_state(A, 0).wants);
-	ga_set_gate(A, 0, TURN_OPEN);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
 }
@@ -316,21 +318,21 @@ static void opens_tightly(void)
 	do { /* until the cost model knows it as short */
 		CHECK(submit(0));
 		td_finish(0);
-		p = ga_page(A, 0);
+		p = slice_arbiter_page(A, 0);
 		WAIT_FOR(in_flight(0) == 0);
 	} while (cost_of_one() > 150000);
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	atomic_store(&saturates, true);
 	CHECK(!pthread_create(&thread, NULL, saturate, NULL));
 	for (int kept = 0; kept < 20;) {
 		uint64_t ended, work, from;
 
-		WAIT_FOR(ga_client_state(A, 0).wants);
+		WAIT_FOR(slice_arbiter_client(A, 0).wants);
 		ended = atomic_load(&p->ended);
 		from = sys_now_ns();
 		/* As the arbiter sets it. */
-		ga_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
-		ga_set_gate(A, 0, TURN_METERED);
+		slice_arbiter_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
+		slice_arbiter_set_gate(A, 0, TURN_METERED);
 		WAIT_FOR(atomic_load(&p->ended) > ended);
 		(void)usleep(2000);
 		work = (atomic_load(&p->ended) - ended) * cost_of_one();
@@ -341,13 +343,13 @@ static void opens_tightly(void)
 			CHECK(work <= 500000);
 			kept++;
 		}
-		ga_set_throttle(A, 0, 0, 0, 0);
-		ga_set_gate(A, 0, TURN_CLOSED);
+		slice_arbiter_set_throttle(A, 0, 0, 0, 0);
+		slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 		td_finish(0);
 		WAIT_FOR(in_flight(0) == 0);
 	}
 	atomic_store(&saturates, false);
-	ga_set_gate(A, 0, TURN_OPEN);
+	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	CHECK(!pthread_join(thread, NULL));
 }
 
@@ -370,9 +372,9 @@ static void captures(void)
 	gate_capture_begins();
 	atomic_store(&td.capturing, 1);
 	records = atomic_load(&td.records);
-	begun = atomic_load(&ga_page(A, 0)->begun);
+	begun = atomic_load(&slice_arbiter_page(A, 0)->begun);
 	CHECK(!gate_begin(stream, 0)); /* it is no work */
-	CHECK(atomic_load(&ga_page(A, 0)->begun) == begun);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->begun) == begun);
 	/* Other work continues beside it, and the library sees its end. */
 	for (int i = 0; i < 200; i++) {
 		g = gate_begin(TD_STREAM, i % 2 ? GATE_OWN : 0);
@@ -384,7 +386,7 @@ static void captures(void)
 			WAIT_FOR(in_flight(0) == 0);
 		}
 	}
-	WAIT_FOR(!ga_client_state(A, 0).busy);
+	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
 	CHECK(atomic_load(&td.own_records) == 200);
 	/* In more streams than there are slots. */
 	for (uintptr_t i = 0; i < 200; i++) {
@@ -428,7 +430,8 @@ static void blocks_stream(void)
 	k = gate_block(TD_STREAM, 0); /* before any work */
 	CHECK(k.slot && k.gpu == 0 && errno == 1234);
 	gate_blocked(&k, CUDA_SUCCESS);
-	CHECK(!atomic_load(&ga_page(A, 0)->begun) && atomic_load(&A->hellos) == 1);
+	CHECK(!atomic_load(&slice_arbiter_page(A, 0)->begun) &&
+		atomic_load(&A->quanta.hellos) == 1);
 	CHECK(is_noted(&k) && atomic_load(&td.own_records) == 2);
 	k = gate_block(second, GATE_OWN);
 	CHECK(k.slot && k.gpu == 1);
@@ -449,10 +452,10 @@ static void blocks_stream(void)
 	atomic_store(&td.capturing, 0);
 	gate_capture_ended();
 	/* At a closed gate, too. */
-	ga_set_gate(A, 0, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	CHECK(gate_block(TD_STREAM, 0).slot);
 	CHECK(!atomic_load(&td.blocked_calls) && !atomic_load(&td.spoiled));
-	ga_set_scheduled(A, false);
+	slice_arbiter_set_scheduled(A, false);
 	CHECK(!gate_block(TD_STREAM, 0).slot);
 }
 
@@ -472,24 +475,24 @@ static void gpus(void)
 
 	td_current(1);
 	g = gate_begin(NULL, GATE_NO_STREAM);
-	CHECK(g && atomic_load(&ga_page(A, 1)->begun) == 1);
+	CHECK(g && atomic_load(&slice_arbiter_page(A, 1)->begun) == 1);
 	gate_end(g);
 	for (int i = 0; i < 3; i++)
 		gate_thread_add_context(td_context(i), (unsigned int)i);
 	atomic_store(&td.at_once, true);
-	ga_set_gate(A, 2, TURN_CLOSED);
+	slice_arbiter_set_gate(A, 2, TURN_CLOSED);
 	for (int i = 0; i < 3; i++)
 		submit_on_thread(&s[i]);
 	WAIT_FOR(atomic_load(&s[0].passed) && atomic_load(&s[1].passed));
-	WAIT_FOR(ga_client_state(A, 2).wants);
-	CHECK(!atomic_load(&s[2].passed) && !ga_client_state(A, 0).wants &&
-		!ga_client_state(A, 1).wants);
-	CHECK(atomic_load(&ga_page(A, 0)->begun) == 1);
-	CHECK(atomic_load(&ga_page(A, 1)->begun) == 2);
-	ga_set_gate(A, 2, TURN_METERED);
+	WAIT_FOR(slice_arbiter_client(A, 2).wants);
+	CHECK(!atomic_load(&s[2].passed) && !slice_arbiter_client(A, 0).wants &&
+		!slice_arbiter_client(A, 1).wants);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->begun) == 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 1)->begun) == 2);
+	slice_arbiter_set_gate(A, 2, TURN_METERED);
 	WAIT_FOR(atomic_load(&s[2].passed));
 	for (uint32_t i = 0; i < 3; i++)
-		WAIT_FOR(in_flight(i) == 0 && doorbell(i) && !ga_client_state(A, i).busy);
+		WAIT_FOR(in_flight(i) == 0 && doorbell(i) && !slice_arbiter_client(A, i).busy);
 	/* One that is not the slice's. */
 	CHECK(!gate_begin((CUstream)((uintptr_t)TD_STREAM + 3), 0));
 }
@@ -507,7 +510,7 @@ static void forks(void)
 	pid_t pid;
 
 	CHECK(submit(0));
-	p = ga_page(A, 0);
+	p = slice_arbiter_page(A, 0);
 	td_finish(0);
 	WAIT_FOR(doorbell(0));
 	pid = fork();
@@ -522,8 +525,8 @@ static void forks(void)
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
-	CHECK(atomic_load(&A->hellos) == 2 && ga_page(A, 0) != p);
-	CHECK(atomic_load(&ga_page(A, 0)->ended) == 2);
+	CHECK(atomic_load(&A->quanta.hellos) == 2 && slice_arbiter_page(A, 0) != p);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 2);
 	CHECK(atomic_load(&p->ended) == 1 && submit(0) && atomic_load(&p->ended) == 2);
 }
 
@@ -580,9 +583,9 @@ static void one_gate_thread(void)
 	CHECK(count_gate_threads() == 0);
 	CHECK(submit(0));
 	WAIT_FOR(count_gate_threads() == 1);
-	ga_set_scheduled(A, false);
+	slice_arbiter_set_scheduled(A, false);
 	WAIT_FOR(!submit(0));
-	ga_set_scheduled(A, true);
+	slice_arbiter_set_scheduled(A, true);
 	WAIT_FOR(submit(0));
 	CHECK(count_gate_threads() == 1);
 }
@@ -606,8 +609,8 @@ static void descriptors(void)
 	for (int fd = 3; fd < 64; fd++) {
 		bool keep = fd == A->listener || fd == A->stop_fd;
 
-		for (int i = 0; i < GA_CONNECTIONS; i++)
-			keep = keep || fd == A->connections[i].fd;
+		for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++)
+			keep = keep || (A->processes[i].known && fd == A->processes[i].fd);
 		if (!keep)
 			(void)close(fd);
 	}
@@ -616,7 +619,7 @@ static void descriptors(void)
 		CHECK((mine[i] = open("/dev/null", O_RDWR)) >= 0);
 	/* The process has no quanta any more: the arbiter saw it disconnect, and the process has no page to
 	 * show again. */
-	WAIT_FOR(atomic_load(&A->lost) == 1);
+	WAIT_FOR(atomic_load(&A->quanta.lost) == 1);
 	for (int i = 0; i < 10; i++)
 		CHECK(submit(0));
 	td_finish(0);
