@@ -11,6 +11,7 @@
 #include "lib/base/time.h"
 #include "model/mig/plan.h"
 #include "unit/model/mig/layouts.h"
+#include "unit/model/mig/mig-enumerate.h"
 
 #define MIG_LAYOUTS_MAX 512
 
@@ -72,7 +73,7 @@ static uint64_t product(enum product_id id)
 	uint64_t slowest = 0, sum = 0;
 
 	c = (struct mig_layout_list){ .layout = &l };
-	mig_geometry_each(&l, UINT32_MAX, /* maximal= */ true, record_desired_mig, &c);
+	mig_enumerate(&l, UINT32_MAX, /* maximal= */ true, record_desired_mig, &c);
 	for (uint32_t from = 0; from < c.n; from++) {
 		struct mig_state s = state_of(&l, &c.v[from]);
 

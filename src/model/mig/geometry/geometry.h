@@ -60,14 +60,3 @@ bool mig_geometry_fits(const struct mig_layout *layout, const uint32_t counts[])
  * This is NVML's remaining capacity. */
 uint32_t mig_geometry_count_free(const struct mig_layout *layout, const struct mig_state *have,
 	uint32_t i);
-
-/*
- * Calls @visit for every non-empty multiset of profiles that fits. @maximal: only multisets with a
- * placement to which nothing can be added (3g 2g 1g has one: with the 3g at 0, slot 7 is lost). Stops if
- * @visit returns false. @profiles: bit i allows profile i.
- */
-void mig_geometry_each(const struct mig_layout *layout, uint32_t profiles, bool maximal,
-	bool (*visit)(void *arg, const uint32_t counts[]), void *arg);
-
-/* Number of different placements of instances to which nothing can be added. */
-uint32_t mig_geometry_count_placed(const struct mig_layout *layout, uint32_t profiles);

@@ -119,3 +119,8 @@ enum mig_search_result {
 enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
 	const struct mig_desired *desired, uint32_t *steps,
 	struct mig_placement ret[MIG_GIS_MAX]);
+
+/* Whether counts[i] of each profile i fit together on an empty GPU; false if the steps ran out before a solution.
+ * Decreases *steps by at least one, down to 0. */
+bool mig_search_counts(const struct mig_layout *layout, const uint32_t counts[],
+	uint32_t *steps);

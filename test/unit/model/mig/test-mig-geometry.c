@@ -3,6 +3,7 @@
 
 #include "model/mig/geometry/geometry.h"
 #include "layouts.h"
+#include "mig-enumerate.h"
 #include "naive.h"
 #include "random-mig.h"
 
@@ -76,11 +77,11 @@ static uint32_t count(const struct mig_layout *l, uint32_t profiles, bool maxima
 {
 	uint32_t n = 0;
 
-	mig_geometry_each(l, profiles, maximal, count_sets, &n);
+	mig_enumerate(l, profiles, maximal, count_sets, &n);
 	return n;
 }
 
-static void mig_geometry_each__knows_nvidias_numbers(void **state)
+static void mig_enumerate__knows_nvidias_numbers(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	uint32_t plain = ALL & ~(1u << profile_at(&l, "1g.5gb+me"));
@@ -88,10 +89,10 @@ static void mig_geometry_each__knows_nvidias_numbers(void **state)
 
 	(void)state;
 	assert_int_equal(count(&l, old, true), 14);
-	assert_int_equal(mig_geometry_count_placed(&l, old), 19);
+	assert_int_equal(mig_enumerate_count_placed(&l, old), 19);
 	assert_int_equal(count(&l, old, false), 37);
 	assert_int_equal(count(&l, plain, true), 38);
-	assert_int_equal(mig_geometry_count_placed(&l, plain), 78);
+	assert_int_equal(mig_enumerate_count_placed(&l, plain), 78);
 	assert_int_equal(count(&l, plain, false), 77);
 }
 
@@ -130,7 +131,7 @@ static void recount(struct recount *r, uint32_t i, uint32_t counts[])
 	counts[i] = 0;
 }
 
-static void mig_geometry_each__finds_as_many_as_brute_force(void **state)
+static void mig_enumerate__finds_as_many_as_brute_force(void **state)
 {
 	static const enum product_id ids[] = { A30, RTX_PRO_6000 };
 
@@ -152,13 +153,13 @@ static bool stop_at_three(void *arg, const uint32_t counts[])
 	return ++*(uint32_t *)arg < 3;
 }
 
-static void mig_geometry_each__stops_when_told(void **state)
+static void mig_enumerate__stops_when_told(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	uint32_t n = 0;
 
 	(void)state;
-	mig_geometry_each(&l, ALL, false, stop_at_three, &n);
+	mig_enumerate(&l, ALL, false, stop_at_three, &n);
 	assert_int_equal(n, 3);
 }
 
@@ -578,25 +579,25 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 	counts[0] = 16;
 	counts[1] = 0;
 	assert_true(mig_geometry_fits(&l, counts));
-	mig_geometry_each(&l, ALL, true, stop_at_three, &n); /* ends, whatever it finds */
+	mig_enumerate(&l, ALL, true, stop_at_three, &n); /* ends, whatever it finds */
 	n = 0;
-	mig_geometry_each(&l, ALL, false, stop_at_three, &n);
+	mig_enumerate(&l, ALL, false, stop_at_three, &n);
 	assert_int_equal(n, 3);
-	(void)mig_geometry_count_placed(&l, ALL);
+	(void)mig_enumerate_count_placed(&l, ALL);
 	l.n++;
 	assert_false(mig_geometry_fits(&l, counts));
 	assert_int_equal(mig_geometry_count_free(&l, &s, 0), 0);
-	assert_int_equal(mig_geometry_count_placed(&l, ALL), 0);
-	mig_geometry_each(&l, ALL, false, stop_at_three, &n);
+	assert_int_equal(mig_enumerate_count_placed(&l, ALL), 0);
+	mig_enumerate(&l, ALL, false, stop_at_three, &n);
 	assert_int_equal(n, 3);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_geometry_each__knows_nvidias_numbers),
-		cmocka_unit_test(mig_geometry_each__finds_as_many_as_brute_force),
-		cmocka_unit_test(mig_geometry_each__stops_when_told),
+		cmocka_unit_test(mig_enumerate__knows_nvidias_numbers),
+		cmocka_unit_test(mig_enumerate__finds_as_many_as_brute_force),
+		cmocka_unit_test(mig_enumerate__stops_when_told),
 		cmocka_unit_test(mig_geometry_count_free__follows_the_observed_sequence),
 		cmocka_unit_test(mig_geometry_count_free__is_the_profiles_max_when_empty),
 		cmocka_unit_test(mig_geometry_fits__knows_the_corollaries),

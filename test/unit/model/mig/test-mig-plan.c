@@ -3,6 +3,7 @@
 
 #include "model/mig/plan.h"
 #include "layouts.h"
+#include "mig-enumerate.h"
 #include "naive.h"
 #include "random-mig.h"
 
@@ -364,7 +365,7 @@ static void mig_plan_make__tours_every_product(void **state)
 		struct tour t = { .m = &m };
 
 		m.state.capable = true;
-		mig_geometry_each(&l, UINT32_MAX, false, next_stop, &t);
+		mig_enumerate(&l, UINT32_MAX, false, next_stop, &t);
 		assert_true(t.stops > 15);
 	}
 }

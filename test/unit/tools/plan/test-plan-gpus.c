@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
+#include "unit/model/mig/mig-enumerate.h"
 
 #include "model/mig/geometry/geometry.h"
 #include "tools/plan/gpus/gpus.h"
@@ -59,10 +60,10 @@ static void gpus__a100_has_the_known_geometries(void **state)
 				(rows[k].doubles || p->size == p->slices || p->slices >= 3))
 				profiles |= UINT32_C(1) << i;
 		}
-		mig_geometry_each(m, profiles, true, count, &maximal);
-		mig_geometry_each(m, profiles, false, count, &all);
+		mig_enumerate(m, profiles, true, count, &maximal);
+		mig_enumerate(m, profiles, false, count, &all);
 		assert_int_equal(maximal, rows[k].maximal);
-		assert_int_equal(mig_geometry_count_placed(m, profiles), rows[k].placed);
+		assert_int_equal(mig_enumerate_count_placed(m, profiles), rows[k].placed);
 		assert_int_equal(all, rows[k].all);
 	}
 }
