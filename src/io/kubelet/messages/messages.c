@@ -315,30 +315,6 @@ int pre_start_request_encode(struct buf *b, const struct id_list *ids, struct er
 	return message_encode(b, "PreStartContainerRequest", &m.base, err);
 }
 
-int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
-	struct error *err)
-{
-	static const char what[] = "PreStartContainerRequest";
-	CLEANUP(arena_freep) struct arena *a = NULL;
-	const V1beta1__PreStartContainerRequest *m;
-	ProtobufCMessage *base;
-	struct id_lists l = { .n = 0 };
-	size_t total = 0;
-
-	if (message_decode(&v1beta1__pre_start_container_request__descriptor, what, data, len,
-		    &base, &a, err) < 0)
-		return -1;
-	m = (const V1beta1__PreStartContainerRequest *)base;
-	if (count_ids(&total, m->n_devices_ids, what, err) < 0 ||
-		id_lists_alloc(&l, a, 1, what, err) < 0)
-		return -1;
-	l.v[0].v = (const char *const *)m->devices_ids;
-	l.v[0].n = m->n_devices_ids;
-	*ret = l;
-	ret->owner = STEAL_PTR(a);
-	return 0;
-}
-
 int prefer_response_encode(struct buf *b, const struct id_list *containers, size_t n,
 	struct error *err)
 {

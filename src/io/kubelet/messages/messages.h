@@ -114,8 +114,6 @@ int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t le
 /* PreStartContainerRequest: one list. Its response is empty (zero bytes). */
 int pre_start_request_encode(struct buf *b, const struct id_list *ids,
 	struct error *err) MUST_USE;
-int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
-	struct error *err) MUST_USE;
 
 /* PreferredAllocationResponse. */
 int prefer_response_encode(struct buf *b, const struct id_list *containers, size_t n,

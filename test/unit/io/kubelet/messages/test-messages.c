@@ -159,10 +159,9 @@ static void id_lists__round_trip(void **state)
 
 	buf_clear(&b);
 	assert_ok(pre_start_request_encode(&b, &in[0], &err), &err);
-	assert_ok(pre_start_request_decode(&out, BYTES(&b), &err), &err);
-	assert_int_equal(out.n, 1);
-	assert_int_equal(out.v[0].n, 3);
-	id_lists_fini(&out);
+	/* Field 1, once for each ID. */
+	assert_int_equal(b.len, strlen("\n\1a\n\4b::1\n\1c"));
+	assert_memory_equal(b.data, "\n\1a\n\4b::1\n\1c", b.len);
 }
 
 static void prefer_request__round_trip(void **state)
