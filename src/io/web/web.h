@@ -79,18 +79,11 @@ struct web_argument {
 struct web_request {
 	const char *path;   /* decoded, without the query */
 	const char *rest;   /* what follows the route's path; "" for an exact path */
-	const char *accept; /* the header; "" if absent: web_accept_permille() */
+	const char *accept; /* the header; "" if absent */
 	struct web_argument query[WEB_QUERY_MAX];
 	size_t n_query;
 	bool head; /* the server sends the length of the body, but no body */
 };
-
-/* The value of a query argument, the first if there are several; NULL: absent. */
-const char *web_query(const struct web_request *req, const char *name);
-
-/* How much a client that sent @accept prefers @type ("text/plain"), 0 to 1000; 1000 for "". A version in
- * @accept ("; version=1.0.0") is ignored. */
-unsigned web_accept_permille(const char *accept, const char *type);
 
 /* A route fills it. All zero is an empty reply. */
 struct web_reply {

@@ -11,50 +11,6 @@
 
 /* The parts of the web server that need neither sockets nor a clock. */
 
-static void web_accept_permille__takes_the_closest_range(void **state)
-{
-	static const struct {
-		const char *accept, *type;
-		unsigned permille;
-	} rows[] = {
-		{ "", "text/plain", 1000 },
-		{ "*/*", "text/plain", 1000 },
-		{ "text/plain", "text/plain", 1000 },
-		{ "TEXT/Plain", "text/plain", 1000 },
-		{ "text/*;q=0.5", "text/plain", 500 },
-		{ "text/*;q=0.5, text/plain;q=0.25, */*", "text/plain", 250 },
-		{ "text/plain;q=0.25,text/*;q=0.5", "text/html", 500 },
-		{ "application/json", "text/plain", 0 },
-		{ "text/plain;q=0", "text/plain", 0 },
-		{ "*/*, text/plain;q=0", "text/plain", 0 },
-		{ "text/plain ; q=0.125", "text/plain", 125 },
-		{ "text/plain;q=1.000", "text/plain", 1000 },
-		{ "text/plain;q=nonsense", "text/plain", 1000 },
-		{ "text/plain;q=", "text/plain", 1000 },
-		{ "text", "text/plain", 0 },
-		{ "text/", "text/plain", 0 },
-		{ ",,;;,", "text/plain", 0 },
-		/* Prometheus 2 and 3 */
-		{ "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,"
-		  "*/*;q=0.3",
-			"application/openmetrics-text", 500 },
-		{ "application/openmetrics-text;version=1.0.0;q=0.5,"
-		  "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,"
-		  "*/*;q=0.2",
-			"application/openmetrics-text", 500 },
-		{ "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,"
-		  "*/*;q=0.3",
-			"text/plain", 400 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (web_accept_permille(rows[i].accept, rows[i].type) != rows[i].permille)
-			fail_msg("'%s' wants '%s' by %u, expected %u", rows[i].accept,
-				rows[i].type, web_accept_permille(rows[i].accept, rows[i].type),
-				rows[i].permille);
-}
-
 static void web_host_is__looks_at_the_whole_name(void **state)
 {
 	static const struct {
@@ -254,7 +210,6 @@ static void web_is_starved__where_it_waits_for_most_of_the_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(web_accept_permille__takes_the_closest_range),
 		cmocka_unit_test(web_host_is__looks_at_the_whole_name),
 		cmocka_unit_test(web_conn_list_admit__counts_addresses_in_both_forms),
 		cmocka_unit_test(web_conn_list_find_new__is_who_has_not_begun),

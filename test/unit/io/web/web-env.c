@@ -38,9 +38,8 @@ static void set_counted_reply(struct web_env *e, struct web_reply *r, const char
 
 static enum web_status get_metrics(void *arg, const struct web_request *q, struct web_reply *r)
 {
-	r->type = web_accept_permille(q->accept, "application/openmetrics-text")
-			  ? "application/openmetrics-text"
-			  : "text/plain";
+	/* No header wants any type. */
+	r->type = *q->accept ? "text/plain" : "application/openmetrics-text";
 	set_counted_reply(arg, r, "gpus 8\n", 7);
 	return WEB_OK;
 }
@@ -63,9 +62,18 @@ static enum web_status get_item(void *arg, const struct web_request *q, struct w
 	return web_reply_copy(r, WEB_OK, "application/json", q->rest, strlen(q->rest));
 }
 
+/* The value of a query argument, the first if there are several; NULL: absent. */
+static const char *find_query(const struct web_request *q, const char *name)
+{
+	for (size_t i = 0; i < q->n_query; i++)
+		if (!strcmp(q->query[i].name, name))
+			return q->query[i].value;
+	return NULL;
+}
+
 static enum web_status get_query(void *arg, const struct web_request *q, struct web_reply *r)
 {
-	const char *a = web_query(q, "a");
+	const char *a = find_query(q, "a");
 
 	(void)arg;
 	return web_reply_copy(r, WEB_OK, "text/plain", a ? a : "none", a ? strlen(a) : 4);

@@ -756,6 +756,24 @@ static void metrics_format_of_accept__takes_what_is_wanted_most(void **state)
 		{ "application/openmetrics-text;q=abc", METRICS_PROMETHEUS },
 		{ "application/openmetrics-text;q=1.5", METRICS_PROMETHEUS },
 		{ ",,;;q=,=;", METRICS_PROMETHEUS },
+		{ ",,;;,", METRICS_PROMETHEUS },
+		{ "application/json", METRICS_PROMETHEUS },
+		{ "application/openmetrics-text ; q=0.125, TEXT/Plain;q=0.1",
+			METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;q=0.125, TEXT/Plain;q=0.126",
+			METRICS_PROMETHEUS },
+		{ "text/*;q=0.5, application/openmetrics-text;q=0.25", METRICS_PROMETHEUS },
+		{ "text/plain;q=0.25,application/openmetrics-text;q=1.000",
+			METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;q=", METRICS_PROMETHEUS },
+		/* Prometheus 2 and 3 */
+		{ "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,"
+		  "*/*;q=0.3",
+			METRICS_OPENMETRICS },
+		{ "application/openmetrics-text;version=1.0.0;q=0.5,"
+		  "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,"
+		  "*/*;q=0.2",
+			METRICS_OPENMETRICS },
 		{ "application/openmetrics-textual", METRICS_PROMETHEUS },
 	};
 
