@@ -131,8 +131,7 @@ enum xid_verdict health_policy_verdict(const struct health_policy *p, uint32_t x
 bool health_policy_acts(const struct health_policy *p, uint32_t xid);
 
 enum xid_class xid_class(uint32_t xid); /* XID_DRIVER for an unlisted XID */
-const char *xid_class_name(enum xid_class c);
-const char *xid_text(uint32_t xid); /* short name of a known XID, else ""; static */
+const char *xid_text(uint32_t xid);     /* short name of a known XID, else ""; static */
 
 enum health_state { HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_PROBATION };
 

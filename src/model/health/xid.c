@@ -105,21 +105,6 @@ enum xid_class xid_class(uint32_t xid)
 	return row ? (enum xid_class)row->class_ : XID_DRIVER;
 }
 
-const char *xid_class_name(enum xid_class c)
-{
-	switch (c) {
-	case XID_APPLICATION:
-		return "application";
-	case XID_DRIVER:
-		return "driver";
-	case XID_RESET:
-		return "reset";
-	case XID_HARDWARE:
-		return "hardware";
-	}
-	return "unknown";
-}
-
 const char *xid_text(uint32_t xid)
 {
 	const struct xid_row *row = find_xid_row(xid);

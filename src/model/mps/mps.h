@@ -76,9 +76,6 @@ DEFINE_CLEANUP(struct mps_plan *, mps_plan_free)
 /* The daemon of the device at these positions; NULL: none. */
 const struct mps_daemon *mps_plan_find(const struct mps_plan *p, uint32_t gpu, uint32_t mig);
 
-/* The same daemons with the same limits. Positions and lost devices do not count. */
-bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b);
-
 /* Of the GPU, or MIG device, at these positions. */
 static inline const char *mps_uuid(const struct inventory *inv, uint32_t gpu, uint32_t mig)
 {

@@ -224,25 +224,3 @@ const struct mps_daemon *mps_plan_find(const struct mps_plan *p, uint32_t gpu, u
 				return &p->daemons[i];
 	return NULL;
 }
-
-static bool daemon_equal(const struct mps_daemon *a, const struct mps_daemon *b)
-{
-	if (strcmp(a->key, b->key) != 0 || a->n != b->n || a->percent != b->percent ||
-		a->exclusive != b->exclusive)
-		return false;
-	for (uint32_t i = 0; i < a->n; i++)
-		if (strcmp(a->devices[i].uuid, b->devices[i].uuid) != 0 ||
-			a->devices[i].limit_mib != b->devices[i].limit_mib)
-			return false;
-	return true;
-}
-
-bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b)
-{
-	if (a->n != b->n)
-		return false;
-	for (uint32_t i = 0; i < a->n; i++)
-		if (!daemon_equal(&a->daemons[i], &b->daemons[i]))
-			return false;
-	return true;
-}

@@ -125,9 +125,6 @@ const struct offer_device *resource_find(const struct resource *r, const char *i
 const struct offer_share *resource_share(const struct resource *r,
 	const struct offer_device *d);
 
-/* Whether both offer the same, with the same positions in the inventory. */
-bool resource_equal(const struct resource *a, const struct resource *b);
-
 /* Replica IDs in the form of NVIDIA's plugin: UUID::N. device_id_make() returns false if the ID does not
  * fit. */
 bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica);

@@ -67,35 +67,6 @@ const struct offer_share *resource_share(const struct resource *r, const struct 
 	return d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
 }
 
-/* Ignores isolation, which belongs to the slice. */
-static bool is_same_device_share(const struct resource *a, uint32_t i, const struct resource *b)
-{
-	const struct offer_share *x = resource_share(a, &a->devices[i]);
-	const struct offer_share *y = resource_share(b, &b->devices[i]);
-
-	if (!x || !y)
-		return !x == !y;
-	return x->strategy == y->strategy &&
-	       x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
-}
-
-bool resource_equal(const struct resource *a, const struct resource *b)
-{
-	if (strcmp(a->name, b->name) != 0 || strcmp(a->original, b->original) != 0 ||
-		a->strategy != b->strategy || a->replicas != b->replicas ||
-		a->n_devices != b->n_devices)
-		return false;
-	for (uint32_t i = 0; i < a->n_devices; i++)
-		if (strcmp(a->devices[i].id, b->devices[i].id) != 0 ||
-			a->devices[i].gpu != b->devices[i].gpu ||
-			a->devices[i].mig != b->devices[i].mig ||
-			!a->devices[i].why != !b->devices[i].why ||
-			a->devices[i].replica != b->devices[i].replica ||
-			!is_same_device_share(a, i, b))
-			return false;
-	return true;
-}
-
 /* ---- IDs of replicas and slices ---- */
 
 bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica)

@@ -30,7 +30,6 @@ static void xid_class__of_the_ignored_is_application(void **state)
 	assert_string_equal(xid_text(0), "");
 	assert_int_equal(xid_class(79), XID_RESET);
 	assert_int_equal(xid_class(555), XID_DRIVER);
-	assert_string_equal(xid_class_name(XID_HARDWARE), "hardware");
 }
 
 static void health_policy_env__vectors(void **state)
