@@ -278,20 +278,3 @@ void alloc_table_drop_context(uint64_t context,
 		sys_unlock(&s->lock);
 	}
 }
-
-void alloc_table_for_each(enum alloc_kind kind,
-	void (*fn)(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg),
-	void *arg)
-{
-	struct alloc_table *t = get_alloc_table();
-
-	for (size_t n = 0; t && n < SHARDS; n++) {
-		struct alloc_shard *s = &t->shards[n];
-
-		sys_lock(&s->lock);
-		for (uint32_t i = 0; i < s->len; i++)
-			if (s->slots[i].kind == (uint32_t)kind)
-				fn(kind, s->slots[i].key, &s->slots[i].row, arg);
-		sys_unlock(&s->lock);
-	}
-}

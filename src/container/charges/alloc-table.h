@@ -64,7 +64,3 @@ int64_t alloc_table_join(enum alloc_kind kind, uint64_t key, const struct alloc_
 void alloc_table_drop_context(uint64_t context,
 	void (*fn)(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg),
 	void *arg);
-/* Passes each row of @kind to @fn and keeps the rows. */
-void alloc_table_for_each(enum alloc_kind kind,
-	void (*fn)(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg),
-	void *arg);

@@ -233,24 +233,6 @@ int config_file_read(const char *path, struct buf *b, struct error *err)
 	return -1;
 }
 
-int config_load(struct config **ret, const char *path, const struct config_sources *sources,
-	struct strv *warnings, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
-	struct config_text t = { .path = path, .src = { .name = path } };
-
-	if (path && *path) {
-		if (config_file_read(path, &b, err) < 0)
-			return -1;
-		t.src.text = buf_str(&b);
-		t.src.len = b.len;
-	} else {
-		t.src.name = "flags";
-		t.path = "";
-	}
-	return config_read_text(ret, &t, sources, warnings, err);
-}
-
 /* Appends @v in units of 10^-@digits without trailing zeros: "1.5". */
 static size_t format_fraction(char *buf, size_t cap, uint64_t v, unsigned digits,
 	const char *unit)

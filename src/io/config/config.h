@@ -36,10 +36,6 @@ int config_parse(struct config **ret, const char *name, uint32_t line_offset, co
  * is a config with all defaults. If the file had a config before, this is hardly the operator's intent. */
 bool config_is_empty(const char *text, size_t len);
 
-/* Reads a file. NULL or "": environment, flags and defaults only. */
-int config_load(struct config **ret, const char *path, const struct config_sources *sources,
-	struct strv *warnings, struct error *err) MUST_USE;
-
 /* Like config_parse(), but accepts settings that this version does not support (see config_unsupported()).
  * For tools that only inspect configs. */
 int config_parse_any(struct config **ret, const char *name, uint32_t line_offset,

@@ -124,11 +124,6 @@ const char *api_server(const struct api *a)
 	return a->config.server;
 }
 
-const char *api_namespace(const struct api *a)
-{
-	return a->config.namespace_;
-}
-
 uint64_t api_requests(const struct api *a)
 {
 	return a->requests;

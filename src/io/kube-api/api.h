@@ -85,9 +85,8 @@ int api_new(struct api **ret, uv_loop_t *loop, struct api_config *config,
  * The loop must run once more, so that libuv closes its handles. */
 struct api *api_free(struct api *a);
 
-const char *api_server(const struct api *a);    /* for messages; borrowed */
-const char *api_namespace(const struct api *a); /* NULL: unknown */
-uint64_t api_requests(const struct api *a);     /* sent since api_new(), watches included */
+const char *api_server(const struct api *a); /* for messages; borrowed */
+uint64_t api_requests(const struct api *a);  /* sent since api_new(), watches included */
 
 /* --- one request --- */
 

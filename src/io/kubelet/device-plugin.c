@@ -544,16 +544,6 @@ enum plugin_state plugin_state(const struct plugin *p, const char **ret_why)
 	return p->state;
 }
 
-const char *plugin_name(const struct plugin *p)
-{
-	return p->name;
-}
-
-unsigned plugin_watches(const struct plugin *p)
-{
-	return p->n_watches;
-}
-
 struct plugin *plugin_stop(struct plugin *p)
 {
 	if (!p || p->stopping)

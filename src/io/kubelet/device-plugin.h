@@ -56,8 +56,6 @@ void plugin_sync(struct plugin *p);
 
 /* *ret_why: borrowed until the next callback; "" if there is no reason. @ret_why may be NULL. */
 enum plugin_state plugin_state(const struct plugin *p, const char **ret_why);
-const char *plugin_name(const struct plugin *p);
-unsigned plugin_watches(const struct plugin *p); /* open ListAndWatch streams */
 
 /* Ends the streams, closes the socket, frees. No callback runs afterwards. Returns NULL. */
 struct plugin *plugin_stop(struct plugin *p);

@@ -82,14 +82,6 @@ const char *price_text(int64_t nano, unsigned decimals, char *buf)
 	return buf;
 }
 
-int64_t price_meter_add(struct price_meter *m, int64_t nano_per_hour, uint64_t ns)
-{
-	wide v = (wide)nano_per_hour * ns + m->rest;
-
-	m->rest = (uint64_t)(v % NS_PER_HOUR);
-	return (int64_t)(v / NS_PER_HOUR);
-}
-
 void price_split(int64_t total, const int64_t *weights, int64_t *ret, size_t n)
 {
 	int64_t left = total;

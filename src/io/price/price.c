@@ -81,11 +81,6 @@ int price_catalogue_load(struct price_catalogue **ret, const char *user_file, st
 	return 0;
 }
 
-size_t price_catalogue_count(const struct price_catalogue *c)
-{
-	return c->n;
-}
-
 struct price_type *price_type_find(const struct price_catalogue *c, const char *name)
 {
 	const struct price_type key = { .name = name };

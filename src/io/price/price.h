@@ -86,8 +86,6 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 int price_each(const struct price_catalogue *c, const char *region,
 	int (*visit)(void *arg, const struct price_offer *offer), void *arg);
 
-size_t price_catalogue_count(const struct price_catalogue *c); /* number of types */
-
 /*
  * True if @p is from the shipped catalogue and its prices are older than PRICE_STALE_DAYS at @now_s
  * (seconds since 1970). Then @buf of PRICE_WARNING_MAX bytes has a sentence for people.
@@ -104,17 +102,6 @@ bool price_parse(const char *text, int64_t *ret_nano);
 /* Nine decimals without the zeros at the end, but at least @decimals: "3.06", "0.0000005". */
 #define PRICE_TEXT_MAX 32
 const char *price_text(int64_t nano, unsigned decimals, char *buf);
-
-/*
- * Adds up a price over time without loss: a remainder below one nano-unit stays in .rest for the next
- * call. Zero the struct first; @nano_per_hour may change between calls.
- */
-struct price_meter {
-	uint64_t rest; /* nano-units times nanoseconds, below one hour */
-};
-
-/* What @ns nanoseconds cost. @ns is at most 366 days. */
-int64_t price_meter_add(struct price_meter *m, int64_t nano_per_hour, uint64_t ns);
 
 /*
  * Sums that stop at PRICE_SUM_MAX, 9.2 million an hour: the sum of a month still fits into int64_t.

@@ -132,19 +132,3 @@ int config_volume_write(const char *dir, const struct str_map *data, struct erro
 		remove_tree(fd, old);
 	return 0;
 }
-
-void config_volume_remove(const char *dir)
-{
-	static const struct str_map nothing;
-	CLEANUP(closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char old[NAME_MAX + 1] = "";
-
-	if (fd < 0)
-		return;
-	if (readlinkat(fd, DATA, old, sizeof(old) - 1) > 0 && strncmp(old, "..", 2) == 0 &&
-		!strchr(old, '/'))
-		remove_tree(fd, old);
-	(void)unlinkat(fd, DATA, 0);
-	(void)fix_links(fd, &nothing, NULL);
-	(void)rmdir(dir);
-}

@@ -11,6 +11,3 @@
 /* Creates @dir if needed and swaps @data in. */
 int config_volume_write(const char *dir, const struct str_map *data,
 	struct error *err) MUST_USE;
-
-/* Removes what config_volume_write() has made, and the directory if nothing else is in it. */
-void config_volume_remove(const char *dir);

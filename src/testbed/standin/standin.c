@@ -289,22 +289,6 @@ int standin_scale(struct standin *s, const char *namespace_, const char *name,
 	return cluster_scale(&s->cluster, namespace_, name, replicas, err);
 }
 
-void standin_clear(struct standin *s)
-{
-	struct simulated_cluster *c = &s->cluster;
-
-	for (bool more = true; more && c->n_deployments > 0;) {
-		struct deployment *d = &c->deployments[0];
-
-		more = cluster_delete(c, OBJECT_DEPLOYMENT, d->namespace_, d->name, on_pod_gone,
-			       s, NULL) == 0;
-	}
-	for (bool more = true; more && c->n_pods > 0;)
-		more = cluster_delete(c, OBJECT_POD, c->pods[0]->namespace_, c->pods[0]->name,
-			       on_pod_gone, s, NULL) == 0;
-	request_standin_step(s);
-}
-
 int standin_label(struct standin *s, const char *key, const char *value, struct error *err)
 {
 	if (!label_key_valid(key))

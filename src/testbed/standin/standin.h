@@ -69,9 +69,6 @@ int standin_delete_all(struct standin *s, const struct manifest *m, struct strv 
 int standin_scale(struct standin *s, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err) MUST_USE;
 
-/* Deletes every pod and deployment. */
-void standin_clear(struct standin *s);
-
 /* @value NULL removes the label. */
 int standin_label(struct standin *s, const char *key, const char *value,
 	struct error *err) MUST_USE;

@@ -99,7 +99,7 @@ static int run_xid(struct sim_control *c, char *const *args, const struct option
 			args[1]);
 	if (sim_control_find_device(c, args[0], &slot, &gi, &ci, err) < 0)
 		return -1;
-	return sim_control_xid_on(c, slot, gi, ci, xid, err);
+	return sim_control_xid(c, slot, gi, ci, xid, err);
 }
 
 static int run_reboot(struct sim_control *c, char *const *args, const struct options *o,

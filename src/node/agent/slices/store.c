@@ -510,11 +510,3 @@ int slice_store_remove(struct slice_store *s, struct stored_slice *slice, struct
 	(void)free_stored_slice(slice);
 	return 0;
 }
-
-const struct stored_slice *slice_store_find(const struct slice_store *s, const char *id)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (!strcmp(s->v[i]->file.id, id))
-			return s->v[i];
-	return NULL;
-}

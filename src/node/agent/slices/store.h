@@ -75,5 +75,3 @@ int slice_store_remove(struct slice_store *s, struct stored_slice *slice,
 /* STATE/slices/ID into @ret of PATH_MAX. */
 int slice_store_path(const struct slice_store *s, const struct stored_slice *slice, char *ret,
 	struct error *err) MUST_USE;
-
-const struct stored_slice *slice_store_find(const struct slice_store *s, const char *id);

@@ -13,7 +13,7 @@ static_assert(SCHEDULER_GPUS_MAX == SCHED_GPUS_MAX, "room for all figures");
 
 /* ---- one moment ------------------------------------------------------------------------------- */
 
-/* One step, and one walk over the accounts: the sums of usage_gpu_busy_ns() for all GPUs at once. */
+/* One step, and one walk over the accounts: the time in which each GPU had work. */
 static void snapshot_charges(struct scheduler *t)
 {
 	for (struct scheduler_slice *s = t->slices; s; s = s->next) {

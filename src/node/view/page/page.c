@@ -39,8 +39,3 @@ bool page_find(const char *path, const char **ret_body, size_t *ret_len,
 	}
 	return false;
 }
-
-const char *page_path(size_t i)
-{
-	return i < ARRAY_LEN(files) ? files[i].path : NULL;
-}

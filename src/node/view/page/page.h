@@ -17,6 +17,3 @@
 /* False: no such file. @path: "/", "/page/style.css". The results are static. */
 bool page_find(const char *path, const char **ret_body, size_t *ret_len,
 	const char **ret_content_type);
-
-/* The paths, for tests; NULL after the last. */
-const char *page_path(size_t i);

@@ -253,7 +253,7 @@ static void post_gpu_event(struct sim_txn *txn, uint32_t slot, uint64_t type, ui
 
 /* Faults. */
 
-int sim_control_xid_on(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
+int sim_control_xid(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
 	uint64_t xid, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -264,11 +264,6 @@ int sim_control_xid_on(struct sim_control *c, uint32_t slot, uint32_t gi, uint32
 	post_on(&txn, slot, gi, ci, NVML_EVENT_XID_CRITICAL, xid);
 	sim_txn_commit(&txn);
 	return 0;
-}
-
-int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err)
-{
-	return sim_control_xid_on(c, slot, SIM_NO_INSTANCE, SIM_NO_INSTANCE, xid, err);
 }
 
 int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err)

@@ -39,11 +39,9 @@ int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret
 int sim_control_find_device(const struct sim_control *c, const char *text, uint32_t *slot,
 	uint32_t *gi, uint32_t *ci, struct error *err) MUST_USE;
 
-/* Sends an XID event to all registered event sets, in all processes; _on: for a MIG instance. */
-int sim_control_xid_on(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
+/* Sends an XID event to all registered event sets, in all processes. @gi, @ci: SIM_NO_INSTANCE for the GPU. */
+int sim_control_xid(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
 	uint64_t xid, struct error *err) MUST_USE;
-int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid,
-	struct error *err) MUST_USE;
 
 /* The GPU falls off the bus: XID 79, and GPU_IS_LOST for every call. _restore: the GPU comes back. */
 int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err) MUST_USE;

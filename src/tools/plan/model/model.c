@@ -347,22 +347,6 @@ double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_
 	return 1 - u_sm - u_bw + u_sm / sm_share + u_bw / bw_share;
 }
 
-void model_bucket(const struct model_pod *p, double a, double period_s, double burst_s,
-	struct model_times *ret)
-{
-	double beyond = p->demand_s - burst_s;
-
-	*ret = (struct model_times){ .mean_s = p->rest_s + p->demand_s,
-		.p50_s = p->rest_s + p->demand_s,
-		.p95_s = p->rest_s + p->demand_s,
-		.p99_s = p->rest_s + p->demand_s };
-	if (beyond <= 0)
-		return;
-	ret->mean_s = ret->p50_s = p->rest_s + p->demand_s / a;
-	ret->p99_s += ceil(beyond / (a * period_s)) * (1 - a) * period_s;
-	ret->p99_s = ret->p95_s = fmax(ret->p99_s, ret->mean_s);
-}
-
 double model_conserving(double a, double used)
 {
 	return fmax(a, 1 - used);

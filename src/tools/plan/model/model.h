@@ -114,13 +114,6 @@ double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_
 
 /* ---- in a share ---------------------------------------------------------------------------------------- */
 
-/*
- * A share @a of each @period_s, with credit for @burst_s of GPU time. @ret: the mean and the worst case of one
- * request that comes alone. Does not set .rate.
- */
-void model_bucket(const struct model_pod *p, double a, double period_s, double burst_s,
-	struct model_times *ret);
-
 /* The least share of a pod with weight share @a, if the other pods use @used of the GPU (each capped at its
  * share). */
 double model_conserving(double a, double used);

@@ -50,7 +50,7 @@ static int read_input(const struct input *in, struct config **ret, struct strv *
 		0)
 		return -1;
 	if (!in->file)
-		return config_load(ret, NULL, &sources, warnings, err);
+		return config_parse(ret, "", 0, "", 0, &sources, warnings, err);
 	return config_parse_any(ret, "c.yaml", 0, in->file, strlen(in->file), &sources,
 		warnings, err);
 }

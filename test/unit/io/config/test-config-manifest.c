@@ -325,7 +325,17 @@ static void config_each__reads_the_users_manifests(void **state)
 	}
 }
 
-static void config_load__opens_files_as_nvidias_loader_does(void **state)
+static int read_config_file(struct config **ret, const char *path,
+	const struct config_sources *sources, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
+
+	if (config_file_read(path, &b, err) < 0)
+		return -1;
+	return config_parse(ret, path, 0, buf_str(&b), b.len, sources, NULL, err);
+}
+
+static void config_file_read__opens_files_as_nvidias_loader_does(void **state)
 {
 	struct config_sources sources = { .env = no_env };
 	char *dir = test_tmpdir(), path[128];
@@ -334,20 +344,20 @@ static void config_load__opens_files_as_nvidias_loader_does(void **state)
 
 	(void)state;
 	(void)snprintf(path, sizeof(path), "%s/c.yaml", dir);
-	assert_error(config_load(&c, path, &sources, NULL, &err), &err,
+	assert_error(read_config_file(&c, path, &sources, &err), &err,
 		"error opening config file: open ");
 	assert_non_null(strstr(err.msg, "c.yaml: no such file or directory"));
-	assert_error(config_load(&c, dir, &sources, NULL, &err), &err,
+	assert_error(read_config_file(&c, dir, &sources, &err), &err,
 		"expected a regular file");
 	assert_ok(file_write_atomic(path, "flags: {migStrategy: single}", 28, 0600, &err),
 		&err);
-	assert_ok(config_load(&c, path, &sources, NULL, &err), &err);
+	assert_ok(read_config_file(&c, path, &sources, &err), &err);
 	assert_int_equal(c->mig_strategy, MIG_STRATEGY_SINGLE);
 	assert_string_equal(c->path, path);
 	assert_string_equal(c->entry, "");
 	(void)config_free(c);
 	c = NULL;
-	assert_ok(config_load(&c, "", &sources, NULL, &err), &err);
+	assert_ok(config_parse(&c, "", 0, "", 0, &sources, NULL, &err), &err);
 	(void)config_free(c);
 	assert_ok(config_parse(&c, "a#b", 10, "", 0, &sources, NULL, &err), &err);
 	assert_string_equal(c->path, "a");
@@ -447,7 +457,7 @@ static void config_parse__refuses_nul_and_bombs(void **state)
 		&err, "expected at most 1048576 bytes");
 	(void)snprintf(path, sizeof(path), "%s/c.yaml", dir);
 	assert_ok(file_write_atomic(path, buf_str(&big), big.len, 0600, &err), &err);
-	assert_error(config_load(&c, path, &sources, NULL, &err), &err,
+	assert_error(read_config_file(&c, path, &sources, &err), &err,
 		"larger than the limit of 1048576 bytes");
 	test_rmdir(dir);
 }
@@ -485,7 +495,7 @@ int main(void)
 		cmocka_unit_test(config_each__points_into_the_outer_file),
 		cmocka_unit_test(config_each__refuses_a_file_without_a_config),
 		cmocka_unit_test(config_each__reads_the_users_manifests),
-		cmocka_unit_test(config_load__opens_files_as_nvidias_loader_does),
+		cmocka_unit_test(config_file_read__opens_files_as_nvidias_loader_does),
 		cmocka_unit_test(config_parse__survives_hostile_input),
 		cmocka_unit_test(config_parse__refuses_nul_and_bombs),
 		cmocka_unit_test(config_parse__takes_no_truncated_file),

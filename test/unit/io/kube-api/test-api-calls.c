@@ -37,7 +37,6 @@ static void api_send__sends_what_is_asked(void **state)
 	assert_null(strstr(e->seen[0], "Expect"));
 	assert_int_equal(api_requests(e->api), 1);
 	assert_string_equal(api_server(e->api), e->server);
-	assert_null(api_namespace(e->api));
 }
 
 static void api_send__keeps_connection(void **state)

@@ -223,7 +223,7 @@ void start_plugin(void)
 bool is_up(void)
 {
 	return plugin_state(env.plugin, NULL) == PLUGIN_REGISTERED && env.kubelet.lists > 0 &&
-	       plugin_watches(env.plugin) == 1;
+	       env.kubelet.stream;
 }
 
 int plugin_env_setup(void **state)

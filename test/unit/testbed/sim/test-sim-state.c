@@ -482,7 +482,9 @@ static void threads__work_beside_a_writer_and_forks(void **state)
 
 		(void)snprintf(load, sizeof(load), "%u", i % 100);
 		assert_ok(sim_control_set(&f.control, i % 8, "util_gpu", load, &err), &err);
-		assert_ok(sim_control_xid(&f.control, 0, i, &err), &err);
+		assert_ok(sim_control_xid(&f.control, 0, SIM_NO_INSTANCE, SIM_NO_INSTANCE, i,
+				  &err),
+			&err);
 		if (i % 8)
 			continue;
 		/* A child of a process with busy threads can go on with all of it. */
@@ -494,7 +496,8 @@ static void threads__work_beside_a_writer_and_forks(void **state)
 			alarm(10);
 			_exit(nvmlEventSetCreate(&set) || nvmlInit_v2() ||
 				nvmlDeviceGetPowerUsage(f.gpus[0], &n) ||
-				sim_control_xid(&f.control, 1, 1, NULL));
+				sim_control_xid(&f.control, 1, SIM_NO_INSTANCE, SIM_NO_INSTANCE,
+					1, NULL));
 		}
 		int status;
 		assert_int_equal(waitpid(pid, &status, 0), pid);

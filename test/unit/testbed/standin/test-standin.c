@@ -654,7 +654,7 @@ static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, p.held);
 	assert_int_equal(count_standin_pods(f).starting, 1);
-	standin_clear(f->s);
+	assert_ok(standin_delete(f->s, OBJECT_DEPLOYMENT, NULL, "d", &f->err), &f->err);
 	assert_int_equal(count_standin_pods(f).total, 0);
 	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
 	run_for(f, 30 * NS_PER_MS);

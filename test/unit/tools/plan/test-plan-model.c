@@ -225,18 +225,9 @@ static void beside__open_pods_are_there_longer_when_slow(void **state)
 		-1);
 }
 
-static void bucket__lets_through_what_it_holds(void **state)
+static void share__takes_what_the_others_leave(void **state)
 {
-	struct model_pod p = { 0.010, 0.005, 0 };
-	struct model_times t;
-
 	(void)state;
-	model_bucket(&p, 0.25, 0.1, 0.020, &t);
-	CLOSE(t.p99_s, 0.015, 1e-9);
-	p.demand_s = 0.045;
-	model_bucket(&p, 0.25, 0.1, 0.020, &t); /* 25 ms beyond: one period more */
-	CLOSE(t.mean_s, 0.005 + 0.180, 1e-9);
-	assert_true(t.p99_s >= t.mean_s);
 	CLOSE(model_conserving(0.25, 0.4), 0.6, 1e-9);
 	CLOSE(model_conserving(0.25, 0.9), 0.25, 1e-9);
 }
@@ -309,7 +300,7 @@ int main(void)
 		cmocka_unit_test(rotation__orders_the_percentiles),
 		cmocka_unit_test(models__give_the_public_a100_table),
 		cmocka_unit_test(beside__open_pods_are_there_longer_when_slow),
-		cmocka_unit_test(bucket__lets_through_what_it_holds),
+		cmocka_unit_test(share__takes_what_the_others_leave),
 		cmocka_unit_test(alone__open_pods_queue_behind_themselves),
 		cmocka_unit_test(rotation__beside_a_saturating_pod_has_a_bound),
 		cmocka_unit_test(translation__weighs_compute_and_bandwidth),

@@ -11,7 +11,6 @@ struct config_source_kind {
 	void (*check)(struct config_source *s);
 	const struct error *(*get_error)(const struct config_source *s); /* may be NULL */
 	void (*stop)(struct config_source *s); /* frees all but .text, at once or by the loop */
-	bool single;                           /* one text without a name */
 };
 
 struct config_source {

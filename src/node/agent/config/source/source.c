@@ -53,11 +53,6 @@ void config_source_check(struct config_source *s)
 	s->kind->check(s);
 }
 
-bool config_source_is_file(const struct config_source *s)
-{
-	return s->kind->single;
-}
-
 const struct error *config_source_error(const struct config_source *s)
 {
 	return s->kind->get_error ? s->kind->get_error(s) : NULL;
@@ -353,7 +348,6 @@ static const struct config_source_kind file_kind = {
 	.read = file_text,
 	.check = check_config_source_file,
 	.stop = file_stop,
-	.single = true,
 };
 
 static const struct config_watch_ops file_ops = { .changed = on_config_file_changed };

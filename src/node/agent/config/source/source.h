@@ -69,5 +69,4 @@ void config_source_check(struct config_source *s);
  */
 const struct error *config_source_error(const struct config_source *s);
 
-bool config_source_is_file(const struct config_source *s);
 const char *config_source_text(const struct config_source *s); /* name for messages; borrowed */

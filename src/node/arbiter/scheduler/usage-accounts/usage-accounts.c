@@ -346,17 +346,3 @@ struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 	usage_record_set_state(&b->state, USAGE_RECORD_USED);
 	return b;
 }
-
-uint64_t usage_gpu_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b)
-{
-	uint64_t ns = usage_load(&b->ns);
-
-	for (uint32_t i = 0; i < usage_accounts_touched(t); i++) {
-		const struct usage_account *a = &t->accounts[i];
-
-		if (usage_record_state(&a->state) == USAGE_RECORD_USED &&
-			!memcmp(a->uuid, b->uuid, sizeof(b->uuid)))
-			ns = usage_add(ns, usage_load(&a->charged_ns));
-	}
-	return ns;
-}

@@ -167,9 +167,6 @@ void usage_account_total(const struct usage_accounts *t, const struct usage_acco
 struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg);
 
-/* The time in which the GPU had work. */
-uint64_t usage_gpu_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b);
-
 /* Stores @to unless it is less than the stored value. */
 void usage_raise(_Atomic uint64_t *at, uint64_t to);
 uint64_t usage_load(const _Atomic uint64_t *at);

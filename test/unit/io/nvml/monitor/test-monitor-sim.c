@@ -193,7 +193,8 @@ static void sim__delivers_an_xid(void **state)
 		s.xids == 0 && time_mono_ns() < until;) {
 		uint64_t pause = time_mono_ns() + 50 * NS_PER_MS;
 
-		assert_ok(sim_control_xid(&node, 3, 48, &err), &err);
+		assert_ok(sim_control_xid(&node, 3, SIM_NO_INSTANCE, SIM_NO_INSTANCE, 48, &err),
+			&err);
 		while (s.xids == 0 && time_mono_ns() < pause)
 			(void)uv_run(&s.loop, UV_RUN_ONCE);
 	}
@@ -251,7 +252,8 @@ static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
 		until = time_mono_ns() + pauses_ms[i] * NS_PER_MS;
 		while (time_mono_ns() < until)
 			(void)uv_run(&s.loop, UV_RUN_ONCE);
-		assert_ok(sim_control_xid(&node, 3, 48, &err), &err);
+		assert_ok(sim_control_xid(&node, 3, SIM_NO_INSTANCE, SIM_NO_INSTANCE, 48, &err),
+			&err);
 		run_until(&s, s.xid == 48);
 		assert_string_equal(s.uuid, s.inv->gpus[3].uuid);
 		stop(&s);

@@ -164,7 +164,6 @@ static void config_source_dir__has_the_files_that_can_be_entries(void **state)
 	assert_string_equal(config_source_text(e->source), e->root);
 	assert_string_equal(text_of(e, "c"), "of c");
 	assert_non_null(strstr(text_of(e, "d"), "No such file"));
-	assert_false(config_source_is_file(e->source));
 	assert_null(config_source_error(e->source));
 }
 
@@ -310,7 +309,6 @@ static void config_source_file__is_the_text_that_the_caller_has_read(void **stat
 
 	write_source_file(e, "configs", "2");
 	start_file(e, "1");
-	assert_true(config_source_is_file(e->source));
 	assert_ok(config_source_names(e->source, &names, &err), &err);
 	assert_int_equal(names.n, 0);
 	assert_string_equal(text_of(e, ""), "1");

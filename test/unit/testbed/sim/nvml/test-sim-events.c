@@ -37,7 +37,8 @@ static void send_xid(unsigned int gpu, uint64_t xid)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(sim_control_xid(&f.control, gpu, xid, &err), &err);
+	assert_ok(sim_control_xid(&f.control, gpu, SIM_NO_INSTANCE, SIM_NO_INSTANCE, xid, &err),
+		&err);
 }
 
 static void register__checks_types_as_measured(void **state)
@@ -249,7 +250,7 @@ static void wait__hears_another_process(void **state)
 
 		usleep(20000);
 		if (sim_control_open(&c, NULL, NULL, NULL) < 0 ||
-			sim_control_xid(&c, 2, 74, NULL) < 0)
+			sim_control_xid(&c, 2, SIM_NO_INSTANCE, SIM_NO_INSTANCE, 74, NULL) < 0)
 			_exit(1);
 		_exit(0);
 	}

@@ -240,8 +240,9 @@ static void events__say_of_which_instance(void **state)
 	(void)ci_new(gi_at(gpu, P2G, 0), 1);
 	assert_int_equal(nvmlEventSetCreate(&set), 0);
 	assert_int_equal(nvmlDeviceRegisterEvents(gpu, NVML_EVENT_XID_CRITICAL, set), 0);
-	assert_ok(sim_control_xid_on(&f.control, 0, 5, 0, 31, &err), &err);
-	assert_ok(sim_control_xid(&f.control, 0, 79, &err), &err);
+	assert_ok(sim_control_xid(&f.control, 0, 5, 0, 31, &err), &err);
+	assert_ok(sim_control_xid(&f.control, 0, SIM_NO_INSTANCE, SIM_NO_INSTANCE, 79, &err),
+		&err);
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), 0);
 	assert_ptr_equal(e.device, gpu);
 	assert_int_equal(e.eventData, 31);
