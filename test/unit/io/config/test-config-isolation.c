@@ -3,12 +3,6 @@
 
 /* `isolation` of replicas: what it may be, what is refused, and what makes no sense beside others. */
 
-#define TS(rest) "sharing: {timeSlicing: {resources: [{" rest "}]}}"
-
-struct row {
-	const char *text, *want;
-};
-
 static void config_parse__reads_isolation(void **state)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;

@@ -6,6 +6,14 @@
 
 #include "io/config/config.h"
 
+/* One resource that is time-sliced. */
+#define TS(rest) "sharing: {timeSlicing: {resources: [{" rest "}]}}"
+
+/* A text, and what the message about it contains. */
+struct row {
+	const char *text, *want;
+};
+
 static inline const char *no_env(const char *name)
 {
 	(void)name;

@@ -3,10 +3,6 @@
 
 /* `sharing.slices`: profiles, and what may not stand beside them. */
 
-struct row {
-	const char *text, *want;
-};
-
 #define PROFILE(rest) "sharing: {slices: [{name: gpu, profiles: [{" rest "}]}]}"
 
 static void config_parse__reads_profiles(void **state)

@@ -10,12 +10,7 @@
 /* NVIDIA's configuration file, case by case, and our own keys. */
 
 #define UUID           "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
-#define TS(rest)       "sharing: {timeSlicing: {resources: [{" rest "}]}}"
 #define DEVICES(value) TS("name: gpu, replicas: 2, devices: " value)
-
-struct row {
-	const char *text, *want;
-};
 
 static void config_parse__takes_nothing_for_all_defaults(void **state)
 {
@@ -571,160 +566,6 @@ static void config_parse__warns_of_a_source_that_no_device_has(void **state)
 	}
 }
 
-static void config_parse__reads_health(void **state)
-{
-	struct config *c =
-		read_good("health:\n  recovery: no\n  cooldown: 5s\n  resetCooldown: 1m\n"
-			  "  maxCooldown: 2h\n  probes: 3\n  probeInterval: 500ms\n"
-			  "  forgetAfter: 0s\n  ignoreXids: [48, 62]\n  actXids: [13]\n",
-			NULL);
-	const struct health_policy *p = &c->health;
-	static const struct row rows[] = {
-		{ "health: {cooldown: 5}",
-			"expected a duration such as 30s or 1m30s, found 5" },
-		{ "health: {cooldown: -5s}", "expected a duration from 0ms" },
-		{ "health: {probeInterval: 1ms}", "expected a duration from 100ms" },
-		{ "health: {probes: 0}", "expected a whole number from 1 to 1000, found 0" },
-		{ "health: {recovery: 1}", "cannot unmarshal number" },
-		{ "health: {cooldown: 3h}", "not shorter than cooldown" },
-		{ "health: {ignoreXids: 48}", "expected a list of XIDs or all, found 48" },
-		{ "health: {ignoreXids: [x]}", "cannot unmarshal string" },
-		{ "health: {ignoreXids: [0]}", "from 1 to" },
-		{ "health: {ignoreXids: [null]}", "expected a whole number" },
-		{ "health: {ignoreXids: [48], actXids: [48]}",
-			"XID 48 is already in ignoreXids" },
-	};
-
-	(void)state;
-	assert_false(p->recovery);
-	assert_true(p->cooldown_ns == UINT64_C(5000000000));
-	assert_true(p->max_cooldown_ns == UINT64_C(7200000000000));
-	assert_int_equal(p->probes_needed, 3);
-	assert_true(p->probe_interval_ns == 500000000);
-	assert_true(p->forget_after_ns == 0);
-	assert_false(health_policy_acts(p, 48));
-	assert_true(health_policy_acts(p, 13));
-	assert_true(health_policy_acts(p, 79));
-	assert_false(health_policy_acts(p, 43));
-	(void)config_free(c);
-	c = read_good("health: {ignoreXids: all, actXids: [48]}", NULL);
-	assert_true(health_policy_acts(&c->health, 48));
-	assert_false(health_policy_acts(&c->health, 79));
-	(void)config_free(c);
-	c = read_good("health: {actXids: all}", NULL);
-	assert_true(health_policy_acts(&c->health, 13));
-	(void)config_free(c);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_expect_error(rows[i].text, rows[i].want);
-}
-
-static void config_parse__reads_rules_that_count(void **state)
-{
-	struct config *c =
-		read_good("health:\n  ignoreXids: [43]\n  xidRules:\n"
-			  "  - {xids: [31], count: 3, within: 10m}\n"
-			  "  - {xids: [13, 31], count: 32, within: 1s, policy: warning}\n",
-			NULL);
-	const struct xid_rate *r = c->health.rates;
-	static const struct row rows[] = {
-		{ "health: {xidRules: {xids: [31]}}",
-			"c.yaml:1:20: health.xidRules: expected a list of rules, found {\"xids\":[31]}" },
-		{ "health: {xidRules: [31]}", "cannot unmarshal number" },
-		{ "health: {xidRules: [null]}", "health.xidRules[0]: expected an object" },
-		{ "health: {xidRules: [{count: 3, within: 10m}]}",
-			"health.xidRules[0].xids: expected a list of XIDs, found nothing" },
-		{ "health: {xidRules: [{xids: 31, count: 3, within: 10m}]}",
-			"expected a list of XIDs, found 31" },
-		{ "health: {xidRules: [{xids: [], count: 3, within: 10m}]}",
-			"expected a list of XIDs" },
-		{ "health: {xidRules: [{xids: [x], count: 3, within: 10m}]}",
-			"cannot unmarshal string" },
-		{ "health: {xidRules: [{xids: [31, 31], count: 3, within: 10m}]}",
-			"health.xidRules[0].xids[1]: XID 31 is already in this rule" },
-		{ "health: {xidRules: [{xids: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17], "
-		  "count: 3, within: 10m}]}",
-			"expected at most 16 XIDs, found 17" },
-		{ "health: {xidRules: [{xids: [31], within: 10m}]}",
-			"health.xidRules[0].count: expected a whole number from 1 to 32, found "
-			"nothing" },
-		{ "health: {xidRules: [{xids: [31], count: 33, within: 10m}]}",
-			"expected a whole number from 1 to 32, found 33" },
-		{ "health: {xidRules: [{xids: [31], count: 0, within: 10m}]}",
-			"expected a whole number from 1 to 32, found 0" },
-		{ "health: {xidRules: [{xids: [31], count: 3}]}",
-			"health.xidRules[0].within: expected a duration such as 10m, found nothing" },
-		{ "health: {xidRules: [{xids: [31], count: 3, within: 10}]}",
-			"expected a duration such as 30s or 1m30s, found 10" },
-		{ "health: {xidRules: [{xids: [31], count: 3, within: 1ms}]}",
-			"expected a duration from 1000ms to 720h, found 1ms" },
-		{ "health: {xidRules: [{xids: [31], count: 3, within: 1m, policy: ignore}]}",
-			"health.xidRules[0].policy: expected warning or unhealthy, found 'ignore'" },
-		{ "health: {xidRules: [{xids: [31], count: 3, window: 1m}]}", "window" },
-		{ "health: {actXids: [31], xidRules: [{xids: [31], count: 3, within: 1m}]}",
-			"XID 31 is already in actXids, so it would never be counted" },
-		{ "health: {ignoreXids: [31], xidRules: [{xids: [31], count: 3, within: 1m}]}",
-			"XID 31 is already in ignoreXids" },
-		{ "health: {actXids: all, xidRules: [{xids: [31], count: 3, within: 1m}]}",
-			"actXids is all" },
-		{ "health: {xidRules: [{xids: [1], count: 1, within: 1s}, {xids: [1], count: 1, "
-		  "within: 2s}, {xids: [1], count: 1, within: 3s}, {xids: [1], count: 1, within: "
-		  "4s}, {xids: [1], count: 1, within: 5s}, {xids: [1], count: 1, within: 6s}, "
-		  "{xids: [1], count: 1, within: 7s}, {xids: [1], count: 1, within: 8s}, {xids: "
-		  "[1], count: 1, within: 9s}]}",
-			"expected at most 8 rules, found 9" },
-	};
-
-	(void)state;
-	assert_int_equal(c->health.n_rates, 2);
-	assert_true(r[0].n_xids == 1 && r[0].xids[0] == 31 && r[0].count == 3);
-	assert_true(r[0].within_ns == UINT64_C(600000000000) && r[0].action == HEALTH_ACT);
-	assert_true(r[1].n_xids == 2 && r[1].xids[1] == 31 && r[1].count == 32);
-	assert_true(r[1].within_ns == UINT64_C(1000000000) && r[1].action == HEALTH_WARN);
-	(void)config_free(c);
-	c = read_good("health: {xidRules: null}", NULL);
-	assert_int_equal(c->health.n_rates, 0);
-	(void)config_free(c);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_expect_error(rows[i].text, rows[i].want);
-}
-
-/* The table of keys says the defaults too, for `config check` and the documentation. */
-static void config_parse__reads_policies_of_signals(void **state)
-{
-	static const struct row rows[] = {
-		{ "health: {signals: unhealthy}", "health.signals" },
-		{ "health: {signals: {rowRemapFailed: no}}",
-			"health.signals.rowRemapFailed: expected ignore, warning or unhealthy, found" },
-		{ "health: {signals: {rowRemapFaild: ignore}}",
-			"did you mean 'rowRemapFailed'" },
-	};
-
-	(void)state;
-	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
-		static const char *const words[] = { "ignore", "warning", "unhealthy" };
-		char text[120], path[80];
-		const struct config_field *f;
-
-		(void)snprintf(path, sizeof(path), "health.signals.%s", health_signals[i].name);
-		f = field_by_path(path);
-		assert_non_null(f);
-		assert_string_equal(f->def, words[health_signals[i].def]);
-		for (int w = 0; w < 3; w++) {
-			struct config *c;
-
-			(void)snprintf(text, sizeof(text), "health: {signals: {%s: %s}}",
-				health_signals[i].name, words[w]);
-			c = read_good(text, NULL);
-			for (int k = 0; k < GPU_SIGNAL_COUNT_; k++)
-				assert_int_equal(c->health.signals[k],
-					k == i ? (enum health_action)w : health_signals[k].def);
-			(void)config_free(c);
-		}
-	}
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_expect_error(rows[i].text, rows[i].want);
-}
-
 static void config_parse__refuses_what_is_for_later(void **state)
 {
 	static const struct row rows[] = {
@@ -765,85 +606,6 @@ static void config_parse__refuses_what_is_for_later(void **state)
 	}
 }
 
-/* Prints as NVIDIA's plugin does, and what is printed reads back as the same. */
-static void config_to_json__reads_back(void **state)
-{
-	static const char *const texts[] = {
-		"",
-		"flags: {migStrategy: single, useNodeFeatureAPI: no, gfd: {sleepInterval: infinite}}",
-		"flags: {mpsRoot: /m, plugin: {deviceListStrategy: []}}\nsharing: {mps: {resources: "
-		"[{name: gpu, replicas: 3, devices: [0, 1]}]}}\nimex: {channelIDs: [0]}",
-		"sharing: {mps: {computeMode: exclusive, failRequestsGreaterThanOne: no, resources: "
-		"[{name: gpu, replicas: 1, devices: [0]}]}, timeSlicing: {renameByDefault: yes, "
-		"resources: [{name: gpu, replicas: 4, devices: [1]}, {name: b, replicas: 2}]}, "
-		"slices: [{name: gpu, devices: [2], mps: true, profiles: [{name: x, count: 1}]}]}",
-		"resources: {gpus: [{pattern: a*, name: a}], mig: [{pattern: b, name: b}]}\n"
-		"health: {actXids: all, ignoreXids: [5], cooldown: 1500ms}",
-		"health: {xidRules: [{xids: [31, 13], count: 3, within: 1h30m}, {xids: [94], count: 1, "
-		"within: 1s, policy: warning}], signals: {drainP2P: ignore, rowRemapPending: "
-		"unhealthy}}",
-		TS("name: gpu, replicas: 2, rename: x, devices: 3, isolation: {memory: 12.5%}"),
-		"sharing: {slices: [{name: gpu, devices: {product: T4}, profiles: [{name: x, count: 1, "
-		"memory: 1Gi, compute: capped, unhooked: stop}, {name: z, memory: 12.5%}]}, {name: gpu, "
-		"devices: [0], profiles: [{name: k, count: 1, weight: 3, class: latency}]}]}",
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		struct config *c = read_good(texts[i], NULL), *again;
-		char *text = config_to_json(c), *text_again, *unset;
-
-		assert_non_null(text);
-		/* Printed as NVIDIA prints it, but refused by NVIDIA's loader and so by ours. */
-		unset = strstr(text, "\"timeSlicing\": {}");
-		if (unset)
-			memset(unset, ' ', strcspn(unset, "}") + 1 + (unset[17] == ','));
-		again = read_good(text, NULL);
-		text_again = config_to_json(again);
-		/* The built-in patterns are printed too, so compare the rest. */
-		assert_true(again->n_gpu_patterns == c->n_gpu_patterns + 1);
-		again->n_gpu_patterns--;
-		free(again->gpu_patterns[c->n_gpu_patterns].pattern);
-		if (c->mig_strategy == MIG_STRATEGY_SINGLE)
-			free(again->mig_patterns[--again->n_mig_patterns].pattern);
-		if (!config_equal(c, again))
-			fail_msg("differs after a round trip:\n%s\n%s", text, text_again);
-		free(text);
-		free(text_again);
-		(void)config_free(c);
-		(void)config_free(again);
-	}
-}
-
-static void config_to_json__has_nvidias_keys(void **state)
-{
-	struct config *c = read_good("flags: {gfd: {sleepInterval: 5}}", NULL);
-	char *text = config_to_json(c);
-	json_t *j = json_loads(text, 0, NULL), *flags = json_object_get(j, "flags");
-	static const char *const keys[] = { "migStrategy", "failOnInitError", "gdrcopyEnabled",
-		"gdsEnabled", "mofedEnabled", "useNodeFeatureAPI", "deviceDiscoveryStrategy" };
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		assert_non_null(json_object_get(flags, keys[i]));
-	assert_true(json_is_null(json_object_get(flags, "useNodeFeatureAPI")));
-	assert_int_equal(json_object_size(json_object_get(flags, "gfd")), 5);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(flags, "gfd"),
-				    "sleepInterval")),
-		"5ns");
-	assert_int_equal(
-		json_object_size(json_object_get(json_object_get(j, "sharing"), "timeSlicing")),
-		0);
-	json_decref(j);
-	free(text);
-	(void)config_free(c);
-	c = read_good("", NULL);
-	text = config_to_json(c);
-	assert_null(strstr(text, "gfd"));
-	free(text);
-	(void)config_free(c);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -860,12 +622,7 @@ int main(void)
 		cmocka_unit_test(config_parse__applies_anchors_and_merges),
 		cmocka_unit_test(config_parse__warns_of_what_has_no_effect),
 		cmocka_unit_test(config_parse__warns_of_a_source_that_no_device_has),
-		cmocka_unit_test(config_parse__reads_health),
-		cmocka_unit_test(config_parse__reads_rules_that_count),
-		cmocka_unit_test(config_parse__reads_policies_of_signals),
 		cmocka_unit_test(config_parse__refuses_what_is_for_later),
-		cmocka_unit_test(config_to_json__reads_back),
-		cmocka_unit_test(config_to_json__has_nvidias_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
+#include "lib/base/fd.h"
 #include "unit/node/metrics/node.h"
 
 #define MIB UINT64_C(1048576)
@@ -427,4 +428,35 @@ char *node_text(const struct view *v, const struct metrics_options *o, const cha
 	got = buf_steal(&out);
 	assert_non_null(got);
 	return got;
+}
+
+void node_expect_text(const char *name, const char *text)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(4 << 20);
+	struct error err = ERROR_INIT;
+	char path[300];
+
+	(void)snprintf(path, sizeof(path), "%s/test/data/metrics/%s.txt", TEST_SOURCE, name);
+	if (getenv("UPDATE_GOLDEN")) {
+		assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
+		return;
+	}
+	assert_ok(file_read(path, &file, &err), &err);
+	assert_string_equal(text, buf_str(&file));
+}
+
+void node_extract_dcgm(char *text)
+{
+	char *own = strstr(text, "# HELP gpuslice_");
+
+	if (own)
+		*own = '\0';
+}
+
+struct metrics_options node_options(void)
+{
+	struct metrics_options o;
+
+	metrics_options_default(&o);
+	return o;
 }

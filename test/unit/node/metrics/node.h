@@ -23,3 +23,14 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err) MUST_US
 /* The text; ends the test on an error. Yours. */
 char *node_text(const struct view *v, const struct metrics_options *o, const char *csv,
 	enum metrics_format format);
+
+/*
+ * The whole @text is that of the file test/data/metrics/@name.txt. With UPDATE_GOLDEN=1 in the environment the files
+ * are written instead. Read what git says of them then.
+ */
+void node_expect_text(const char *name, const char *text);
+
+/* Cuts @text off before gpuslice's own families. */
+void node_extract_dcgm(char *text);
+
+struct metrics_options node_options(void); /* the defaults */

@@ -7,42 +7,6 @@
 #include "unit/node/metrics/strict.h"
 #include "node/metrics/write.h"
 
-/*
- * Whole texts against files in test/data/metrics. With UPDATE_GOLDEN=1 in the environment the files are written
- * instead; read what git says of them then.
- */
-static void compare(const char *name, const char *text)
-{
-	CLEANUP(buf_fini) struct buf file = BUF_INIT(4 << 20);
-	struct error err = ERROR_INIT;
-	char path[300];
-
-	(void)snprintf(path, sizeof(path), "%s/test/data/metrics/%s.txt", TEST_SOURCE, name);
-	if (getenv("UPDATE_GOLDEN")) {
-		assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
-		return;
-	}
-	assert_ok(file_read(path, &file, &err), &err);
-	assert_string_equal(text, buf_str(&file));
-}
-
-/* What is in front of our own families. */
-static void extract_dcgm(char *text)
-{
-	char *own = strstr(text, "# HELP gpuslice_");
-
-	if (own)
-		*own = '\0';
-}
-
-static struct metrics_options usual(void)
-{
-	struct metrics_options o;
-
-	metrics_options_default(&o);
-	return o;
-}
-
 static void check(const char *name, enum node_kind kind, const struct metrics_options *o,
 	const char *csv, enum metrics_format format, bool dcgm_only)
 {
@@ -55,8 +19,8 @@ static void check(const char *name, enum node_kind kind, const struct metrics_op
 	text = node_text(v, o, csv, format);
 	(void)strict_read(text, format);
 	if (dcgm_only)
-		extract_dcgm(text);
-	compare(name, text);
+		node_extract_dcgm(text);
+	node_expect_text(name, text);
 }
 
 static void metrics_render__writes_a_whole_gpu(void **state)
@@ -69,20 +33,20 @@ static void metrics_render__writes_a_whole_gpu(void **state)
 
 static void metrics_render__writes_parts_of_a_shared_gpu(void **state)
 {
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 
 	(void)state;
 	check("h100-shared", NODE_SHARED, NULL, NULL, METRICS_PROMETHEUS, false);
 	o.virtual_gpus = true;
 	check("h100-shared-virtual", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS, true);
-	o = usual();
+	o = node_options();
 	o.kubernetes = false;
 	check("h100-shared-no-pods", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS, true);
 }
 
 static void metrics_render__writes_the_board_of_mig_once(void **state)
 {
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 
 	(void)state;
 	check("h100-mig", NODE_MIG, NULL, NULL, METRICS_PROMETHEUS, false);
@@ -98,7 +62,7 @@ static void metrics_render__has_no_line_for_what_is_not_known(void **state)
 
 static void metrics_render__has_the_old_names_of_labels(void **state)
 {
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 
 	(void)state;
 	o.old_namespace = true;
@@ -118,7 +82,7 @@ static void metrics_render__prints_names_as_written(void **state)
 		"DCGM_FI_SYSTEM_NVML_VERSION, label, the version\n"
 		"DCGM_FI_DEV_SM_CLOCK, label, a number as a label\n"
 		"DCGM_EXP_GPU_HEALTH_STATUS, gauge, health\n";
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 
 	(void)state;
 	o.gpm_raw_units = true;
@@ -192,7 +156,7 @@ static void metrics_render__counts_no_gpus_that_are_not_known(void **state)
 		uint32_t n_gpus;
 		bool counted;
 	} rows[] = { { false, 0, false }, { true, 0, true }, { false, 1, true } };
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct error err = ERROR_INIT;
 
@@ -242,7 +206,7 @@ static void count_devices(const char *devices, size_t temperatures, size_t memor
 		"DCGM_FI_DEV_GPU_TEMP, gauge, a\nDCGM_FI_DEV_FB_FREE, gauge, b\n";
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
 
 	assert_ok(node_view(&v, NODE_MIG, &err), &err);
@@ -268,7 +232,7 @@ static void metrics_render__has_the_devices_that_are_wanted(void **state)
 
 static void vary(struct metrics_options *o, unsigned bits)
 {
-	*o = usual();
+	*o = node_options();
 	o->old_namespace = bits & 1;
 	o->pod_uid = bits & 2;
 	o->virtual_gpus = bits & 4;
@@ -403,7 +367,7 @@ static void metrics_render__adds_labels_of_pods(void **state)
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
 	CLEANUP(freep) char *without = NULL;
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -415,8 +379,8 @@ static void metrics_render__adds_labels_of_pods(void **state)
 	o.pod_labels = true;
 	text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
-	extract_dcgm(text);
-	compare("h100-shared-pod-labels", text);
+	node_extract_dcgm(text);
+	node_expect_text("h100-shared-pod-labels", text);
 }
 
 static void metrics_render__has_room_for_all_labels_of_a_pod(void **state)
@@ -424,7 +388,7 @@ static void metrics_render__has_room_for_all_labels_of_a_pod(void **state)
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
 	struct view_label labels[100];
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -440,242 +404,6 @@ static void metrics_render__has_room_for_all_labels_of_a_pod(void **state)
 	text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
 	assert_non_null(strstr(text, "l63=\"v\""));
-}
-
-/* --- XIDs of a window --- */
-
-static void metrics_xids__counts_those_of_the_window(void **state)
-{
-	static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT, gauge, xids\n";
-	CLEANUP(view_unrefp) struct view *v = NULL, *later = NULL;
-	CLEANUP(metrics_xids_freep) struct metrics_xids *x = NULL;
-	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(1 << 20);
-	struct metrics_options o = usual();
-	struct error err = ERROR_INIT;
-	struct metrics_xid got[4];
-
-	(void)state;
-	assert_ok(node_view(&v, NODE_OLD, &err), &err);
-	assert_ok(node_view(&later, NODE_OLD, &err), &err);
-	assert_ok(metrics_xids_new(&x, &err), &err);
-	metrics_xids_update(x, v);
-	later->gpus[0].xids[0].count += 5;
-	later->mono_ns += 1000;
-	metrics_xids_update(x, later);
-	metrics_xids_update(x, later);
-	assert_int_equal(metrics_xids_within(x, v->gpus[0].uuid, later->mono_ns, 1, got, 4), 1);
-	assert_int_equal(got[0].xid, 13);
-	assert_int_equal(got[0].count, 5);
-	assert_int_equal(
-		metrics_xids_within(x, v->gpus[0].uuid, later->mono_ns + 10, 5, got, 4), 0);
-	assert_int_equal(metrics_xids_within(x, "GPU-other", later->mono_ns, 1, got, 4), 0);
-
-	assert_ok(metrics_counters_parse(&c, "t", csv, strlen(csv), NULL, &err), &err);
-	assert_ok(metrics_render(&out,
-			  &(struct metrics_request){ .view = later,
-				  .counters = c,
-				  .options = &o,
-				  .xids = x },
-			  &err),
-		&err);
-	assert_non_null(strstr(buf_str(&out),
-		"Hostname=\"node1\",window_size_in_ms=\"300000\",xid=\"13\"} 5\n"));
-}
-
-static void metrics_render__has_all_xids_ever(void **state)
-{
-	static const char csv[] = "DCGM_EXP_XID_ERRORS_TOTAL, counter, xids\n";
-	CLEANUP(view_unrefp) struct view *v = NULL;
-	CLEANUP(freep) char *text = NULL;
-	struct error err = ERROR_INIT;
-
-	(void)state;
-	assert_ok(node_view(&v, NODE_OLD, &err), &err);
-	text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
-	assert_non_null(strstr(text, "Hostname=\"node1\",xid=\"13\"} 2\n"));
-	assert_non_null(strstr(text, "Hostname=\"node1\",xid=\"48\"} 1\n"));
-}
-
-/* --- clock events of a window --- */
-
-#define S  UINT64_C(1000000000)
-#define US UINT64_C(1000)
-
-/* A view of a GPU whose clocks were limited so, a second after the one before; -1: NVML does not say. */
-static struct view *clock_view(enum node_kind kind, uint64_t second, int64_t reasons)
-{
-	struct view *v = NULL;
-	struct error err = ERROR_INIT;
-
-	assert_ok(node_view(&v, kind, &err), &err);
-	v->mono_ns = second * S;
-	v->sample->devices[0].at_ns = second * S + US;
-	if (reasons >= 0)
-		node_add(&v->sample->devices[0], "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
-			(double)reasons);
-	return v;
-}
-
-static void update_clock_reasons(struct metrics_clocks *c, uint64_t second, int64_t reasons)
-{
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, second, reasons);
-
-	metrics_clocks_update(c, v);
-	metrics_clocks_update(c, v);
-}
-
-static void metrics_clocks__counts_looks_of_the_window(void **state)
-{
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
-	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
-	const char *uuid = v->gpus[0].uuid;
-	struct error err = ERROR_INIT;
-	uint64_t got[METRICS_CLOCK_EVENTS];
-
-	(void)state;
-	assert_ok(metrics_clocks_new(&c, &err), &err);
-	update_clock_reasons(c, 10, 0x1);
-	update_clock_reasons(c, 11, 0x104);
-	update_clock_reasons(c, 12, -1);
-	update_clock_reasons(c, 13, 0x4);
-	update_clock_reasons(c, 14, 0);
-	metrics_clocks_within(c, uuid, 14 * S, 4 * S, got);
-	assert_int_equal(got[0], 1);
-	assert_int_equal(got[2], 2);
-	assert_int_equal(got[8], 1);
-	assert_int_equal(got[1] + got[3] + got[4] + got[5] + got[6] + got[7], 0);
-	metrics_clocks_within(c, uuid, 14 * S, 2 * S, got);
-	assert_int_equal(got[0] + got[8], 0);
-	assert_int_equal(got[2], 1);
-	metrics_clocks_within(c, uuid, 14 * S, UINT64_MAX, got);
-	assert_int_equal(got[0], 1);
-	metrics_clocks_within(c, "GPU-other", 14 * S, 4 * S, got);
-	assert_int_equal(got[2], 0);
-	metrics_clocks_forget(c);
-	metrics_clocks_within(c, uuid, 14 * S, 4 * S, got);
-	assert_int_equal(got[2], 0);
-}
-
-/* Clock events in the first sample are not known to be new. */
-static void metrics_clocks__counts_what_begins(void **state)
-{
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
-	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
-	static const int64_t reasons[] = { 0x1, 0x5, 0x4, 0x8, 0x8, 0, 0x9 };
-	struct error err = ERROR_INIT;
-	uint64_t got[METRICS_CLOCK_EVENTS];
-
-	(void)state;
-	assert_ok(metrics_clocks_new(&c, &err), &err);
-	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-		update_clock_reasons(c, 1 + i, reasons[i]);
-	metrics_clocks_total(c, v->gpus[0].uuid, got);
-	assert_int_equal(got[0], 1);
-	assert_int_equal(got[2], 1);
-	assert_int_equal(got[3], 2);
-	assert_int_equal(got[1] + got[4] + got[5] + got[6] + got[7] + got[8], 0);
-}
-
-/* A day's samples at one a second do not fit: the last samples stay. */
-static void metrics_clocks__drops_the_oldest(void **state)
-{
-	const uint64_t n = 2 * METRICS_CLOCK_SAMPLES + 100;
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, 0x20);
-	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
-	struct error err = ERROR_INIT;
-	uint64_t got[METRICS_CLOCK_EVENTS];
-
-	(void)state;
-	assert_ok(metrics_clocks_new(&c, &err), &err);
-	for (uint64_t i = 1; i <= n; i++) {
-		v->mono_ns = v->sample->devices[0].at_ns = i * S;
-		metrics_clocks_update(c, v);
-		metrics_clocks_within(c, v->gpus[0].uuid, i * S, 3 * S, got);
-		assert_int_equal(got[5], i < 4 ? i : 4);
-	}
-	metrics_clocks_within(c, v->gpus[0].uuid, n * S, UINT64_MAX, got);
-	assert_int_equal(got[5], METRICS_CLOCK_SAMPLES);
-}
-
-/* GPUs that went long ago make room for new ones. */
-static void metrics_clocks__has_room_for_new_gpus(void **state)
-{
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, 0x2);
-	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
-	struct error err = ERROR_INIT;
-	uint64_t got[METRICS_CLOCK_EVENTS];
-
-	(void)state;
-	assert_ok(metrics_clocks_new(&c, &err), &err);
-	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
-		v->gpus[0].uuid = view_printf(v, "GPU-%02u", (unsigned)i);
-		v->mono_ns = v->sample->devices[0].at_ns = (100 + i) * S;
-		metrics_clocks_update(c, v);
-	}
-	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
-		metrics_clocks_within(c, view_printf(v, "GPU-%02u", (unsigned)i), 1000 * S,
-			1000 * S, got);
-		assert_int_equal(got[1], i < 3 ? 0 : 1);
-	}
-}
-
-static char *clock_text(struct view *v, struct metrics_clocks *c, bool copies)
-{
-	static const char csv[] = "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, looks with this reason\n"
-				  "DCGM_EXP_CLOCK_EVENTS_TOTAL, counter, times that it began\n";
-	CLEANUP(metrics_counters_unrefp) struct metrics_counters *counters = NULL;
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(1 << 20);
-	struct metrics_options o = usual();
-	struct error err = ERROR_INIT;
-	char *text;
-
-	o.per_instance_board = copies;
-	o.clock_window_ns = 60 * S;
-	assert_ok(metrics_counters_parse(&counters, "t", csv, strlen(csv), NULL, &err), &err);
-	assert_ok(metrics_render(&out,
-			  &(struct metrics_request){ .view = v,
-				  .counters = counters,
-				  .options = &o,
-				  .clocks = c },
-			  &err),
-		&err);
-	text = buf_steal(&out);
-	assert_non_null(text);
-	(void)strict_read(text, METRICS_PROMETHEUS);
-	extract_dcgm(text);
-	return text;
-}
-
-static void check_clocks(const char *name, enum node_kind kind, bool copies)
-{
-	static const int64_t reasons[] = { 0x1, 0x0, 0x1ff, 0xfe, 0x0, 0x44 };
-	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
-	CLEANUP(view_unrefp) struct view *v = NULL;
-	CLEANUP(freep) char *text = NULL;
-	struct error err = ERROR_INIT;
-
-	assert_ok(metrics_clocks_new(&c, &err), &err);
-	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
-		v = view_unref(v);
-		v = clock_view(kind, 1000 + 20 * i, reasons[i]);
-		metrics_clocks_update(c, v);
-	}
-	text = clock_text(v, c, copies);
-	compare(name, text);
-}
-
-static void metrics_render__writes_clock_events_of_boards(void **state)
-{
-	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_WHOLE, 1, 0x1);
-	CLEANUP(freep) char *text = clock_text(v, NULL, false);
-
-	(void)state;
-	assert_string_equal(text, "");
-	check_clocks("h100-clock-events", NODE_WHOLE, false);
-	check_clocks("h100-clock-events-shared", NODE_SHARED, false);
-	check_clocks("h100-clock-events-mig", NODE_MIG, false);
-	check_clocks("h100-clock-events-mig-copies", NODE_MIG, true);
 }
 
 /* --- pairs of GPUs --- */
@@ -707,18 +435,18 @@ static void metrics_render__says_who_reaches_whom(void **state)
 	gpus[0].p2p = p2p;
 	text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
 	(void)strict_read(text, METRICS_PROMETHEUS);
-	extract_dcgm(text);
-	compare("h100-p2p", text);
+	node_extract_dcgm(text);
+	node_expect_text("h100-p2p", text);
 }
 
-/* --- limits, headers --- */
+/* --- limits --- */
 
 static void metrics_render__says_when_it_does_not_fit(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(1000);
-	struct metrics_options o = usual();
+	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -730,122 +458,6 @@ static void metrics_render__says_when_it_does_not_fit(void **state)
 			&err),
 		&err, "longer than 1000 bytes");
 	assert_int_equal(err.code, ERR_LIMIT);
-}
-
-static void metrics_format_of_accept__takes_what_is_wanted_most(void **state)
-{
-	static const struct {
-		const char *accept;
-		enum metrics_format format;
-	} rows[] = {
-		{ NULL, METRICS_PROMETHEUS },
-		{ "", METRICS_PROMETHEUS },
-		{ "*/*", METRICS_PROMETHEUS },
-		{ "text/html,*/*;q=0.8", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text", METRICS_OPENMETRICS },
-		{ "Application/OpenMetrics-Text; Version=1.0.0", METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;version=1.0.0,application/"
-		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-		  "text/plain;version=0.0.4;q=0.5",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;q=0.4,text/plain;q=0.5", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text;version=2.0.0", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text;q=0", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text;q=abc", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text;q=1.5", METRICS_PROMETHEUS },
-		{ ",,;;q=,=;", METRICS_PROMETHEUS },
-		{ ",,;;,", METRICS_PROMETHEUS },
-		{ "application/json", METRICS_PROMETHEUS },
-		{ "application/openmetrics-text ; q=0.125, TEXT/Plain;q=0.1",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;q=0.125, TEXT/Plain;q=0.126",
-			METRICS_PROMETHEUS },
-		{ "text/*;q=0.5, application/openmetrics-text;q=0.25", METRICS_PROMETHEUS },
-		{ "text/plain;q=0.25,application/openmetrics-text;q=1.000",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;q=", METRICS_PROMETHEUS },
-		/* Prometheus 2 and 3 */
-		{ "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4,"
-		  "*/*;q=0.3",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-text;version=1.0.0;q=0.5,"
-		  "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,"
-		  "*/*;q=0.2",
-			METRICS_OPENMETRICS },
-		{ "application/openmetrics-textual", METRICS_PROMETHEUS },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (metrics_format_of_accept(rows[i].accept) != rows[i].format)
-			fail_msg("Accept: %s", rows[i].accept);
-	assert_string_equal(metrics_content_type(METRICS_PROMETHEUS),
-		"text/plain; version=0.0.4; charset=utf-8");
-}
-
-/* --- docs --- */
-
-static const char *type_name(const struct metrics_family *f)
-{
-	static const char *const names[] = { "gauge", "counter", "info", "unknown" };
-
-	return names[f->type];
-}
-
-static const char *suffix(const struct metrics_family *f)
-{
-	return f->type == METRICS_COUNTER ? "_total" : f->type == METRICS_INFO ? "_info" : "";
-}
-
-/* docs/metrics.md has a row for each family, as the table says it, and no other. */
-static void metrics_family_at__is_what_the_docs_say(void **state)
-{
-	CLEANUP(buf_fini) struct buf docs = BUF_INIT(1 << 20);
-	CLEANUP(buf_fini) struct buf row = BUF_INIT(4096);
-	struct error err = ERROR_INIT;
-	size_t n = 0, rows = 0;
-
-	(void)state;
-	assert_ok(file_read(TEST_SOURCE "/docs/metrics.md", &docs, &err), &err);
-	for (const struct metrics_family *f; (f = metrics_family_at(n)); n++) {
-		buf_clear(&row);
-		buf_printf(&row, "\n| `%s%s` | %s | %s | %s |\n", f->name, suffix(f),
-			type_name(f), f->extra ? f->extra : "", f->help);
-		if (!strstr(buf_str(&docs), buf_str(&row)))
-			fail_msg("docs/metrics.md has no row: %s", buf_str(&row));
-		assert_true(!f->unit || strstr(f->name, f->unit));
-	}
-	for (const char *at = buf_str(&docs); (at = strstr(at, "\n| `")); at++)
-		rows += !strncmp(at + 4, "gpuslice_", 9) || !strncmp(at + 4, "node_gpu", 8) ||
-			!strncmp(at + 4, "container_gpu", 13);
-	assert_int_equal(rows, n);
-}
-
-static void metrics_number__is_exact(void **state)
-{
-	static const struct {
-		enum metrics_kind kind;
-		uint64_t value;
-		const char *text;
-	} rows[] = {
-		{ METRICS_COUNT, 0, "0" },
-		{ METRICS_COUNT, UINT64_MAX, "18446744073709551615" },
-		{ METRICS_NANO, 1, "0.000000001" },
-		{ METRICS_NANO, 1500000000, "1.5" },
-		{ METRICS_NANO, UINT64_MAX, "18446744073.709551615" },
-		{ METRICS_MICRO, 10, "0.00001" },
-		{ METRICS_MICRO, 30001000, "30.001" },
-	};
-	char text[METRICS_NUMBER_MAX];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(metrics_number(text, rows[i].kind, rows[i].value),
-			strlen(rows[i].text));
-		assert_string_equal(text, rows[i].text);
-	}
 }
 
 int main(void)
@@ -867,18 +479,8 @@ int main(void)
 		cmocka_unit_test(metrics_render__has_one_series_for_a_pod_made_again),
 		cmocka_unit_test(metrics_render__adds_labels_of_pods),
 		cmocka_unit_test(metrics_render__has_room_for_all_labels_of_a_pod),
-		cmocka_unit_test(metrics_xids__counts_those_of_the_window),
-		cmocka_unit_test(metrics_render__has_all_xids_ever),
-		cmocka_unit_test(metrics_clocks__counts_looks_of_the_window),
-		cmocka_unit_test(metrics_clocks__counts_what_begins),
-		cmocka_unit_test(metrics_clocks__drops_the_oldest),
-		cmocka_unit_test(metrics_clocks__has_room_for_new_gpus),
-		cmocka_unit_test(metrics_render__writes_clock_events_of_boards),
 		cmocka_unit_test(metrics_render__says_who_reaches_whom),
 		cmocka_unit_test(metrics_render__says_when_it_does_not_fit),
-		cmocka_unit_test(metrics_format_of_accept__takes_what_is_wanted_most),
-		cmocka_unit_test(metrics_family_at__is_what_the_docs_say),
-		cmocka_unit_test(metrics_number__is_exact),
 	};
 
 	return cmocka_run_group_tests_name("metrics-text", tests, NULL, NULL);
