@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/model/sched/model.h"
+#include "unit/model/sched/model-internal.h"
 
 #include "model/sched/internal.h"
 
@@ -8,23 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START     S
 #define SUBMIT_NS (10 * US) /* from the end of a wait to the next submission */
-
-static void record_failure(struct model *m, const char *failure)
-{
-	if (!m->failure[0])
-		(void)snprintf(m->failure, sizeof(m->failure), "at %.3f ms: %s",
-			(double)(m->now - START) / 1e6, failure);
-}
-
-#define fail(m, ...)                                             \
-	do {                                                     \
-		char text[160];                                  \
-                                                                 \
-		(void)snprintf(text, sizeof(text), __VA_ARGS__); \
-		record_failure(m, text);                         \
-	} while (0)
 
 uint64_t model_random(struct model *m, uint64_t below)
 {
@@ -67,7 +51,7 @@ static void on_gate(void *arg, struct sched_client *client)
 		p->poll_at = min_u64(p->poll_at, poll_at);
 	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
 		client->throttle.quantum_ns > SCHED_QUANTUM_NS * 5 / 4)
-		fail(m, "a turn of %.3f ms", (double)client->throttle.quantum_ns / 1e6);
+		model_fail(m, "a turn of %.3f ms", (double)client->throttle.quantum_ns / 1e6);
 }
 
 static uint64_t done_of(void *arg, const struct sched_client *client)
@@ -76,175 +60,6 @@ static uint64_t done_of(void *arg, const struct sched_client *client)
 
 	(void)arg;
 	return p->steps;
-}
-
-static void check_gates(struct model *m, unsigned int gpu)
-{
-	const struct model_slice *holder = NULL;
-	bool together = m->sched->gpus[gpu].period.concurrent;
-
-	for (size_t i = 0; i < m->n_procs; i++) {
-		const struct model_proc *p = &m->procs[i];
-
-		if (!p->slice || p->gpu != gpu || !p->client)
-			continue;
-		if (together && p->client->gate != SCHED_GATE_OPEN)
-			fail(m, "process %zu has a closed gate though all go together", i);
-		if (p->client->wants && p->client->gate != SCHED_GATE_CLOSED)
-			fail(m, "process %zu wants before an open gate", i);
-		if (p->client->share->config.mps && p->client->gate != SCHED_GATE_OPEN)
-			fail(m, "process %zu is under MPS and its gate is not open", i);
-		if (p->client->gate == SCHED_GATE_CLOSED ||
-			!sched_is_time_shared(p->client->share) || together)
-			continue;
-		if (holder && holder != p->slice)
-			fail(m, "GPU %u has two holders", gpu);
-		holder = p->slice;
-	}
-}
-
-/* Each quantum that began has ended once, and for one reason, or goes on. */
-static void check_quantum_ends(struct model *m, struct model_slice *s, unsigned int gpu,
-	const struct sched_account *a)
-{
-	bool holds =
-		m->sched->gpus[gpu].holder && m->sched->gpus[gpu].holder->slice == s->slice;
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < SCHED_ENDS; i++) {
-		sum += a->quantum_ends[i];
-		m->quantum_ends[i] += a->quantum_ends[i] - s->quantum_ends[gpu][i];
-		s->quantum_ends[gpu][i] = a->quantum_ends[i];
-	}
-	if (a->quanta + a->resumed != sum + holds)
-		fail(m,
-			"slice %td had %" PRIu64 " quanta, %" PRIu64 " resumed, %" PRIu64
-			" have ended",
-			s - m->slices, a->quanta, a->resumed, sum);
-}
-
-static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu)
-{
-	struct sched_account a;
-
-	sched_account(m->sched, s->slice, gpu, m->now, &a);
-	check_quantum_ends(m, s, gpu, &a);
-	if (a.charged_ns < s->charged[gpu])
-		fail(m, "slice %td was charged less than before", s - m->slices);
-	s->charged[gpu] = a.charged_ns;
-	if (s->config[gpu].mps && a.has_quantum)
-		fail(m, "slice %td is under MPS and has the turn", s - m->slices);
-	if (!s->config[gpu].mps && (a.stuck_ns || !a.has_quantum))
-		s->overrun[gpu] = max_u64(s->overrun[gpu], a.charged_ns - s->closed_at[gpu]);
-}
-
-static void check_sum(struct model *m, unsigned int gpu)
-{
-	uint64_t sum = m->gone[gpu];
-
-	for (size_t i = 0; i < m->n_slices; i++) {
-		struct model_slice *s = &m->slices[i];
-
-		if (!s->slice)
-			continue;
-		check_slice(m, s, gpu);
-		sum += s->charged[gpu];
-	}
-	if (sum != sched_gpu_busy_ns(m->sched, gpu))
-		fail(m, "GPU %u: charges %llu, busy %llu", gpu, (unsigned long long)sum,
-			(unsigned long long)sched_gpu_busy_ns(m->sched, gpu));
-}
-
-static struct sched_share *find_model_share(struct model *m, const struct model_slice *s,
-	unsigned int gpu)
-{
-	struct sched_share *p = m->sched->gpus[gpu].shares;
-
-	while (p && p->slice != s->slice)
-		p = p->next;
-	return p;
-}
-
-static bool wants_now(struct model *m, const struct model_slice *s)
-{
-	return s->slice && s->steady && !s->config[0].mps &&
-	       !sched_is_idle(find_model_share(m, s, 0));
-}
-
-/* The bound that sched.h proves: from the time on when a share that continues to want was level with another
- * share. */
-static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
-	double quantum)
-{
-	const struct sched_share *p = find_model_share(m, a, 0), *q = find_model_share(m, b, 0);
-	double weight = p->config.weight, longest = quantum * 5 / 4, bound;
-	double lag = (double)p->vtime - (double)q->vtime;
-	uint32_t bit = UINT32_C(1) << (b - m->slices);
-
-	if (p->gpu->period.concurrent || p->slice->boost_running) {
-		a->level = 0;
-		return;
-	}
-	if (longest < (double)SCHED_QUANTUM_MIN_NS / weight)
-		longest = (double)SCHED_QUANTUM_MIN_NS / weight;
-	/* And the remainders of divisions. */
-	bound = quantum / 4 + longest + (double)a->overrun[0] / weight + 4;
-	if (p->quanta != a->quanta && !q->n_wants)
-		a->level &= ~bit;
-	if (lag <= quantum / 4)
-		a->level |= bit;
-	if (!(a->level & bit))
-		return;
-	m->n_lags++;
-	if (lag > bound)
-		fail(m, "slice %td is %.0f ahead of %td, bound %.0f", a - m->slices, lag,
-			b - m->slices, bound);
-}
-
-static void check_lag(struct model *m)
-{
-	uint32_t max = 1;
-
-	for (size_t i = 0; i < m->n_slices; i++) {
-		const struct model_slice *s = &m->slices[i];
-
-		if (s->slice && s->steady && !s->config[0].mps)
-			max = s->config[0].weight > max ? s->config[0].weight : max;
-	}
-	for (size_t i = 0; i < m->n_slices; i++) {
-		if (!wants_now(m, &m->slices[i]))
-			continue;
-		for (size_t j = 0; j < m->n_slices; j++) {
-			if (j != i && wants_now(m, &m->slices[j]))
-				check_pair(m, &m->slices[i], &m->slices[j],
-					(double)(SCHED_QUANTUM_NS / max));
-		}
-		m->slices[i].quanta = find_model_share(m, &m->slices[i], 0)->quanta;
-	}
-}
-
-/* After each call of the scheduler. */
-static void called(struct model *m)
-{
-	if (m->sched->dirty)
-		fail(m, "not settled");
-	if (sched_next_deadline(m->sched) <= m->now)
-		fail(m, "wants to be called at once again");
-	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		check_gates(m, g);
-		check_sum(m, g);
-	}
-	check_lag(m);
-	for (size_t i = 0; i < m->n_procs; i++) {
-		struct model_proc *p = &m->procs[i];
-
-		if (!p->slice || !p->client)
-			continue;
-		if (!p->client->wants)
-			p->wanted_at = 0;
-		else if (!p->wanted_at)
-			p->wanted_at = m->now;
-	}
 }
 
 /* ---- what a process does ----------------------------------------------------------------------- */
@@ -326,7 +141,7 @@ static void send(struct model_proc *p, bool busy, bool wants)
 	uint64_t at = m->now + between(m, 5 * US, 50 * US);
 
 	if (p->n_packets == MODEL_PACKETS_MAX) {
-		fail(m, "process %td sends without end", p - m->procs);
+		model_fail(m, "process %td sends without end", p - m->procs);
 		return;
 	}
 	p->reported = busy || wants;
@@ -459,7 +274,7 @@ static void arrive(struct model_proc *p)
 		return;
 	sched_client_set_state(m->sched, p->client, packet.busy, packet.wants, packet.idle_ns,
 		m->now);
-	called(m);
+	model_check_call(m);
 }
 
 /* ---- time -------------------------------------------------------------------------------------- */
@@ -477,7 +292,7 @@ static bool gets_on(const struct model *m, const struct model_proc *p)
 	return runs && works(p) && (p == runs || (is_mps(runs) && is_mps(p)));
 }
 
-static bool is_busy(const struct model *m, unsigned int gpu)
+bool model_is_busy(const struct model *m, unsigned int gpu)
 {
 	for (size_t i = 0; i < m->n_procs; i++) {
 		if (m->procs[i].gpu == gpu && gets_on(m, &m->procs[i]))
@@ -506,7 +321,7 @@ static void rotate(struct model *m, unsigned int gpu)
 {
 	struct model_gpu *g = &m->gpus[gpu];
 	struct model_proc *next = rival(m, gpu);
-	bool changes = next && (!is_busy(m, gpu) || g->ends <= m->now);
+	bool changes = next && (!model_is_busy(m, gpu) || g->ends <= m->now);
 	uint64_t slice = SCHED_TIME_SLICE_NS;
 
 	if (changes) {
@@ -565,7 +380,7 @@ static void record_gpu_use(struct model *m, unsigned int gpu, uint64_t step)
 {
 	bool wrong = false;
 
-	m->busy[gpu] += is_busy(m, gpu) ? step : 0;
+	m->busy[gpu] += model_is_busy(m, gpu) ? step : 0;
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
 
@@ -582,7 +397,7 @@ static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 {
 	uint64_t change = min_u64(m->gpus[gpu].change_ns, step);
 
-	if (!is_busy(m, gpu))
+	if (!model_is_busy(m, gpu))
 		return;
 	m->gpus[gpu].change_ns -= change;
 	for (size_t i = 0; i < m->n_procs; i++) {
@@ -622,74 +437,21 @@ static void happen(struct model *m, struct model_proc *p)
 	submit(p);
 }
 
-/* ---- what must hold while time passes ---------------------------------------------------------- */
-
-static void check_cap(struct model *m, struct model_slice *s, size_t i)
-{
-	const struct sched_share_config *share = &s->config[0];
-	double burst = (double)SCHED_CAP_BURST_NS, over = (double)s->charged[0] - s->allowed;
-
-	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= SLICE_CAP_ALL)
-		return;
-	/* Charges are as of the last settlement. Between two settlements a charge is on a straight line. */
-	if (m->sched->gpus[0].accrued != m->now)
-		return;
-	if (over < s->over_least)
-		s->over_least = over;
-	/* The work in flight when the bucket is empty, and the work in flight when the gate closed. */
-	burst += (double)(s->in_flight + s->overrun[0]);
-	if (over - s->over_least > burst)
-		fail(m, "slice %zu is %.3f ms over its cap", i, (over - s->over_least) / 1e6);
-}
-
-static void check_time(struct model *m)
-{
-	for (size_t i = 0; i < m->n_slices; i++)
-		check_cap(m, &m->slices[i], i);
-	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		bool could = false;
-
-		for (const struct sched_share *p = m->sched->gpus[g].shares; p; p = p->next)
-			could |= p->n_wants && sched_is_ready(p) && !sched_is_gang(p->slice);
-		if (is_busy(m, g) || !could)
-			m->dry[g] = 0;
-		else if (!m->dry[g])
-			m->dry[g] = m->now;
-		else
-			m->dry_most = max_u64(m->dry_most, m->now - m->dry[g]);
-	}
-	for (size_t i = 0; i < m->n_procs; i++) {
-		struct model_proc *p = &m->procs[i];
-
-		if (p->slice && p->wanted_at)
-			p->waited_most = max_u64(p->waited_most, m->now - p->wanted_at);
-	}
-}
-
-static void check_progress(struct model *m)
-{
-	m->n_events++;
-	if (m->now - m->stood_at > 100 * US) {
-		m->stood_at = m->now;
-		m->stood = 0;
-	}
-	if (++m->stood > 2000)
-		fail(m, "time stands still");
-}
+/* ---- the run ---------------------------------------------------------------------------------- */
 
 void model_run(struct model *m, uint64_t ns)
 {
 	uint64_t until = m->now + ns;
 
 	while (m->now < until && !m->failure[0]) {
-		check_progress(m);
+		model_check_progress(m);
 		for (unsigned int g = 0; g < m->n_gpus; g++)
 			rotate(m, g);
-		check_time(m);
+		model_check_time(m);
 		pass(m, next_step(m, until));
 		if (sched_next_deadline(m->sched) <= m->now) {
 			sched_advance_time(m->sched, m->now);
-			called(m);
+			model_check_call(m);
 		}
 		for (size_t i = 0; i < m->n_procs; i++) {
 			if (m->procs[i].slice)
@@ -697,7 +459,7 @@ void model_run(struct model *m, uint64_t ns)
 		}
 	}
 	sched_update_charges(m->sched, m->now);
-	called(m);
+	model_check_call(m);
 }
 
 uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned int gpu)
@@ -759,7 +521,7 @@ void model_share(struct model *m, struct model_slice *s, const struct sched_shar
 		if (sched_slice_set_share(m->sched, s->slice, g, share, m->now) < 0)
 			abort();
 	}
-	called(m);
+	model_check_call(m);
 	s->allowed = (double)s->charged[0];
 	s->over_least = 0;
 }
@@ -771,12 +533,12 @@ void model_slice_drop(struct model *m, struct model_slice *s)
 			model_kill(&m->procs[i]);
 	}
 	sched_update_charges(m->sched, m->now);
-	called(m);
+	model_check_call(m);
 	for (unsigned int g = 0; g < m->n_gpus; g++)
 		m->gone[g] += s->charged[g];
 	sched_slice_free(m->sched, s->slice);
 	s->slice = NULL;
-	called(m);
+	model_check_call(m);
 }
 
 struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned int gpu,
@@ -804,7 +566,7 @@ struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned i
 	p->client = sched_client_new(m->sched, s->slice, gpu, p, m->now);
 	if (!p->client)
 		abort();
-	called(m);
+	model_check_call(m);
 	return p;
 }
 
@@ -816,5 +578,5 @@ void model_kill(struct model_proc *p)
 	if (m->gpus[p->gpu].runs == p)
 		m->gpus[p->gpu].runs = NULL;
 	*p = (struct model_proc){ .slice = NULL };
-	called(m);
+	model_check_call(m);
 }
