@@ -49,18 +49,6 @@ static struct mps_supervisor *add_mps_daemon(struct mps *m, const char *root, co
 
 /* --- follow the plan --- */
 
-static int want_devices(struct mps_spec *s, const struct mps_daemon *d, struct error *err)
-{
-	strv_clear(&s->uuids);
-	for (uint32_t i = 0; i < d->n && i < GPU_NODE_MAX; i++) {
-		s->limits[i] = d->devices[i].limit_mib;
-		s->lost[i] = d->devices[i].lost;
-		if (strv_add(&s->uuids, d->devices[i].uuid, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int set_mps_daemon_spec(struct mps_supervisor *u, const struct mps_daemon *d,
 	struct error *err)
 {
@@ -69,11 +57,8 @@ static int set_mps_daemon_spec(struct mps_supervisor *u, const struct mps_daemon
 	struct mps_spec *s = &u->desired;
 
 	memcpy(limits, s->limits, sizeof(limits));
-
-	if (want_devices(s, d, err) < 0)
+	if (mps_spec_set(s, d, err) < 0)
 		return -1;
-	s->percent = d->percent;
-	s->exclusive = d->exclusive;
 	u->wanted = true;
 	/* Restarts the setting of limits, if they changed meanwhile. */
 	if (u->state == MPS_SETTING &&

@@ -52,30 +52,6 @@ bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid)
 	return strv_has(&u->dir.devices, uuid);
 }
 
-/* A present device that was lost when the daemon started; NULL: none. */
-static const char *lacks_device(const struct mps_supervisor *u)
-{
-	for (size_t i = 0; i < u->desired.uuids.n && i < GPU_NODE_MAX; i++)
-		if (!u->desired.lost[i] && !mps_supervisor_has_device(u, u->desired.uuids.v[i]))
-			return u->desired.uuids.v[i];
-	return NULL;
-}
-
-/*
- * CUDA ends its list of devices at the first unknown one. So the list leaves lost devices out, unless all are
- * lost.
- */
-static int set_daemon_devices(struct mps_supervisor *u, struct error *err)
-{
-	const struct mps_spec *s = &u->desired;
-
-	strv_clear(&u->dir.devices);
-	for (size_t i = 0; i < s->uuids.n && i < GPU_NODE_MAX; i++)
-		if (!s->lost[i] && strv_add(&u->dir.devices, s->uuids.v[i], err) < 0)
-			return -1;
-	return u->dir.devices.n ? 0 : strv_copy(&u->dir.devices, &s->uuids, err);
-}
-
 /* --- other daemons --- */
 
 static bool has_mode(const struct mps_daemon_dir *p, const char *uuid)
@@ -218,27 +194,6 @@ void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *w
 	}
 }
 
-/* --- limits --- */
-
-static bool spec_same(const struct mps_spec *a, const struct mps_spec *b)
-{
-	if (a->percent != b->percent || a->uuids.n != b->uuids.n)
-		return false;
-	for (size_t i = 0; i < a->uuids.n && i < GPU_NODE_MAX; i++)
-		if (a->limits[i] != b->limits[i])
-			return false;
-	return true;
-}
-
-static void copy_applied_spec(struct mps_supervisor *u)
-{
-	memcpy(u->applied.limits, u->desired.limits, sizeof(u->applied.limits));
-	u->applied.percent = u->desired.percent;
-	strv_clear(&u->applied.uuids);
-	if (strv_copy(&u->applied.uuids, &u->desired.uuids, NULL) < 0)
-		u->applied.percent = 0; /* the limits are set once more */
-}
-
 void mps_supervisor_set_ready(struct mps_supervisor *u)
 {
 	bool first = !u->was_ready;
@@ -266,7 +221,7 @@ void mps_supervisor_set_ready(struct mps_supervisor *u)
  */
 static void finish_mps_settings(struct mps_supervisor *u)
 {
-	copy_applied_spec(u);
+	mps_spec_set_applied(&u->applied, &u->desired);
 	u->missed = 0;
 	if (!u->was_ready && u->n_servers == 0 && (u->desired.exclusive || u->needs_server))
 		mps_supervisor_enter(u, MPS_SERVER, "an MPS server is being started");
@@ -312,7 +267,8 @@ static void begin_mps_start(struct mps_supervisor *u)
 	struct error err = ERROR_INIT;
 
 	u->modes_are_set = false;
-	if (set_daemon_devices(u, &err) < 0 || mps_daemon_dir_make(&u->dir, &err) < 0 ||
+	if (mps_spec_list_devices(&u->desired, &u->dir.devices, &err) < 0 ||
+		mps_daemon_dir_make(&u->dir, &err) < 0 ||
 		mps_daemon_dir_save(&u->dir, &err) < 0) {
 		mps_supervisor_fail(u, "%s", err.msg);
 	} else if (!u->desired.exclusive) {
@@ -498,7 +454,7 @@ static void on_quit(void *arg, const char *answer, const struct error *err)
 
 static void next_ready(struct mps_supervisor *u)
 {
-	bool lacking = lacks_device(u) != NULL;
+	bool lacking = mps_spec_lacks_device(&u->desired, &u->dir.devices);
 
 	if (!u->wanted) {
 		mps_supervisor_enter(u, MPS_DRAINING, "its clients have not ended yet");
@@ -506,7 +462,7 @@ static void next_ready(struct mps_supervisor *u)
 		mps_supervisor_step(u);
 	} else if (mode_is_due(u)) {
 		apply_compute_mode(u);
-	} else if (!spec_same(&u->desired, &u->applied)) {
+	} else if (!mps_spec_same(&u->desired, &u->applied)) {
 		mps_supervisor_enter(u, MPS_SETTING, "limits are being set");
 		mps_supervisor_step(u);
 	} else if (lacking && mps_supervisor_is_unused(u)) {
@@ -810,7 +766,7 @@ void mps_supervisor_free(struct mps_supervisor *u)
 	mps_log_fini(&u->log);
 	mps_clients_fini(&u->clients);
 	mps_daemon_dir_fini(&u->dir);
-	strv_fini(&u->desired.uuids);
-	strv_fini(&u->applied.uuids);
+	mps_spec_fini(&u->desired);
+	mps_spec_fini(&u->applied);
 	free(u);
 }

@@ -28,6 +28,7 @@
 #include "node/agent/mps/log.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/mps/daemon-dir.h"
+#include "node/agent/mps/spec.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 
@@ -49,15 +50,6 @@ enum mps_state {
 };
 
 #define MPS_MISSED_MAX 3 /* then the daemon counts as hung */
-
-/* The desired settings of a daemon, or the applied ones. */
-struct mps_spec {
-	struct strv uuids;             /* lost devices included */
-	uint64_t limits[GPU_NODE_MAX]; /* MiB, by position in .uuids; 0: no limit */
-	bool lost[GPU_NODE_MAX];       /* by position in .uuids */
-	uint32_t percent;              /* 0: nothing applied yet */
-	bool exclusive;
-};
 
 struct mps_fault {
 	bool pending;       /* not reported yet */
