@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/kubelet-client.h"
+#include "tools/cli/kubelet-item.h"
 
 #include "lib/base/paths.h"
 #include "lib/base/text.h"
@@ -96,38 +97,6 @@ static int get_kubelet_list(const struct kubelet_client *c, const char *kind, co
 	return call_standin_kubelet(c, "GET", buf_str(&path), NULL, ret, err);
 }
 
-/* --- reading the answer: a missing field is "" or 0 --- */
-
-static const char *get_item_text(json_t *o, const char *a, const char *b)
-{
-	json_t *v = json_object_get(o, a);
-	const char *text;
-
-	if (b)
-		v = json_object_get(v, b);
-	text = json_string_value(v);
-	return text ? text : "";
-}
-
-static long long int_at(json_t *o, const char *a, const char *b)
-{
-	json_t *v = json_object_get(o, a);
-
-	return (long long)json_integer_value(b ? json_object_get(v, b) : v);
-}
-
-/* In whole seconds, as kubectl prints ages. */
-static const char *age_text(long long ns, char *text)
-{
-	time_age((uint64_t)ns / NS_PER_SEC * NS_PER_SEC, text);
-	return ns < (long long)NS_PER_SEC ? "0s" : text;
-}
-
-static const char *age_of(json_t *o, char *text)
-{
-	return age_text(int_at(o, "gpuslice", "ageNs"), text);
-}
-
 /* --- get --- */
 
 static void device_list(json_t *pod, struct buf *b)
@@ -158,14 +127,14 @@ static void pods_table(const struct kubelet_client *c, json_t *items, struct buf
 		CLEANUP(buf_fini) struct buf devices = BUF_INIT(64 * 1024);
 		size_t n = json_array_size(
 			json_object_get(json_object_get(p, "spec"), "containers"));
-		bool up = strcmp(get_item_text(p, "status", "phase"), "Running") == 0;
+		bool up = strcmp(kubelet_item_text(p, "status", "phase"), "Running") == 0;
 
-		table_add(&t, get_item_text(p, "metadata", "namespace"));
-		table_add(&t, get_item_text(p, "metadata", "name"));
+		table_add(&t, kubelet_item_text(p, "metadata", "namespace"));
+		table_add(&t, kubelet_item_text(p, "metadata", "name"));
 		table_addf(&t, "%zu/%zu", up ? n : 0, n);
-		table_add(&t, get_item_text(p, "gpuslice", "status"));
+		table_add(&t, kubelet_item_text(p, "gpuslice", "status"));
 		table_add(&t, "0");
-		table_add(&t, age_of(p, age));
+		table_add(&t, kubelet_item_age(p, age));
 		if (is_wide) {
 			device_list(p, &devices);
 			table_add(&t, devices.len ? buf_str(&devices) : "<none>");
@@ -188,13 +157,13 @@ static void deployments_table(const struct kubelet_client *c, json_t *items, str
 	table_init(&t, heads);
 	json_array_foreach(items, i, d)
 	{
-		table_add(&t, get_item_text(d, "metadata", "namespace"));
-		table_add(&t, get_item_text(d, "metadata", "name"));
-		table_addf(&t, "%lld/%lld", int_at(d, "status", "readyReplicas"),
-			int_at(d, "spec", "replicas"));
-		table_addf(&t, "%lld", int_at(d, "status", "replicas"));
-		table_addf(&t, "%lld", int_at(d, "status", "availableReplicas"));
-		table_add(&t, age_of(d, age));
+		table_add(&t, kubelet_item_text(d, "metadata", "namespace"));
+		table_add(&t, kubelet_item_text(d, "metadata", "name"));
+		table_addf(&t, "%lld/%lld", kubelet_item_number(d, "status", "readyReplicas"),
+			kubelet_item_number(d, "spec", "replicas"));
+		table_addf(&t, "%lld", kubelet_item_number(d, "status", "replicas"));
+		table_addf(&t, "%lld", kubelet_item_number(d, "status", "availableReplicas"));
+		table_add(&t, kubelet_item_age(d, age));
 	}
 	if (table_has_rows(&t))
 		table_print(&t, out);
@@ -212,21 +181,13 @@ static void config_maps_table(const struct kubelet_client *c, json_t *items, str
 	table_init(&t, heads);
 	json_array_foreach(items, i, m)
 	{
-		table_add(&t, get_item_text(m, "metadata", "namespace"));
-		table_add(&t, get_item_text(m, "metadata", "name"));
+		table_add(&t, kubelet_item_text(m, "metadata", "namespace"));
+		table_add(&t, kubelet_item_text(m, "metadata", "name"));
 		table_addf(&t, "%zu", json_object_size(json_object_get(m, "data")));
-		table_add(&t, age_of(m, age));
+		table_add(&t, kubelet_item_age(m, age));
 	}
 	if (table_has_rows(&t))
 		table_print(&t, out);
-}
-
-static bool node_ready(json_t *node)
-{
-	json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
-
-	return strcmp(get_item_text(json_array_get(conditions, 0), "status", NULL), "True") ==
-	       0;
 }
 
 static void nodes_table(const struct kubelet_client *c, json_t *items, struct buf *out)
@@ -251,10 +212,10 @@ static void nodes_table(const struct kubelet_client *c, json_t *items, struct bu
 				buf_printf(&what, "%s%s=%s", what.len ? "," : "", key,
 					json_string_value(v));
 		}
-		table_add(&t, get_item_text(n, "metadata", "name"));
-		table_add(&t, node_ready(n) ? "Ready" : "NotReady");
+		table_add(&t, kubelet_item_text(n, "metadata", "name"));
+		table_add(&t, kubelet_node_is_ready(n) ? "Ready" : "NotReady");
 		table_add(&t, "<none>");
-		table_add(&t, get_item_text(json_object_get(n, "status"), "nodeInfo",
+		table_add(&t, kubelet_item_text(json_object_get(n, "status"), "nodeInfo",
 				      "kubeletVersion"));
 		table_add(&t, what.len ? buf_str(&what) : "<none>");
 	}
@@ -275,12 +236,12 @@ static void resources_table(const struct kubelet_client *c, json_t *items, struc
 	{
 		bool up = json_is_true(json_object_get(r, "connected"));
 
-		table_add(&t, get_item_text(r, "name", NULL));
-		table_addf(&t, "%lld", int_at(r, "capacity", NULL));
-		table_addf(&t, "%lld", int_at(r, "allocatable", NULL));
-		table_addf(&t, "%lld", int_at(r, "requested", NULL));
-		table_addf(&t, "%lld", int_at(r, "granted", NULL));
-		table_add(&t, up ? get_item_text(r, "endpoint", NULL) : "<gone>");
+		table_add(&t, kubelet_item_text(r, "name", NULL));
+		table_addf(&t, "%lld", kubelet_item_number(r, "capacity", NULL));
+		table_addf(&t, "%lld", kubelet_item_number(r, "allocatable", NULL));
+		table_addf(&t, "%lld", kubelet_item_number(r, "requested", NULL));
+		table_addf(&t, "%lld", kubelet_item_number(r, "granted", NULL));
+		table_add(&t, up ? kubelet_item_text(r, "endpoint", NULL) : "<gone>");
 	}
 	if (table_has_rows(&t))
 		table_print(&t, out);
@@ -349,8 +310,8 @@ static void filter_named_items(json_t *items, const char *name)
 	for (size_t i = json_array_size(items); i-- > 0;) {
 		json_t *o = json_array_get(items, i);
 
-		if (strcmp(get_item_text(o, "metadata", "name"), name) != 0 &&
-			strcmp(get_item_text(o, "name", NULL), name) != 0)
+		if (strcmp(kubelet_item_text(o, "metadata", "name"), name) != 0 &&
+			strcmp(kubelet_item_text(o, "name", NULL), name) != 0)
 			(void)json_array_remove(items, i);
 	}
 }
@@ -394,140 +355,6 @@ static int run_kubelet_get(const struct kubelet_client *c, struct error *err)
 
 /* --- describe --- */
 
-static void describe_map(json_t *map, const char *label, struct buf *b)
-{
-	const char *key, *head = label;
-	json_t *v;
-
-	if (json_object_size(map) == 0)
-		buf_printf(b, "%-16s<none>\n", label);
-	json_object_foreach(map, key, v)
-	{
-		buf_printf(b, "%-16s%s=%s\n", head, key, json_string_value(v));
-		head = "";
-	}
-}
-
-static void describe_grant(json_t *g, struct buf *b)
-{
-	json_t *v;
-	const char *key;
-	size_t i;
-
-	buf_printf(b, "    %s:\n", get_item_text(g, "resource", NULL));
-	json_array_foreach(json_object_get(g, "ids"), i, v)
-		buf_printf(b, "      %-14s%s\n", i ? "" : "Devices:", json_string_value(v));
-	i = 0;
-	json_object_foreach(json_object_get(g, "envs"), key, v) buf_printf(b,
-		"      %-14s%s=%s\n", i++ ? "" : "Environment:", key, json_string_value(v));
-	json_array_foreach(json_object_get(g, "mounts"), i, v)
-		buf_printf(b, "      %-14s%s from %s (%s)\n",
-			i ? "" : "Mounts:", get_item_text(v, "containerPath", NULL),
-			get_item_text(v, "hostPath", NULL),
-			json_is_true(json_object_get(v, "readOnly")) ? "ro" : "rw");
-	json_array_foreach(json_object_get(g, "devices"), i, v) buf_printf(b,
-		"      %-14s%s from %s (%s)\n",
-		i ? "" : "Device nodes:", get_item_text(v, "containerPath", NULL),
-		get_item_text(v, "hostPath", NULL), get_item_text(v, "permissions", NULL));
-	i = 0;
-	json_object_foreach(json_object_get(g, "annotations"), key, v) buf_printf(b,
-		"      %-14s%s=%s\n", i++ ? "" : "Annotations:", key, json_string_value(v));
-	json_array_foreach(json_object_get(g, "cdiDevices"), i, v)
-		buf_printf(b, "      %-14s%s\n", i ? "" : "CDI devices:", json_string_value(v));
-}
-
-static void describe_containers(json_t *pod, const char *list, const char *head, struct buf *b)
-{
-	json_t *own = json_object_get(pod, "gpuslice"), *c, *v, *g;
-	const char *key;
-	size_t i, k = 0;
-
-	json_array_foreach(json_object_get(json_object_get(pod, "spec"), list), i, c)
-	{
-		buf_printf(b, "%s  %s:\n    Image:        %s\n", i ? "" : head,
-			get_item_text(c, "name", NULL), get_item_text(c, "image", NULL));
-		k = 0;
-		json_object_foreach(json_object_get(json_object_get(c, "resources"), "limits"),
-			key, v) buf_printf(b, "    %-14s%s: %s\n", k++ ? "" : "Limits:", key,
-			json_string_value(v));
-		json_array_foreach(json_object_get(own, "grants"), k, g)
-		{
-			if (strcmp(get_item_text(g, "container", NULL),
-				    get_item_text(c, "name", NULL)) == 0)
-				describe_grant(g, b);
-		}
-	}
-}
-
-static void describe_events(json_t *pod, struct buf *b)
-{
-	static const char *const heads[] = { "  Type", "Reason", "Age", "From", "Message",
-		NULL };
-	CLEANUP(table_fini) struct table t = { .columns = 0 };
-	char age[TIME_AGE_MAX];
-	json_t *e;
-	size_t i;
-
-	table_init(&t, heads);
-	json_array_foreach(json_object_get(json_object_get(pod, "gpuslice"), "events"), i, e)
-	{
-		table_addf(&t, "  %s", get_item_text(e, "type", NULL));
-		table_add(&t, get_item_text(e, "reason", NULL));
-		if (int_at(e, "count", NULL) > 1)
-			table_addf(&t, "%s (x%lld)", age_text(int_at(e, "ageNs", NULL), age),
-				int_at(e, "count", NULL));
-		else
-			table_add(&t, age_text(int_at(e, "ageNs", NULL), age));
-		table_add(&t, get_item_text(e, "from", NULL));
-		table_add(&t, get_item_text(e, "message", NULL));
-	}
-	if (!table_has_rows(&t)) {
-		buf_puts(b, "Events:         <none>\n");
-		return;
-	}
-	buf_puts(b, "Events:\n");
-	table_print(&t, b);
-}
-
-static void describe_pod(json_t *p, struct buf *b)
-{
-	json_t *conditions = json_object_get(json_object_get(p, "status"), "conditions");
-	const char *node = get_item_text(p, "spec", "nodeName");
-
-	buf_printf(b, "%-16s%s\n", "Name:", get_item_text(p, "metadata", "name"));
-	buf_printf(b, "%-16s%s\n", "Namespace:", get_item_text(p, "metadata", "namespace"));
-	buf_printf(b, "%-16s%s\n", "UID:", get_item_text(p, "metadata", "uid"));
-	buf_printf(b, "%-16s%s\n", "Node:", *node ? node : "<none>");
-	describe_map(json_object_get(json_object_get(p, "metadata"), "labels"), "Labels:", b);
-	buf_printf(b, "%-16s%s\n", "Status:", get_item_text(p, "status", "phase"));
-	if (*get_item_text(p, "status", "reason"))
-		buf_printf(b, "%-16s%s\n%-16s%s\n",
-			"Reason:", get_item_text(p, "status", "reason"),
-			"Message:", get_item_text(p, "status", "message"));
-	if (json_array_size(conditions) > 0)
-		buf_printf(b, "%-16s%s\n", "Waiting for:",
-			get_item_text(json_array_get(conditions, 0), "message", NULL));
-	describe_containers(p, "initContainers", "Init Containers:\n", b);
-	describe_containers(p, "containers", "Containers:\n", b);
-	describe_events(p, b);
-}
-
-static void describe_node(json_t *n, struct buf *b)
-{
-	json_t *status = json_object_get(n, "status"), *t;
-	size_t i;
-
-	buf_printf(b, "%-16s%s\n", "Name:", get_item_text(n, "metadata", "name"));
-	describe_map(json_object_get(json_object_get(n, "metadata"), "labels"), "Labels:", b);
-	json_array_foreach(json_object_get(json_object_get(n, "spec"), "taints"), i, t)
-		buf_printf(b, "%-16s%s=%s:%s\n",
-			i ? "" : "Taints:", get_item_text(t, "key", NULL),
-			get_item_text(t, "value", NULL), get_item_text(t, "effect", NULL));
-	buf_printf(b, "%-16s%s\n", "Ready:", node_ready(n) ? "True" : "Unknown");
-	describe_map(json_object_get(status, "capacity"), "Capacity:", b);
-	describe_map(json_object_get(status, "allocatable"), "Allocatable:", b);
-}
-
 static int run_kubelet_describe(const struct kubelet_client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
@@ -554,9 +381,9 @@ static int run_kubelet_describe(const struct kubelet_client *c, struct error *er
 		if (i > 0)
 			buf_puts(&out, "\n\n");
 		if (strcmp(kinds[k].path, "pods") == 0)
-			describe_pod(o, &out);
+			kubelet_describe_pod(o, &out);
 		else
-			describe_node(o, &out);
+			kubelet_describe_node(o, &out);
 	}
 	return write_client_output(&out, err);
 }
