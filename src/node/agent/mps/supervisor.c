@@ -292,31 +292,36 @@ static void restore_compute_modes(struct mps_supervisor *u)
 		on_modes(u, false, err.msg);
 }
 
+/* The supervisor retries a restore for as long as it takes. */
+static void on_modes_restored(struct mps_supervisor *u, bool ok, const char *why)
+{
+	struct error err = ERROR_INIT;
+
+	if (!ok && strcmp(u->reported_reason, why) != 0) {
+		log_warn("a compute mode is not restored yet", LOG_STR("daemon", u->key),
+			LOG_STR("reason", why));
+		(void)snprintf(u->reported_reason, sizeof(u->reported_reason), "%s", why);
+	}
+	if (ok)
+		mps_modes_forget(u);
+	if (ok && mps_daemon_dir_save(&u->dir, &err) < 0)
+		log_warn("MPS's state is not written", LOG_STR("reason", err.msg));
+	if (!ok && u->stopping) { /* daemon.json has them for the next agent */
+		mps_supervisor_close(u);
+		return;
+	}
+	mps_supervisor_enter(u, u->process ? MPS_READY : MPS_DOWN, u->process ? "" : u->why);
+	if (!ok)
+		back_off_mps_start(u);
+	mps_supervisor_step(u);
+}
+
 static void on_modes(struct mps_supervisor *u, bool ok, const char *why)
 {
 	struct error err = ERROR_INIT;
 
 	if (u->state == MPS_RESTORING) {
-		/* The supervisor retries a restore for as long as it takes. */
-		if (!ok && strcmp(u->reported_reason, why) != 0) {
-			log_warn("a compute mode is not restored yet",
-				LOG_STR("daemon", u->key), LOG_STR("reason", why));
-			(void)snprintf(u->reported_reason, sizeof(u->reported_reason), "%s",
-				why);
-		}
-		if (ok)
-			mps_modes_forget(u);
-		if (ok && mps_daemon_dir_save(&u->dir, &err) < 0)
-			log_warn("MPS's state is not written", LOG_STR("reason", err.msg));
-		if (!ok && u->stopping) { /* daemon.json has them for the next agent */
-			mps_supervisor_close(u);
-			return;
-		}
-		mps_supervisor_enter(u, u->process ? MPS_READY : MPS_DOWN,
-			u->process ? "" : u->why);
-		if (!ok)
-			back_off_mps_start(u);
-		mps_supervisor_step(u);
+		on_modes_restored(u, ok, why);
 	} else if (!ok && u->process) {
 		/* A running daemon goes on with the mode that it has. */
 		log_warn("the compute mode cannot be set, trying again",
