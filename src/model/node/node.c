@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/node/node.h"
 
+#include "model/node/internal.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -20,25 +22,17 @@ void node_fini(struct node *n)
 	n->persisted = NULL;
 }
 
-#define NOBODY UINT32_MAX
-
 static uint32_t count_known_gpus(const struct node *n)
 {
 	return n->inv ? n->inv->n : 0;
 }
-
-/* One GPU of the next state, with its positions in the old state and in the new inventory. */
-struct node_entry {
-	struct node_gpu gpu;
-	uint32_t old, seen; /* positions; UINT32_MAX: none */
-};
 
 static uint32_t find_uuid(const struct node *n, const char *uuid)
 {
 	for (uint32_t i = 0; uuid[0] && i < count_known_gpus(n); i++)
 		if (strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
 			return i;
-	return NOBODY;
+	return NODE_NONE;
 }
 
 /* Finds a GPU without a readable UUID (typical of lost GPUs) by its bus address, else by its NVML index.
@@ -46,18 +40,18 @@ static uint32_t find_uuid(const struct node *n, const char *uuid)
 static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
 	const uint32_t *claims)
 {
-	uint32_t by_index = NOBODY;
+	uint32_t by_index = NODE_NONE;
 
 	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		const struct gpu *g = &n->gpus[i].gpu;
 
-		if (claims[i] != NOBODY)
+		if (claims[i] != NODE_NONE)
 			continue;
 		if (seen->bus_id[0] && strcmp(g->bus_id, seen->bus_id) == 0)
 			return i;
 		if (g->index != seen->index || (seen->bus_id[0] && g->bus_id[0]))
 			continue;
-		if (by_index == NOBODY || n->gpus[i].present)
+		if (by_index == NODE_NONE || n->gpus[i].present)
 			by_index = i;
 	}
 	return by_index;
@@ -69,24 +63,24 @@ static void match_seen_gpus(const struct node *n, const struct inventory *seen,
 	uint32_t *claims, uint32_t *claimed)
 {
 	for (uint32_t i = 0; i < count_known_gpus(n); i++)
-		claims[i] = NOBODY;
+		claims[i] = NODE_NONE;
 	for (uint32_t k = 0; k < seen->n; k++) {
 		const char *uuid = seen->gpus[k].uuid;
 
 		/* Two GPUs with one UUID each keep their own entry. */
-		claimed[k] = NOBODY;
-		for (uint32_t i = 0; uuid[0] && i < count_known_gpus(n) && claimed[k] == NOBODY;
-			i++)
-			if (claims[i] == NOBODY && strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
+		claimed[k] = NODE_NONE;
+		for (uint32_t i = 0;
+			uuid[0] && i < count_known_gpus(n) && claimed[k] == NODE_NONE; i++)
+			if (claims[i] == NODE_NONE && strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
 				claimed[k] = i;
-		if (claimed[k] != NOBODY)
+		if (claimed[k] != NODE_NONE)
 			claims[claimed[k]] = k;
 	}
 	for (uint32_t k = 0; k < seen->n; k++) {
 		if (seen->gpus[k].uuid[0])
 			continue;
 		claimed[k] = find_nameless(n, &seen->gpus[k], claims);
-		if (claimed[k] != NOBODY)
+		if (claimed[k] != NODE_NONE)
 			claims[claimed[k]] = k;
 	}
 }
@@ -141,7 +135,7 @@ static void merge_seen_gpu(struct gpu *g, const struct gpu *seen, bool is_new)
 	preserve_raised_signals(g, &was);
 }
 
-static void set_gpu_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
+void node_set_gpu_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
 {
 	g->fault = fault;
 	g->nvml_code = 0;
@@ -153,7 +147,7 @@ static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
 {
 	const struct gpu was = *g;
 
-	set_gpu_fault(g, fault, reason);
+	node_set_gpu_fault(g, fault, reason);
 	g->signals_known = 0;
 	g->recovery = GPU_RECOVERY_UNKNOWN;
 	preserve_raised_signals(g, &was);
@@ -175,8 +169,7 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 
-/* The persisted state of a GPU or MIG device that is new in this run; NULL: none. */
-static const struct node_persisted *find_persisted_gpu(const struct node *n, const char *uuid,
+const struct node_persisted *node_find_persisted(const struct node *n, const char *uuid,
 	const char *profile)
 {
 	for (uint32_t i = 0; i < n->n_persisted; i++)
@@ -186,7 +179,7 @@ static const struct node_persisted *find_persisted_gpu(const struct node *n, con
 	return NULL;
 }
 
-static void start_health(struct health *h, const struct health_policy *p,
+void node_start_health(struct health *h, const struct health_policy *p,
 	const struct node_persisted *persisted, uint64_t now_ns)
 {
 	health_init(h, now_ns);
@@ -197,15 +190,15 @@ static void start_health(struct health *h, const struct health_policy *p,
 static bool apply_seen_gpu(struct node_entry *pl, const struct node *n,
 	const struct health_policy *p, const struct gpu *seen, uint64_t now_ns)
 {
-	bool is_new = pl->old == NOBODY;
+	bool is_new = pl->old == NODE_NONE;
 	struct gpu before = pl->gpu.gpu;
 	bool changed;
 
 	merge_seen_gpu(&pl->gpu.gpu, seen, is_new);
 	if (is_new) {
-		const struct node_persisted *persisted = find_persisted_gpu(n, seen->uuid, "");
+		const struct node_persisted *persisted = node_find_persisted(n, seen->uuid, "");
 
-		start_health(&pl->gpu.health, p, persisted, now_ns);
+		node_start_health(&pl->gpu.health, p, persisted, now_ns);
 		if (persisted)
 			preserve_raised_signals(&pl->gpu.gpu, &persisted->raised);
 	}
@@ -271,7 +264,7 @@ static void drop_persisted_gpus(struct node *n)
 		struct node_missing m = { .index = k->index, .xid = k->health.cause_xid };
 
 		if (k->profile[0] || !m.xid || xid_class(m.xid) < XID_RESET ||
-			find_uuid(n, k->uuid) != NOBODY)
+			find_uuid(n, k->uuid) != NODE_NONE)
 			continue;
 		memcpy(m.uuid, k->uuid, sizeof(m.uuid));
 		memcpy(m.bus_id, k->bus_id, sizeof(m.bus_id));
@@ -319,9 +312,9 @@ static struct gpu_link merge_link(const struct node *n, const struct inventory *
 	struct gpu_link is = was;
 	bool sick = a->gpu.gpu.fault != GPU_OK || b->gpu.gpu.fault != GPU_OK;
 
-	if (a->old != NOBODY && b->old != NOBODY)
+	if (a->old != NODE_NONE && b->old != NODE_NONE)
 		was = inventory_link(n->inv, a->old, b->old);
-	if (!seen || !seen->links || a->seen == NOBODY || b->seen == NOBODY)
+	if (!seen || !seen->links || a->seen == NODE_NONE || b->seen == NODE_NONE)
 		return was;
 	is = inventory_link(seen, a->seen, b->seen);
 	if (!is.p2p)
@@ -345,176 +338,6 @@ static bool links_equal(const struct inventory *a, const struct inventory *b)
 	return true;
 }
 
-/* ---- MIG devices ------------------------------------------------------------------------------ */
-
-static bool mig_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
-{
-	return strcmp(a->profile, b->profile) == 0 && a->memory_mib == b->memory_mib &&
-	       a->multiprocessors == b->multiprocessors && a->gi_slices == b->gi_slices &&
-	       a->ci_slices == b->ci_slices && a->copy == b->copy && a->decoder == b->decoder &&
-	       a->encoder == b->encoder && a->jpeg == b->jpeg && a->ofa == b->ofa;
-}
-
-static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)
-{
-	return a->gpu == b->gpu && a->index == b->index && a->gi == b->gi && a->ci == b->ci &&
-	       strcmp(a->uuid, b->uuid) == 0 && mig_same_type(a, b) &&
-	       a->has_minors == b->has_minors && a->gi_minor == b->gi_minor &&
-	       a->ci_minor == b->ci_minor && strcmp(a->reason, b->reason) == 0;
-}
-
-/* The position of the first MIG device of the GPU at position @gpu or later. The list is sorted by GPU. */
-static uint32_t first_mig(const struct inventory *inv, uint32_t gpu)
-{
-	uint32_t low = 0, high = inv->n_mig;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (inv->mig[mid].gpu < gpu)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-/* Whether the GPU at position @gpu has a MIG device @uuid. */
-static bool has_mig_uuid(const struct inventory *inv, uint32_t gpu, const char *uuid)
-{
-	for (uint32_t i = first_mig(inv, gpu); i < inv->n_mig && inv->mig[i].gpu == gpu; i++)
-		if (strcmp(inv->mig[i].uuid, uuid) == 0)
-			return true;
-	return false;
-}
-
-/*
- * The known MIG device, of the GPU at the old position @old, that matches device @at of @seen. UINT32_MAX:
- * a new device. A device without a UUID matches the device at its place in NVML's list, because its
- * instances may be unreadable too. It never matches a device that @seen has by UUID.
- */
-static uint32_t find_known_mig(const struct node *n, uint32_t old, const struct inventory *seen,
-	uint32_t at)
-{
-	const struct gpu_mig *s = &seen->mig[at];
-	const struct inventory *inv = n->inv;
-
-	if (old == NOBODY)
-		return NOBODY;
-	for (uint32_t i = first_mig(inv, old); i < inv->n_mig && inv->mig[i].gpu == old; i++) {
-		const struct gpu_mig *m = &inv->mig[i];
-
-		if (s->uuid[0] ? strcmp(m->uuid, s->uuid) != 0 : m->index != s->index)
-			continue;
-		if (s->uuid[0])
-			return s->reason[0] || mig_same_type(m, s) ? i : NOBODY;
-		return m->uuid[0] && has_mig_uuid(seen, s->gpu, m->uuid) ? NOBODY : i;
-	}
-	return NOBODY;
-}
-
-static bool probe_mig_health(struct health *h, const struct health_policy *p,
-	const struct gpu *g, const struct gpu_mig *m, uint64_t now_ns)
-{
-	struct gpu seen = *g;
-
-	/* Signals belong to the GPU, which reports them. */
-	seen.signals_known = 0;
-	if (seen.recovery != GPU_RECOVERY_UNKNOWN)
-		seen.recovery = GPU_RECOVERY_NONE;
-	if (seen.fault == GPU_OK && m->reason[0])
-		set_gpu_fault(&seen, GPU_FAULT_FIELD, m->reason);
-	return health_probe(h, p, &seen, now_ns);
-}
-
-/* The MIG devices of the next state, under construction. */
-struct migs {
-	struct gpu_mig *mig; /* room for all known and seen devices */
-	struct health *health;
-	uint32_t n;
-};
-
-/* Adds one device: as known (@seen NULL) or as seen. @old without a position: a new device. */
-static void apply_mig_device(struct migs *to, const struct node *n,
-	const struct health_policy *p, uint32_t old, const struct gpu_mig *seen, uint32_t gpu,
-	uint64_t now_ns)
-{
-	struct gpu_mig *m = &to->mig[to->n];
-	struct health *h = &to->health[to->n++];
-
-	if (old == NOBODY)
-		start_health(h, p, find_persisted_gpu(n, seen->uuid, seen->profile), now_ns);
-	else
-		*h = n->migs[old];
-	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];
-	if (seen && old != NOBODY) {
-		m->index = seen->index;
-		memcpy(m->reason, seen->reason, sizeof(m->reason));
-	}
-	m->gpu = gpu;
-}
-
-/* Adds the devices as seen. For a GPU that is faulty or was not seen: as known. */
-static void apply_mig_devices(struct migs *to, const struct node *n,
-	const struct health_policy *p, const struct inventory *seen,
-	const struct node_entry *pl, uint32_t gpu, uint64_t now_ns)
-{
-	bool fresh = pl->seen != NOBODY &&
-		     (pl->old == NOBODY || seen->gpus[pl->seen].fault == GPU_OK);
-
-	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
-		if (seen->mig[i].gpu == pl->seen)
-			apply_mig_device(to, n, p, find_known_mig(n, pl->old, seen, i),
-				&seen->mig[i], gpu, now_ns);
-	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
-		if (n->inv->mig[i].gpu == pl->old)
-			apply_mig_device(to, n, p, i, NULL, gpu, now_ns);
-}
-
-static int make_migs(struct migs *to, const struct node *n, const struct health_policy *p,
-	const struct inventory *seen, const struct node_entry *places, uint32_t n_places,
-	uint64_t now_ns, struct error *err)
-{
-	size_t room = (size_t)seen->n_mig + (n->inv ? n->inv->n_mig : 0);
-
-	*to = (struct migs){ .n = 0 };
-	if (room == 0)
-		return 0;
-	to->mig = calloc(room, sizeof(*to->mig));
-	to->health = calloc(room, sizeof(*to->health));
-	if (!to->mig || !to->health) {
-		free(to->mig);
-		free(to->health);
-		return error_nomem(err);
-	}
-	for (uint32_t i = 0; i < n_places; i++)
-		apply_mig_devices(to, n, p, seen, &places[i], i, now_ns);
-	return 0;
-}
-
-/* Probes the health of all MIG devices. True if a health changed. */
-static bool probe_migs(struct node *n, const struct health_policy *p, uint64_t now_ns)
-{
-	bool changed = false;
-
-	for (uint32_t i = 0; i < n->inv->n_mig; i++) {
-		const struct gpu_mig *m = &n->inv->mig[i];
-
-		changed |= probe_mig_health(&n->migs[i], p, &n->inv->gpus[m->gpu], m, now_ns);
-	}
-	return changed;
-}
-
-static bool migs_changed(const struct inventory *a, const struct inventory *b)
-{
-	if (a->n_mig != b->n_mig)
-		return true;
-	for (uint32_t i = 0; i < a->n_mig; i++)
-		if (!mig_equal(&a->mig[i], &b->mig[i]))
-			return true;
-	return false;
-}
-
 /* ---- the next state --------------------------------------------------------------------------- */
 
 /* Builds the next state from @places and replaces the old state. Returns 1 if versions, order, links or MIG
@@ -525,7 +348,7 @@ static int commit_node_state(struct node *n, const struct health_policy *p,
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(freep) struct node_gpu *gpus = NULL;
-	struct migs migs;
+	struct node_migs migs;
 	bool changed;
 
 	if (inventory_new(&inv, n_places, err) < 0)
@@ -533,7 +356,7 @@ static int commit_node_state(struct node *n, const struct health_policy *p,
 	gpus = calloc(n_places ? n_places : 1, sizeof(*gpus));
 	if (!gpus)
 		return error_nomem(err);
-	if (make_migs(&migs, n, p, seen, places, n_places, now_ns, err) < 0)
+	if (node_make_migs(&migs, n, p, seen, places, n_places, now_ns, err) < 0)
 		return -1;
 	inv->mig = migs.mig;
 	inv->n_mig = migs.n;
@@ -551,7 +374,7 @@ static int commit_node_state(struct node *n, const struct health_policy *p,
 		  strcmp(n->inv->driver_version, inv->driver_version) != 0 ||
 		  strcmp(n->inv->nvml_version, inv->nvml_version) != 0 ||
 		  n->inv->cuda_version != inv->cuda_version || !links_equal(n->inv, inv) ||
-		  migs_changed(n->inv, inv);
+		  node_migs_changed(n->inv, inv);
 	for (uint32_t i = 0; !changed && i < n_places; i++)
 		changed = places[i].old != i;
 	inventory_free(n->inv);
@@ -581,7 +404,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 		n->inv->gpus[i] = g->gpu;
 		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
 	}
-	return n->inv && probe_migs(n, p, now_ns) ? 1 : changed;
+	return n->inv && node_probe_migs(n, p, now_ns) ? 1 : changed;
 }
 
 int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
@@ -608,14 +431,14 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		struct node_entry *pl = &places[n_places++];
 
 		*pl = (struct node_entry){ .old = claimed[k], .seen = k };
-		if (claimed[k] != NOBODY)
+		if (claimed[k] != NODE_NONE)
 			pl->gpu = n->gpus[claimed[k]];
 		changed |= apply_seen_gpu(pl, n, p, &seen->gpus[k], now_ns);
 	}
 	for (uint32_t i = 0; i < count_known_gpus(n); i++) {
 		struct node_entry *pl = &places[n_places];
 
-		if (claims[i] != NOBODY)
+		if (claims[i] != NODE_NONE)
 			continue;
 		/* A GPU without a UUID cannot be recognized later, so it is not kept. */
 		if (!n->gpus[i].gpu.uuid[0] || is_absent_gpu_expired(&n->gpus[i], p, now_ns) ||
@@ -624,7 +447,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 			changed = true;
 			continue;
 		}
-		*pl = (struct node_entry){ .gpu = n->gpus[i], .old = i, .seen = NOBODY };
+		*pl = (struct node_entry){ .gpu = n->gpus[i], .old = i, .seen = NODE_NONE };
 		changed |= apply_gone_gpu(pl, p, now_ns);
 		n_places++;
 	}
@@ -636,7 +459,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 	}
 	drop_persisted_gpus(n);
 	drop_missing(n, seen);
-	changed |= probe_migs(n, p, now_ns);
+	changed |= node_probe_migs(n, p, now_ns);
 	n->observed_ns = now_ns;
 	return changed || r > 0;
 }
@@ -655,7 +478,7 @@ bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, u
 	uint32_t i = find_uuid(n, uuid);
 	bool changed = false;
 
-	if (i == NOBODY)
+	if (i == NODE_NONE)
 		return false;
 	/* Without MIG mode, as far as known, only the GPU can be affected. */
 	if ((gi == NODE_XID_ALL && ci == NODE_XID_ALL) || !n->gpus[i].gpu.mig_enabled)
@@ -675,7 +498,7 @@ bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const c
 
 	if (gpu < count_known_gpus(n))
 		h = &n->gpus[gpu].health;
-	for (uint32_t i = h ? first_mig(n->inv, gpu) : 0;
+	for (uint32_t i = h ? node_first_mig(n->inv, gpu) : 0;
 		h && health_ok(h) && i < n->inv->n_mig && n->inv->mig[i].gpu == gpu; i++) {
 		if (mig && strcmp(n->inv->mig[i].uuid, mig) != 0)
 			continue;
@@ -689,22 +512,6 @@ bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const c
 	return h && health_ok(h);
 }
 
-/* Removes the MIG devices of GPU @i, and renumbers the GPUs of the later devices. */
-static void forget_migs(struct node *n, uint32_t i)
-{
-	struct inventory *inv = n->inv;
-	uint32_t to = 0;
-
-	for (uint32_t k = 0; k < inv->n_mig; k++) {
-		if (inv->mig[k].gpu == i)
-			continue;
-		inv->mig[to] = inv->mig[k];
-		inv->mig[to].gpu -= inv->mig[to].gpu > i;
-		n->migs[to++] = n->migs[k];
-	}
-	inv->n_mig = to;
-}
-
 /* Removes GPU @i in place. Needs no memory, so it cannot fail. */
 static void remove_known_gpu(struct node *n, uint32_t i)
 {
@@ -712,7 +519,7 @@ static void remove_known_gpu(struct node *n, uint32_t i)
 	uint32_t was = inv->n, to = 0;
 
 	add_missing_gpu(n, &n->gpus[i]);
-	forget_migs(n, i);
+	node_forget_migs(n, i);
 	for (uint32_t a = 0; inv->links && a < was; a++)
 		for (uint32_t b = 0; b < was; b++)
 			if (a != i && b != i)
