@@ -2,7 +2,7 @@
 #include "tools/cli/kubelet-item.h"
 
 #include "lib/base/time.h"
-#include "tools/cli/table/table.h"
+#include "lib/report/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "slice-arbiter.h"
 
 #include "abi/slice-dir.h"
+#include "lib/base/fd-pass.h"
 #include "container/sys.h"
 
 #include <signal.h>
@@ -44,41 +45,15 @@ static uint64_t random_below(struct slice_arbiter *a, uint64_t n)
 /* @pass: a descriptor to send along, or -1. A peer that is gone does not matter. */
 static void send_answer(int fd, const void *packet, size_t len, int pass)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = { 0 };
-	struct iovec v = { .iov_len = len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	memcpy(&v.iov_base, &packet, sizeof(packet));
-	if (pass >= 0) {
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c);
-		c.head.cmsg_level = SOL_SOCKET;
-		c.head.cmsg_type = SCM_RIGHTS;
-		c.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&c.head), &pass, sizeof(pass));
-	}
-	(void)sendmsg(fd, &m, MSG_NOSIGNAL);
+	(void)fd_pass_send(fd, packet, len, &pass, pass >= 0, 0);
 }
 
 /* Returns what recvmsg() returns. @passed: the descriptor that came along, or -1. */
 static ssize_t receive_packet(int fd, union packet *ret, int *passed)
 {
-	char control[CMSG_SPACE(sizeof(int))];
-	struct iovec v = { ret, sizeof(*ret) };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	int flags;
 
-	*passed = -1;
-	if (c)
-		memcpy(passed, CMSG_DATA(c), sizeof(*passed));
-	return n;
+	return fd_pass_receive(fd, ret, sizeof(*ret), passed, 1, MSG_DONTWAIT, &flags);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static void metrics_xids__counts_those_of_the_window(void **state)
 	static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT, gauge, xids\n";
 	CLEANUP(view_unrefp) struct view *v = NULL, *later = NULL;
 	CLEANUP(metrics_xids_freep) struct metrics_xids *x = NULL;
-	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(1 << 20);
 	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
@@ -188,7 +188,7 @@ static char *clock_text(struct view *v, struct metrics_clocks *c, bool copies)
 {
 	static const char csv[] = "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, looks with this reason\n"
 				  "DCGM_EXP_CLOCK_EVENTS_TOTAL, counter, times that it began\n";
-	CLEANUP(metrics_counters_freep) struct metrics_counters *counters = NULL;
+	CLEANUP(metrics_counters_unrefp) struct metrics_counters *counters = NULL;
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(1 << 20);
 	struct metrics_options o = node_options();
 	struct error err = ERROR_INIT;
