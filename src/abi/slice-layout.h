@@ -113,8 +113,8 @@ SLICE_SIZE(turn_page, 64 + 16 * 256);
 SLICE_AT(turn_gpu_page, gate, 0);
 SLICE_AT(turn_gpu_page, cap, 4);
 SLICE_AT(turn_gpu_page, window_ns, 8);
-SLICE_AT(turn_gpu_page, tail_ns, 16);
-SLICE_AT(turn_gpu_page, turn_ns, 24);
+SLICE_AT(turn_gpu_page, overrun_ns, 16);
+SLICE_AT(turn_gpu_page, quantum_ns, 24);
 SLICE_AT(turn_gpu_page, charged_ns, 32);
 SLICE_AT(turn_gpu_page, begun, 64);
 SLICE_AT(turn_gpu_page, ended, 128);
@@ -123,7 +123,7 @@ SLICE_AT(turn_gpu_page, copies, 200);
 SLICE_AT(turn_gpu_page, bytes, 208);
 SLICE_AT(turn_gpu_page, waits, 216);
 SLICE_AT(turn_gpu_page, wait_ns, 224);
-SLICE_AT(turn_gpu_page, meter_ns, 232);
+SLICE_AT(turn_gpu_page, throttled_ns, 232);
 SLICE_SIZE(turn_gpu_page, 256);
 
 _Static_assert(SLICE_HELLO == 1 && SLICE_WELCOME == 2 && SLICE_WANT == 3 && SLICE_GRANT == 4 &&
@@ -131,7 +131,7 @@ _Static_assert(SLICE_HELLO == 1 && SLICE_WELCOME == 2 && SLICE_WANT == 3 && SLIC
 		       SLICE_COMPARED == 8 && SLICE_STATE == 9,
 	"numbers of packets");
 _Static_assert(SLICE_TURNS_NONE == 0 && SLICE_TURNS_ON == 1 && SLICE_TURNS_MPS == 2 &&
-		       SLICE_MPS_NOT_SAID == 0 && SLICE_MPS_OUTSIDE == 1 &&
+		       SLICE_MPS_UNKNOWN == 0 && SLICE_MPS_OUTSIDE == 1 &&
 		       SLICE_MPS_INSIDE == 2,
 	"words of the page");
 _Static_assert(SLICE_OK == 0 && SLICE_NO_ROOM == 1 && SLICE_BAD_VERSION == 2 &&

@@ -44,9 +44,9 @@
 #define SLICE_TURNS_MPS  2
 
 /* Values of .mps: whether the driver runs the process under MPS on a GPU. */
-#define SLICE_MPS_NOT_SAID 0 /* no context there yet, or the library does not check */
-#define SLICE_MPS_OUTSIDE  1
-#define SLICE_MPS_INSIDE   2
+#define SLICE_MPS_UNKNOWN 0 /* no context there yet, or the library does not check */
+#define SLICE_MPS_OUTSIDE 1
+#define SLICE_MPS_INSIDE  2
 
 struct slice_gpu_page {
 	/* The arbiter writes these; the process reads them. */

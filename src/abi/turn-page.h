@@ -16,18 +16,19 @@
  *
  *	OPEN     The thread goes on. A slice under MPS (SLICE_TURNS_MPS) has this state always: the arbiter counts
  *	         its time and holds no thread. If .window_ns is not 0, other shares wait until work of this latency
- *	         share ends. The process then watches its work as closely as in state METERED.
- *	METERED  Throttled: the thread goes on while at most .window_ns of work is in flight, as the process
- *	         estimates it. The bound is .tail_ns at the end of the quantum, .turn_ns after the gate opened.
+ *	         share ends. The process then watches its work as closely as in state THROTTLED.
+ *	THROTTLED
+ *	         The thread goes on while at most .window_ns of work is in flight, as the process estimates it. At the
+ *	         end of the quantum, .quantum_ns after the gate opened, the bound is .overrun_ns.
  *	CLOSED   The thread subtracts its one from .begun, reports that it wants the GPU, and waits on .gate (a
  *	         futex).
- *	BELL     The doorbell, a bit beside the state. The gate thread sets it when the process has nothing in
- *	         flight and wants nothing, or when no context of the GPU is known. The next submitting thread
+ *	DOORBELL A bit beside the state. The gate thread sets it when the process has nothing in flight and wants
+ *	         nothing, or when no context of the GPU is known. The next submitting thread
  *	         clears it, reports (SLICE_STATE), and goes on as the state says.
  *
- * The arbiter changes state and generation by compare-and-swap and keeps BELL as it is. The process changes BELL
- * alone, by atomic operations. A new page begins as CLOSED with BELL. Each change of the state has a new
- * generation.
+ * The arbiter changes state and generation by compare-and-swap and keeps DOORBELL as it is. The process changes
+ * DOORBELL alone, by atomic operations. A new page begins as CLOSED with DOORBELL. Each change of the state has a
+ * new generation.
  *
  * Work in flight. A fence is an event of a whole context. If it was recorded when .ended was n, and has passed,
  * the process sets .done to n. Nothing is in flight when .done == .begun.
@@ -64,18 +65,18 @@
 #define TURN_PAGE_BYTES   8192
 
 #define TURN_OPEN       UINT32_C(0)
-#define TURN_METERED    UINT32_C(1)
+#define TURN_THROTTLED  UINT32_C(1)
 #define TURN_CLOSED     UINT32_C(2)
 #define TURN_STATE      UINT32_C(3) /* mask */
-#define TURN_BELL       UINT32_C(4)
+#define TURN_DOORBELL   UINT32_C(4)
 #define TURN_GENERATION UINT32_C(256) /* 1 in the upper 24 bits, which wrap */
 
 struct turn_gpu_page {
-	/* The arbiter writes these; the process reads them, and changes TURN_BELL. */
+	/* The arbiter writes these; the process reads them, and changes TURN_DOORBELL. */
 	_Alignas(64) _Atomic uint32_t gate;
 	/* While there is no arbiter: the process's part of its slice's cap, millionths of the GPU; 0: no limit. */
 	_Atomic uint32_t cap;
-	_Atomic uint64_t window_ns, tail_ns, turn_ns;
+	_Atomic uint64_t window_ns, overrun_ns, quantum_ns;
 	_Atomic uint64_t charged_ns; /* GPU time of this process, a part of its slice's */
 	/* The process writes these; the arbiter reads them. They only increase, except .begun: a thread that
 	 * has to wait subtracts its one again. */
@@ -84,7 +85,7 @@ struct turn_gpu_page {
 	_Alignas(64) _Atomic uint64_t done;
 	_Atomic uint64_t copies, bytes; /* copies and fills, of .ended; the rest are launches */
 	_Atomic uint64_t waits, wait_ns; /* at the closed gate, sum of all threads */
-	_Atomic uint64_t meter_ns;       /* in which METERED held threads */
+	_Atomic uint64_t throttled_ns;   /* in which THROTTLED held threads */
 };
 
 struct turn_page {

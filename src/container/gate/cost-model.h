@@ -3,7 +3,7 @@
 
 /*
  * What submissions take of a GPU, by their kind: the function of a launch with its grid, a graph, a size
- * of copies. TURN_METERED lets only so much work be in flight (pace.h), and a program's submissions
+ * of copies. TURN_THROTTLED lets only so much work be in flight (pace.h), and a program's submissions
  * differ by a factor of a thousand. With one mean for all, long submissions behind short ones would pass
  * at the price of the short ones. Short submissions behind long ones would leave the GPU without work.
  *
@@ -20,7 +20,7 @@
  * to what its kind takes. To learn soon, a submission that was not measured yet, or is long, has a fence
  * before and behind it (cost_model_needs_fences()).
  *
- * Kinds with the same hash count as one. Only what TURN_METERED let through is counted here. Zeroed
+ * Kinds with the same hash count as one. Only what TURN_THROTTLED let through is counted here. Zeroed
  * memory is a struct cost_model that knows nothing. Threads: cost_model_fence_passed() and
  * cost_model_learn() one; all others any.
  */

@@ -306,14 +306,14 @@ static uint32_t get_standalone_state(const struct gpu_poll *l)
 
 	if (!cap)
 		return TURN_OPEN;
-	return pace_bucket(&l->g->bucket, l->now, cap, busy) ? TURN_METERED : TURN_CLOSED;
+	return pace_bucket(&l->g->bucket, l->now, cap, busy) ? TURN_THROTTLED : TURN_CLOSED;
 }
 
 static void poll_gate_word(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
-	uint32_t w = atomic_load(&l->p->gate) & ~TURN_BELL;
-	uint64_t quantum = atomic_load(&l->p->turn_ns);
+	uint32_t w = atomic_load(&l->p->gate) & ~TURN_DOORBELL;
+	uint64_t quantum = atomic_load(&l->p->quantum_ns);
 
 	if (l->mode == GATE_MODE_STANDALONE) {
 		uint32_t was = atomic_load(&g->standalone_gate),
@@ -329,7 +329,7 @@ static void poll_gate_word(struct gpu_poll *l)
 		w = state;
 	}
 	l->state = w & TURN_STATE;
-	/* The threads that TURN_METERED held check the change. */
+	/* The threads that TURN_THROTTLED held check the change. */
 	l->changed = w != g->last_gate || quantum != g->last_quantum_ns;
 	g->last_gate = w;
 	g->last_quantum_ns = quantum;
@@ -412,7 +412,7 @@ static enum fence_result poll_fences(struct gpu_poll *l)
 
 	if (r != FENCE_OK)
 		return r;
-	/* Threads that TURN_METERED held may go on beside what is stuck. */
+	/* Threads that TURN_THROTTLED held may go on beside what is stuck. */
 	if (stuck != fences_is_stuck(m, l->gpu) ||
 		passes_by != fences_others_progress(m, l->gpu) ||
 		blind != fences_count_unseen(m, l->gpu))
@@ -451,7 +451,7 @@ static struct pace_flight get_flight_state(const struct gpu_poll *l)
 	};
 }
 
-/* How many of the threads that TURN_METERED holds may go. Where work is not known, all check for
+/* How many of the threads that TURN_THROTTLED holds may go. Where work is not known, all check for
  * themselves. */
 static int count_releasable(const struct gpu_poll *l, uint64_t allow_ns)
 {
@@ -482,14 +482,15 @@ static uint64_t when_fits(const struct gpu_poll *l)
 		atomic_load(&l->g->allowed_ns));
 }
 
-/* Lets threads pass that TURN_METERED held, if they may go now. Memory order: wait_throttled() in gate.c. */
+/* Lets threads pass that TURN_THROTTLED held, if they may go now. Memory order: wait_throttled() in gate.c. */
 static void release_throttled_work(struct gpu_poll *l)
 {
 	struct gate_gpu *g = l->g;
-	bool turns = l->mode == GATE_MODE_UP && l->state == TURN_METERED;
+	bool turns = l->mode == GATE_MODE_UP && l->state == TURN_THROTTLED;
 	bool tight = pace_is_tight(atomic_load(&l->p->window_ns));
-	uint64_t allow = pace_window(atomic_load(&l->p->window_ns), atomic_load(&l->p->tail_ns),
-		turns ? g->last_quantum_ns : 0, l->now - g->pace.opened_ns);
+	uint64_t allow =
+		pace_window(atomic_load(&l->p->window_ns), atomic_load(&l->p->overrun_ns),
+			turns ? g->last_quantum_ns : 0, l->now - g->pace.opened_ns);
 	int n;
 
 	atomic_store(&g->stall_ns, pace_stall(&g->pace));
@@ -527,18 +528,19 @@ static bool is_still_idle(const struct gpu_poll *l)
 	       !atomic_load(&l->g->throttled);
 }
 
-/* Sets TURN_BELL (internal.h). False: a thread came meanwhile, and the gate thread stays awake. */
+/* Sets TURN_DOORBELL (internal.h). False: a thread came meanwhile, and the gate thread stays awake. */
 static bool set_doorbell(struct gpu_poll *l)
 {
 	uint32_t w = atomic_load(&l->p->gate);
 
-	while (!(w & TURN_BELL) &&
-		!atomic_compare_exchange_weak(&l->p->gate, &w, w | TURN_BELL))
+	while (!(w & TURN_DOORBELL) &&
+		!atomic_compare_exchange_weak(&l->p->gate, &w, w | TURN_DOORBELL))
 		;
 	if (is_still_idle(l))
 		return true;
 	w = atomic_load(&l->p->gate);
-	while (w & TURN_BELL && !atomic_compare_exchange_weak(&l->p->gate, &w, w & ~TURN_BELL))
+	while (w & TURN_DOORBELL &&
+		!atomic_compare_exchange_weak(&l->p->gate, &w, w & ~TURN_DOORBELL))
 		;
 	return false;
 }
@@ -618,9 +620,9 @@ static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 	};
 	enum fence_result r;
 
-	/* TURN_BELL alone proves nothing: fences/fences.c may have set it again after a thread took it
+	/* TURN_DOORBELL alone proves nothing: fences/fences.c may have set it again after a thread took it
 	 * away. */
-	if (l.g->resting && atomic_load(&l.p->gate) & TURN_BELL && is_still_idle(&l)) {
+	if (l.g->resting && atomic_load(&l.p->gate) & TURN_DOORBELL && is_still_idle(&l)) {
 		*sleep = report_gpu_rest(&l);
 		return FENCE_OK;
 	}

@@ -13,9 +13,9 @@
  * Polls.
  *
  *	TURN_OPEN     seldom, as no slice waits: 50 us after the doorbell, then ever later, up to 2 ms.
- *	TURN_METERED  so often that it sees an end 20 to 50 us after it; lets .window_ns of work through.
+ *	TURN_THROTTLED  so often that it sees an end 20 to 50 us after it; lets .window_ns of work through.
  *	TURN_CLOSED   the same, until what was in flight is done, and reports that.
- *	nothing in flight for a while     reports that, sets TURN_BELL, and sleeps until TURN_BELL is taken away.
+ *	nothing in flight for a while     reports that, sets TURN_DOORBELL, and sleeps until TURN_DOORBELL is taken away.
  *
  * pace.h has its decisions and the times of its polls, container/gate/fences/fences.h the fences,
  * internal.h the reports.

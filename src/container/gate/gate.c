@@ -85,10 +85,10 @@ struct gate_entry {
 	struct turn_gpu_page *p;
 	unsigned int gpu;
 	bool pass;
-	bool stalled; /* TURN_METERED held it for .stall_ns, and the gate was not closed since */
+	bool stalled; /* TURN_THROTTLED held it for .stall_ns, and the gate was not closed since */
 	bool is_waiting, is_held; /* counted in .waiters; in .throttled */
-	bool rang_doorbell;       /* has taken TURN_BELL away, and not reported yet */
-	bool throttled;           /* the gate is TURN_METERED */
+	bool rang_doorbell;       /* has taken TURN_DOORBELL away, and not reported yet */
+	bool throttled;           /* the gate is TURN_THROTTLED */
 	bool several;
 	unsigned int kind; /* cost-model.h */
 	uint32_t cost;
@@ -96,15 +96,15 @@ struct gate_entry {
 	uint64_t done;    /* .done at .held_ns */
 };
 
-/* Returns the gate's word. Takes TURN_BELL from it. */
+/* Returns the gate's word. Takes TURN_DOORBELL from it. */
 static uint32_t read_gate_clear_doorbell(struct gate_entry *e)
 {
 	uint32_t w = atomic_load(&e->p->gate);
 
-	while (w & TURN_BELL)
-		if (atomic_compare_exchange_weak(&e->p->gate, &w, w & ~TURN_BELL)) {
+	while (w & TURN_DOORBELL)
+		if (atomic_compare_exchange_weak(&e->p->gate, &w, w & ~TURN_DOORBELL)) {
 			e->rang_doorbell = true;
-			return w & ~TURN_BELL;
+			return w & ~TURN_DOORBELL;
 		}
 	return w;
 }
@@ -206,7 +206,7 @@ static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 	}
 	sys_futex_wait(&e->g->throttle_word, throttle,
 		until - from < GATE_WAIT_NS ? until - from : GATE_WAIT_NS, false);
-	(void)atomic_fetch_add(&e->p->meter_ns, sys_now_ns() - from);
+	(void)atomic_fetch_add(&e->p->throttled_ns, sys_now_ns() - from);
 }
 
 /* @begun and @work count this submission. */
@@ -246,7 +246,7 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
 	return pace_fits(&f, cost, allow, tight, tight ? sys_now_ns() : 0);
 }
 
-/* Whether TURN_METERED lets the submission pass; @begun counts it. False: there is no room in flight for
+/* Whether TURN_THROTTLED lets the submission pass; @begun counts it. False: there is no room in flight for
  * it, and its work is not counted. */
 static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 {
@@ -283,7 +283,7 @@ static bool enter_gate(struct gate_entry *e)
 			w = atomic_load(&e->g->standalone_gate);
 		state = w & TURN_STATE;
 		e->stalled = e->stalled && state != TURN_CLOSED;
-		e->throttled = state == TURN_METERED;
+		e->throttled = state == TURN_THROTTLED;
 		if (e->throttled ? admit_throttled(e, begun) : e->pass || state == TURN_OPEN)
 			return true;
 		if (e->throttled)

@@ -57,7 +57,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 
 /* Tags in the result of gate_begin(), for gate_end().
  * - OWN_FENCE: the submission gets an event of its own, as a stream captures or a fence is stuck.
- * - WORK: the gate is TURN_METERED, so the submission's work is counted (cost-model.h).
+ * - WORK: the gate is TURN_THROTTLED, so the submission's work is counted (cost-model.h).
  * - FENCE: a fence may be due behind the submission (container/gate/fences/fences.h). */
 #define GATE_OWN_FENCE ((uintptr_t)1)
 #define GATE_WORK      ((uintptr_t)2)
@@ -94,15 +94,15 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 	p = &page->gpus[0];
 	/* Do not count .begun where the slow path counts it anyway. */
 	if (__builtin_expect((atomic_load_explicit(&p->gate, memory_order_relaxed) &
-				     (TURN_STATE | TURN_BELL)) != TURN_OPEN,
+				     (TURN_STATE | TURN_DOORBELL)) != TURN_OPEN,
 		    0))
 		return gate_begin_slow(g, stream, flags, kind);
 	/* Memory order, both sequentially consistent: this thread counts .begun, then loads the gate. A
-	 * thread that sees the gate closed, or sets TURN_BELL, loads .begun after that. So that thread
+	 * thread that sees the gate closed, or sets TURN_DOORBELL, loads .begun after that. So that thread
 	 * sees this submission, or this thread sees the gate (internal.h). */
 	(void)atomic_fetch_add(&p->begun, 1);
-	if (__builtin_expect((atomic_load(&p->gate) & (TURN_STATE | TURN_BELL)) == TURN_OPEN,
-		    1)) {
+	if (__builtin_expect(
+		    (atomic_load(&p->gate) & (TURN_STATE | TURN_DOORBELL)) == TURN_OPEN, 1)) {
 		if (__builtin_expect(g->log != NULL, 0))
 			launches_add(g->log, kind);
 		return p;

@@ -13,17 +13,17 @@
  * If step 3 does not see the submission in .begun, the submitting thread sees the word of step 3, or a
  * later one.
  *
- * The doorbell. While TURN_BELL is not set in the gate's word, the gate thread is awake: it polls within
+ * The doorbell. While TURN_DOORBELL is not set in the gate's word, the gate thread is awake: it polls within
  * a known time and reports every change. So no other thread need report.
- * 1. The gate thread sets TURN_BELL by compare-and-swap, then loads .begun, .waiters and .throttled.
+ * 1. The gate thread sets TURN_DOORBELL by compare-and-swap, then loads .begun, .waiters and .throttled.
  * 2. A submitting thread counts .begun, then loads the gate's word.
  * 3. At least one of the two threads sees the other (Dekker). Where the gate thread sees the submission,
- *    the gate thread takes TURN_BELL away again and stays awake.
- * 4. A submitting thread that takes TURN_BELL away, by compare-and-swap, wakes the gate thread.
+ *    the gate thread takes TURN_DOORBELL away again and stays awake.
+ * 4. A submitting thread that takes TURN_DOORBELL away, by compare-and-swap, wakes the gate thread.
  *
- * TURN_BELL may be set while the gate thread is awake, too: where no context of the GPU is known
+ * TURN_DOORBELL may be set while the gate thread is awake, too: where no context of the GPU is known
  * (container/gate/fences/fences.c). The next submitting thread then takes the slow path, and so adds its
- * own context. The arbiter keeps TURN_BELL, except after SCHEDULER_GATE_TRIES failed tries
+ * own context. The arbiter keeps TURN_DOORBELL, except after SCHEDULER_GATE_TRIES failed tries
  * (node/arbiter/scheduler/settle.c). The gate thread may then sleep on, for 5 s at most.
  *
  * Reports.
@@ -80,15 +80,15 @@ enum gate_mode {
 
 struct gate_gpu {
 	_Atomic uint32_t waiters;       /* threads at the closed gate */
-	_Atomic uint32_t throttled;     /* threads that TURN_METERED holds */
+	_Atomic uint32_t throttled;     /* threads that TURN_THROTTLED holds */
 	_Atomic uint32_t throttle_word; /* a futex; changes when a held thread may pass */
-	_Atomic uint64_t allowed_ns;    /* of work in flight, the limit of TURN_METERED */
+	_Atomic uint64_t allowed_ns;    /* of work in flight, the limit of TURN_THROTTLED */
 	/* struct pace_flight, as of the gate thread's last poll. A mix of two polls is a worse guess. */
 	_Atomic uint64_t front_ns, from_ns;
 	_Atomic uint32_t throttled_cost_ns; /* cost of the submission that was held last */
 	_Atomic bool tight;                 /* the window is (pace.h) */
 	_Atomic uint64_t
-		stall_ns; /* TURN_METERED holds no thread for longer, if nothing ends meanwhile */
+		stall_ns; /* TURN_THROTTLED holds no thread for longer, if nothing ends meanwhile */
 	_Atomic uint32_t
 		standalone_gate; /* while there is no arbiter, as turn_gpu_page.gate; a private futex */
 	_Atomic uint32_t programmatic; /* launches in a row that passed as programmatic */
@@ -112,7 +112,7 @@ struct gate_gpu {
 	uint64_t last_quantum_ns;
 	uint64_t unread_poll_ns;
 	bool was_busy;
-	bool resting;     /* it has set TURN_BELL */
+	bool resting;     /* it has set TURN_DOORBELL */
 	bool report_read; /* and the arbiter has read that report */
 };
 

@@ -112,14 +112,15 @@ void pace_idle(struct pace *p, uint64_t now)
 	p->idle = true;
 }
 
-uint64_t pace_window(uint64_t window_ns, uint64_t tail_ns, uint64_t turn_ns, uint64_t age_ns)
+uint64_t pace_window(uint64_t window_ns, uint64_t overrun_ns, uint64_t quantum_ns,
+	uint64_t age_ns)
 {
-	uint64_t rest = turn_ns > age_ns ? turn_ns - age_ns : 0;
+	uint64_t rest = quantum_ns > age_ns ? quantum_ns - age_ns : 0;
 	uint64_t window = window_ns ? window_ns : PACE_WINDOW_NS;
 
-	if (!turn_ns)
+	if (!quantum_ns)
 		return window;
-	rest = __builtin_add_overflow(rest, tail_ns, &rest) ? UINT64_MAX : rest;
+	rest = __builtin_add_overflow(rest, overrun_ns, &rest) ? UINT64_MAX : rest;
 	return min_u64(window, rest);
 }
 

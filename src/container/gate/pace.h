@@ -81,8 +81,9 @@ void pace_idle(struct pace *p, uint64_t now);
 /* ---- how much may be in flight ------------------------------------------------------------------ */
 
 /* ns of work that may be in flight: @window_ns (0: PACE_WINDOW_NS), or less, if less is left of a quantum
- * of @turn_ns that began @age_ns ago, with its overrun @tail_ns. @turn_ns 0: the quantum is no limit. */
-uint64_t pace_window(uint64_t window_ns, uint64_t tail_ns, uint64_t turn_ns, uint64_t age_ns);
+ * of @quantum_ns that began @age_ns ago, with its overrun @overrun_ns. @quantum_ns 0: the quantum is no limit. */
+uint64_t pace_window(uint64_t window_ns, uint64_t overrun_ns, uint64_t quantum_ns,
+	uint64_t age_ns);
 
 /* What is in flight. */
 struct pace_flight {
@@ -111,7 +112,7 @@ bool pace_fits(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns,
 uint64_t pace_fits_at(const struct pace_flight *f, uint64_t cost_ns, uint64_t allow_ns);
 
 /*
- * How long TURN_METERED holds a thread while nothing ends. What is in flight may itself wait for that
+ * How long TURN_THROTTLED holds a thread while nothing ends. What is in flight may itself wait for that
  * thread (a wait for a value that the host writes), so the hold must end. But a kernel may just be long.
  * The limit comes from submissions that have ended: taken from an overdue one, it would grow during the
  * hold.
@@ -126,7 +127,7 @@ bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool 
 
 struct pace_state {
 	bool is_awaited; /* another slice waits for the end of what is in flight */
-	bool throttled;  /* TURN_METERED holds threads */
+	bool throttled;  /* TURN_THROTTLED holds threads */
 	uint64_t
 		ahead; /* submissions up to the first fence that has not passed; 0: there is none */
 	uint64_t unfenced; /* behind the last fence */

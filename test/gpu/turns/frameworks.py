@@ -26,7 +26,7 @@ def at_once(node, places, programs, seconds):
 
 
 def pair(node, name, one, two, seconds):
-    """Each alone and bare, and held to what METERED lets through; then both stock, then both in slices of weight 1
+    """Each alone and bare, and held to what THROTTLED lets through; then both stock, then both in slices of weight 1
     and 1, then 1 and 3, then with the second one of class latency."""
     def show(kind, rows):
         node.result(name, place=kind, **{f"{r['name']}_per_s": r["per_s"] for r in rows},

@@ -32,13 +32,13 @@ void slice_arbiter_set_gate(struct slice_arbiter *a, uint32_t gpu, uint32_t stat
 }
 
 void slice_arbiter_set_throttle(struct slice_arbiter *a, uint32_t gpu, uint64_t window_ns,
-	uint64_t tail_ns, uint64_t turn_ns)
+	uint64_t overrun_ns, uint64_t quantum_ns)
 {
 	struct turn_gpu_page *p = slice_arbiter_page(a, gpu);
 
 	atomic_store(&p->window_ns, window_ns);
-	atomic_store(&p->tail_ns, tail_ns);
-	atomic_store(&p->turn_ns, turn_ns);
+	atomic_store(&p->overrun_ns, overrun_ns);
+	atomic_store(&p->quantum_ns, quantum_ns);
 }
 
 void slice_arbiter_set_scheduled(struct slice_arbiter *a, bool on)

@@ -187,7 +187,7 @@ static int make_turn_page(struct slice_arbiter *a)
 	page->gpu_count = a->gpu_count;
 	page->serial = ++a->serial;
 	for (uint32_t i = 0; i < a->gpu_count; i++)
-		atomic_store(&page->gpus[i].gate, atomic_load(&a->start_state) | TURN_BELL);
+		atomic_store(&page->gpus[i].gate, atomic_load(&a->start_state) | TURN_DOORBELL);
 	if (kind == SLICE_ARBITER_PAGE_GOOD)
 		a->turn_page = page;
 	return give_page(page, TURN_PAGE_BYTES, kind, fd);

@@ -133,7 +133,7 @@ void slice_arbiter_set_gate(struct slice_arbiter *a, uint32_t gpu, uint32_t stat
 /* The same, as if the arbiter was killed before it woke the threads. */
 void slice_arbiter_set_gate_only(struct slice_arbiter *a, uint32_t gpu, uint32_t state);
 void slice_arbiter_set_throttle(struct slice_arbiter *a, uint32_t gpu, uint64_t window_ns,
-	uint64_t tail_ns, uint64_t turn_ns);
+	uint64_t overrun_ns, uint64_t quantum_ns);
 /* Whether the slice has quanta, in the page of memory. */
 void slice_arbiter_set_scheduled(struct slice_arbiter *a, bool on);
 

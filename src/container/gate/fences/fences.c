@@ -117,7 +117,7 @@ static void clear_context_events(struct fence_context *c)
 
 /*
  * No context of @gpu is known, and a fence would count whatever is in flight as done. So the next
- * submitting thread finds TURN_BELL, takes the slow path, and adds its context
+ * submitting thread finds TURN_DOORBELL, takes the slow path, and adds its context
  * (fences_add_current_context()). A gate thread that is awake stays so.
  */
 static void arm_doorbell(struct fences *m, unsigned int gpu)
@@ -125,7 +125,7 @@ static void arm_doorbell(struct fences *m, unsigned int gpu)
 	struct turn_page *page = atomic_load(&m->page);
 
 	if (page && gpu < m->gpus)
-		(void)atomic_fetch_or(&page->gpus[gpu].gate, TURN_BELL);
+		(void)atomic_fetch_or(&page->gpus[gpu].gate, TURN_DOORBELL);
 }
 
 static void break_context(struct fences *m, struct fence_context *c)

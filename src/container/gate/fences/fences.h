@@ -147,7 +147,7 @@ void fences_context_stays(struct fences *m, CUcontext context);
 /* The calling thread's context, or the primary context of its green one; NULL: none. */
 CUcontext fences_current_context(void);
 
-/* Adds that context, if none of @gpu is known: no hook saw it being made. While none is known TURN_BELL
+/* Adds that context, if none of @gpu is known: no hook saw it being made. While none is known TURN_DOORBELL
  * is set at the gate (container/gate/internal.h), so that submitting threads come here. */
 void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures);
 

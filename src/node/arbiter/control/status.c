@@ -341,7 +341,7 @@ static json_t *build_mps_json(const struct grants_member *m)
 {
 	uint32_t mps = mps_get_member_state(m);
 
-	return mps == SLICE_MPS_NOT_SAID ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
+	return mps == SLICE_MPS_UNKNOWN ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
 }
 
 static json_t *build_process_json(const struct arbiter_slice *s,

@@ -13,7 +13,7 @@
 /* The process writes this word: values other than these two mean nothing. */
 static uint32_t get_registration_state(const struct grants_member *m)
 {
-	uint32_t all = SLICE_MPS_NOT_SAID;
+	uint32_t all = SLICE_MPS_UNKNOWN;
 
 	for (unsigned int i = 0; m->page && i < m->slice->n_gpus; i++) {
 		uint32_t mps =
@@ -29,11 +29,11 @@ static uint32_t get_registration_state(const struct grants_member *m)
 
 uint32_t mps_get_member_state(const struct grants_member *m)
 {
-	uint32_t all = SLICE_MPS_NOT_SAID;
+	uint32_t all = SLICE_MPS_UNKNOWN;
 
 	for (const struct grants_member *o = m->task->members; o; o = o->next_of_task) {
 		uint32_t mps = o->slice == m->slice && !o->abandoned ? get_registration_state(o)
-								     : SLICE_MPS_NOT_SAID;
+								     : SLICE_MPS_UNKNOWN;
 
 		if (mps == SLICE_MPS_OUTSIDE)
 			return mps;

@@ -292,8 +292,8 @@ static bool add_sched_clients(struct scheduler_registration *c, bool again, uint
 		client->gpu = i;
 		/* A new process has nothing in flight. The doorbell makes it report its first submission. */
 		if (!again)
-			atomic_store(&p->gate, TURN_BELL | TURN_CLOSED);
-		client->gate = atomic_load(&p->gate) & ~TURN_BELL;
+			atomic_store(&p->gate, TURN_DOORBELL | TURN_CLOSED);
+		client->gate = atomic_load(&p->gate) & ~TURN_DOORBELL;
 		client->client = sched_client_new(t->sched, c->slice->sched,
 			c->slice->gpus[i].number, client, now);
 		if (!client->client)

@@ -32,7 +32,7 @@ static uint32_t get_gate_word(enum sched_gate gate)
 	case SCHED_GATE_OPEN:
 		return TURN_OPEN;
 	case SCHED_GATE_THROTTLED:
-		return TURN_METERED;
+		return TURN_THROTTLED;
 	case SCHED_GATE_CLOSED:
 		break;
 	}
@@ -46,7 +46,7 @@ static void store_gate_word(_Atomic uint32_t *at, uint32_t gate)
 	uint32_t old = atomic_load(at);
 
 	for (int i = 0; i < SCHEDULER_GATE_TRIES; i++) {
-		if (atomic_compare_exchange_weak(at, &old, gate | (old & TURN_BELL)))
+		if (atomic_compare_exchange_weak(at, &old, gate | (old & TURN_DOORBELL)))
 			return;
 	}
 	atomic_store(at, gate);
@@ -58,8 +58,8 @@ void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
 	struct turn_gpu_page *p = &client->registration->page->gpus[client->gpu];
 
 	atomic_store_explicit(&p->window_ns, throttle->window_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->tail_ns, throttle->overrun_ns, memory_order_relaxed);
-	atomic_store_explicit(&p->turn_ns, throttle->quantum_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->overrun_ns, throttle->overrun_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->quantum_ns, throttle->quantum_ns, memory_order_relaxed);
 	client->gate =
 		(client->gate / TURN_GENERATION + 1) * TURN_GENERATION | get_gate_word(gate);
 	store_gate_word(&p->gate, client->gate);
@@ -113,7 +113,7 @@ void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_C
 	ret[USAGE_BYTES] = load_page_counter(&p->bytes);
 	ret[USAGE_WAITS] = load_page_counter(&p->waits);
 	ret[USAGE_WAIT_NS] = load_page_counter(&p->wait_ns);
-	ret[USAGE_THROTTLE_NS] = load_page_counter(&p->meter_ns);
+	ret[USAGE_THROTTLE_NS] = load_page_counter(&p->throttled_ns);
 }
 
 void scheduler_count_client(struct scheduler_client *client)

@@ -52,7 +52,7 @@ static void outside(void)
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(charges_active() && said() == SLICE_MPS_NOT_SAID);
+	CHECK(charges_active() && said() == SLICE_MPS_UNKNOWN);
 	compute(SLICE_TURNS_MPS);
 	CHECK(!cuDevicePrimaryCtxRetain(&context, 3));
 	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
@@ -130,7 +130,7 @@ static void old_driver(void)
 	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
 	md.mps = -1;
-	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_NOT_SAID);
+	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_UNKNOWN);
 	/* A context that fails reports nothing. A context on a GPU outside of the slice reports nothing
 	 * either. */
 	md.mps = 0;
@@ -138,7 +138,7 @@ static void old_driver(void)
 	mps_probe_mode(3, CHARGES_NO_GPU, true);
 	mps_probe_mode(3, CHARGES_GPU_UNKNOWN, true);
 	mps_probe_mode(3, SLICE_GPUS_MAX, true);
-	CHECK(said() == SLICE_MPS_NOT_SAID && !md.attributes);
+	CHECK(said() == SLICE_MPS_UNKNOWN && !md.attributes);
 	assert_warned("");
 }
 

@@ -37,7 +37,7 @@ void gate_test(void (*fn)(void), uint32_t gpus)
 
 uint32_t doorbell(uint32_t gpu)
 {
-	return atomic_load(&slice_arbiter_page(A, gpu)->gate) & TURN_BELL;
+	return atomic_load(&slice_arbiter_page(A, gpu)->gate) & TURN_DOORBELL;
 }
 
 uint64_t in_flight(uint32_t gpu)

@@ -91,7 +91,7 @@ static void throttled_beside(void)
 	struct turn_gpu_page *p;
 	uint64_t n = 0;
 
-	atomic_store(&A->start_state, TURN_METERED);
+	atomic_store(&A->start_state, TURN_THROTTLED);
 	CHECK(submit(0));
 	p = slice_arbiter_page(A, 0);
 	slice_arbiter_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);

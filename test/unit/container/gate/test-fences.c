@@ -397,7 +397,7 @@ static void throttled_context(void)
 	CHECK(submit(0));
 	td_finish(0);
 	WAIT_FOR(idle());
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	td_current(1);
 	/* Until a fence is due. */
 	for (int i = 0; i < 100; i++)
@@ -426,7 +426,7 @@ static void green_contexts(void)
 		td_finish(0);
 		WAIT_FOR(idle());
 	}
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, GATE_PASS));
 	td_finish(0);

@@ -17,7 +17,7 @@ static void not_woken(void)
 	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants &&
 		 !slice_arbiter_client(A, 0).busy);
 	idles = slice_arbiter_client(A, 0).idles;
-	slice_arbiter_set_gate_only(A, 0, TURN_METERED);
+	slice_arbiter_set_gate_only(A, 0, TURN_THROTTLED);
 	WAIT_FOR(atomic_load(&s.passed));
 	CHECK(sys_now() - began < 15000); /* sooner than the gate thread's own poll here */
 	(void)usleep(20000);
@@ -65,7 +65,7 @@ static void killed(void)
 	CHECK(!atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(!slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	WAIT_FOR(atomic_load(&s[0].passed));
 	td_finish(0);
 	WAIT_FOR(rests(0));
@@ -245,7 +245,7 @@ static void capped(void)
 	p = slice_arbiter_page(A, 0);
 	atomic_store(&p->cap, 100000);
 	slice_arbiter_set_throttle(A, 0, 100000, 100000, 0);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	slice_arbiter_kill(A);
 	td_finish(0);
 	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));

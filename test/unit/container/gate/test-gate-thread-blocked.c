@@ -25,7 +25,7 @@ static void blocked_behind_gate(void)
 		submit_on_thread(&s[i]);
 		WAIT_FOR(slice_arbiter_client(A, 0).wants);
 		CHECK(!slice_arbiter_client(A, 0).busy && !atomic_load(&s[i].passed));
-		slice_arbiter_set_gate(A, 0, i ? TURN_OPEN : TURN_METERED);
+		slice_arbiter_set_gate(A, 0, i ? TURN_OPEN : TURN_THROTTLED);
 		WAIT_FOR(slice_arbiter_client(A, 0).busy && !slice_arbiter_client(A, 0).wants);
 		WAIT_FOR(atomic_load(&s[i].passed));
 		CHECK(slice_arbiter_client(A, 0).busy && in_flight(0));

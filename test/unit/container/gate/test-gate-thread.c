@@ -55,7 +55,7 @@ static void reports_again(void)
 		slice_arbiter_mute(A);
 		td_finish(0);
 		WAIT_FOR(doorbell(0)); /* reported, and not read */
-		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_THROTTLED);
 		atomic_store(&A->mute, false);
 		WAIT_FOR(rests(0));
 		CHECK(submit(0));
@@ -80,12 +80,12 @@ static void nothing_comes(void)
 
 		submit_on_thread(&s);
 		WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).wants);
-		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
+		slice_arbiter_set_gate(A, 0, i % 2 ? TURN_OPEN : TURN_THROTTLED);
 		if (i % 3 == 0)
 			slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 		if (i % 3 == 0) {
 			WAIT_FOR(slice_arbiter_client(A, 0).wants || atomic_load(&s.passed));
-			slice_arbiter_set_gate(A, 0, TURN_METERED);
+			slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 		}
 		WAIT_FOR(atomic_load(&s.passed));
 		WAIT_FOR(rests(0));
@@ -106,7 +106,7 @@ static void doorbell_rings(void)
 
 	CHECK(submit(0));
 	atomic_store(&td.at_once, true);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	WAIT_FOR(doorbell(0));
 	for (int i = 0; i < 3000; i++) {
 		uint64_t begin = sys_now_ns(),
@@ -141,7 +141,7 @@ static void full(void)
 	}
 	td_finish(0);
 	(void)usleep(10000);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	atomic_store(&A->mute, false);
 	WAIT_FOR(rests(0));
 }
@@ -345,7 +345,7 @@ static void storm(void)
 		 !slice_arbiter_client(A, 0).busy);
 	check_counters();
 	atomic_store(&storm_over, true);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	for (int i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	CHECK(!pthread_join(gpu, NULL));

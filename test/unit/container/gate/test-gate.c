@@ -244,7 +244,7 @@ static void is_throttled_to_window(void)
 	struct turn_gpu_page *p;
 	int tries = 1;
 
-	atomic_store(&A->start_state, TURN_METERED);
+	atomic_store(&A->start_state, TURN_THROTTLED);
 	CHECK(submit(0));
 	p = slice_arbiter_page(A, 0);
 	slice_arbiter_set_throttle(A, 0, 1, 1,
@@ -257,7 +257,7 @@ static void is_throttled_to_window(void)
 	 * the gate thread gets no processor for so long, all threads pass. */
 	while (!limit_to_window(p))
 		CHECK(tries++ < 20);
-	CHECK(atomic_load(&p->meter_ns) > 0 && !atomic_load(&p->waits));
+	CHECK(atomic_load(&p->throttled_ns) > 0 && !atomic_load(&p->waits));
 	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
 	/* Threads that are held when the gate opens pass. */
 	for (int i = 0; i < 6; i++) {
@@ -271,7 +271,7 @@ static void is_throttled_to_window(void)
 	/* Threads that are held when the gate closes wait for the next opening. */
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
-	slice_arbiter_set_gate(A, 0, TURN_METERED);
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
@@ -332,7 +332,7 @@ static void opens_tightly(void)
 		from = sys_now_ns();
 		/* As the arbiter sets it. */
 		slice_arbiter_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
-		slice_arbiter_set_gate(A, 0, TURN_METERED);
+		slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 		WAIT_FOR(atomic_load(&p->ended) > ended);
 		(void)usleep(2000);
 		work = (atomic_load(&p->ended) - ended) * cost_of_one();
@@ -489,7 +489,7 @@ static void gpus(void)
 		!slice_arbiter_client(A, 1).wants);
 	CHECK(atomic_load(&slice_arbiter_page(A, 0)->begun) == 1);
 	CHECK(atomic_load(&slice_arbiter_page(A, 1)->begun) == 2);
-	slice_arbiter_set_gate(A, 2, TURN_METERED);
+	slice_arbiter_set_gate(A, 2, TURN_THROTTLED);
 	WAIT_FOR(atomic_load(&s[2].passed));
 	for (uint32_t i = 0; i < 3; i++)
 		WAIT_FOR(in_flight(i) == 0 && doorbell(i) && !slice_arbiter_client(A, i).busy);

@@ -19,7 +19,7 @@
  *	1. Packets arrive with a delay, in order.
  *	2. The arbiter ignores packets of an older generation of the gate.
  *	3. After each change of the gate the gate thread reports again. It does not where the process has
- *	   nothing, the arbiter knows that already (BELL), and no packet under way reports otherwise.
+ *	   nothing, the arbiter knows that already (DOORBELL), and no packet under way reports otherwise.
  *
  * The model checks the invariants (header of test-sched-model.c) at each event. The first failure is in .failure.
  */

@@ -45,7 +45,7 @@ void client_free_bytes(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 
 /* For quanta: SLICE_STATE, with the gate's present generation. -1: the connection ended. */
 int client_report_state(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
-/* TURN_OPEN, TURN_METERED, TURN_CLOSED. */
+/* TURN_OPEN, TURN_THROTTLED, TURN_CLOSED. */
 uint32_t client_gate(const struct slice_client *c, unsigned int gpu);
 /* Sleeps until the gate lets work through, or, if not @open, until it does not. False: @ms are over. */
 bool client_wait_gate(const struct slice_client *c, unsigned int gpu, bool open, int ms);

@@ -27,7 +27,7 @@ static void hello__gives_a_page_for_turns(void **state)
 	assert_int_equal(c.turns->bytes, TURN_PAGE_BYTES);
 	assert_int_equal(c.turns->gpu_count, 1);
 	assert_true(c.turns->serial != 0);
-	assert_true(atomic_load(&c.turns->gpus[0].gate) & TURN_BELL);
+	assert_true(atomic_load(&c.turns->gpus[0].gate) & TURN_DOORBELL);
 	assert_int_equal(fcntl(c.page_fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW),
 		F_SEAL_SHRINK | F_SEAL_GROW);
 	j = status(e);
@@ -145,9 +145,9 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	/* A works without end: B has its quantum by the clock. */
 	report_until(&b, false, true, is_open);
 	assert_true(closes(&a));
-	assert_int_equal(client_gate(&b, 0), TURN_METERED);
+	assert_int_equal(client_gate(&b, 0), TURN_THROTTLED);
 	assert_true(atomic_load(&b.turns->gpus[0].window_ns) > 0);
-	assert_true(atomic_load(&b.turns->gpus[0].tail_ns) > 0);
+	assert_true(atomic_load(&b.turns->gpus[0].overrun_ns) > 0);
 	report_until(&a, false, true, is_open);
 	assert_true(closes(&b));
 	/* The holder wants no more: the next slice follows at once, or after the short time that the arbiter
