@@ -144,6 +144,14 @@ static void gate__takes_no_bad_page(void **state)
 		gate_test(bad_page, 1);
 }
 
+static bool is_lock_free(struct sys_lock *l)
+{
+	if (!sys_trylock(l))
+		return false;
+	sys_unlock(l);
+	return true;
+}
+
 static void closed(void)
 {
 	struct submitter s[8] = { 0 };
@@ -160,6 +168,10 @@ static void closed(void)
 	WAIT_FOR(atomic_load(&p->waits) == 8);
 	for (int i = 0; i < 8; i++)
 		CHECK(!atomic_load(&s[i].passed));
+	/* The gate thread takes these locks for moments. A waiting thread would hold one until the gate opens. */
+	WAIT_FOR(is_lock_free(&process()->report_lock));
+	WAIT_FOR(is_lock_free(&process()->start_lock));
+	WAIT_FOR(is_lock_free(&process()->fences.lock));
 	/* Not held, but counted. */
 	CHECK(submit(GATE_PASS));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
