@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The simulated MPS, the stand-in that the tests of the agent lean on: what its programs and clients do is what
-# NVIDIA's did on an H100, where that is known (mps-facts.sh says how). Not measured but from NVIDIA's documents: FAULT,
-# 807 and 808.
+# NVIDIA's did on an H100, where that is known (mps-facts.sh says how). FAULT and 807 were measured on an H200. 808 is not
+# measured but from NVIDIA's documents.
 
 bats_require_minimum_version 1.5.0
 load lib

@@ -434,6 +434,35 @@ multiuser_daemons() {
 	eventually 20 control_daemons 0
 }
 
+@test "forged lines about faults and servers: the daemon itself is asked, and nothing ends" {
+	one_served
+	local server client
+	server=$(server_pid "$gpu")
+	client=$(daemon '.clients[0].pid' "$gpu")
+	for _ in 1 2 3 4; do
+		forge "$gpu" 'Server is handling a fatal GPU error.'
+		forge "$gpu" 'The following client process have a sticky error set:'
+		forge "$gpu" "$client"
+		forge "$gpu" "Server $server exited with status 139"
+		forge "$gpu" 'NEW SERVER 1: Ready'
+		forge "$gpu" "Server $server exited with status 139"
+		asked=$(times_asked)
+		eventually 15 asked_after "$asked"
+		offers 16
+	done
+	is_state ready "$gpu"
+	[[ $(control_pid "$gpu") == "$pid" && $(server_pid "$gpu") == "$server" ]]
+	[[ $(daemon ".faults + .serverDeaths + .daemonDeaths" "$gpu") == 0 ]]
+	running a
+	run logged agent 'fatal fault|server died|MPS is away'
+	((status))
+	# What really happens is found, though the lines before it were not true.
+	sim cuda-fault "$gpu" 700
+	eventually 20 logged agent 'a fatal fault ended all MPS clients'
+	eventually 20 is_state ready "$gpu"
+	[[ $(control_pid "$gpu") == "$pid" ]]
+}
+
 @test "a server that is stopped: its clients are not known, which is not none" {
 	one_served
 	kill -STOP "$(server_pid "$gpu")"

@@ -113,23 +113,24 @@ static void on_set(void *arg, const char *answer, const struct error *err)
 
 static void on_clients(void *arg, const char *answer, const struct error *err);
 
-static void finish_mps_daemon_check(struct mps_supervisor *u)
+static void finish_mps_daemon_check(struct mps_supervisor *u, bool has_server_fault)
 {
 	u->checked_ns = time_mono_ns();
 	u->step = u->missed = 0;
+	mps_watch_end_check(u, has_server_fault);
 	mps_supervisor_step(u);
 }
 
 static void on_mps_server_status(void *arg, const char *answer, const struct error *err);
 
-/* Asks each server of an adopted daemon for a fault: this agent did not read the log of that time. */
+/* Asks each server for a fault. The log may lack the lines of a fault, or have lines without a fault. */
 static void query_next_status(struct mps_supervisor *u)
 {
 	if (u->step < u->n_servers)
 		mps_supervisor_query(u, on_mps_server_status, "get_server_status %u",
 			u->servers[u->step++]);
 	else
-		finish_mps_daemon_check(u);
+		finish_mps_daemon_check(u, /* has_server_fault= */ false);
 }
 
 static void on_mps_server_status(void *arg, const char *answer, const struct error *err)
@@ -140,12 +141,10 @@ static void on_mps_server_status(void *arg, const char *answer, const struct err
 		mps_supervisor_count_missed(u, err);
 		return;
 	}
-	if (!strncmp(answer, "FAULT", 5)) {
-		mps_watch_assume_fault(u);
-		finish_mps_daemon_check(u);
-	} else {
+	if (!strncmp(answer, "FAULT", 5))
+		finish_mps_daemon_check(u, /* has_server_fault= */ true);
+	else
 		query_next_status(u);
-	}
 }
 
 /* A server may end between two questions: it then has no clients. */
@@ -160,12 +159,10 @@ static void query_next_server(struct mps_supervisor *u)
 	u->has_no_client = u->n_check_clients == 0;
 	mps_identify_next(u);
 	u->step = 0;
-	if (!u->found || u->stopping) {
-		finish_mps_daemon_check(u);
-		return;
-	}
-	u->found = false;
-	query_next_status(u);
+	if (u->stopping)
+		finish_mps_daemon_check(u, u->has_server_fault);
+	else
+		query_next_status(u);
 }
 
 static void on_clients(void *arg, const char *answer, const struct error *err)
@@ -190,11 +187,16 @@ static void on_servers(void *arg, const char *answer, const struct error *err)
 		return;
 	}
 	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
+	mps_watch_check_servers(u);
 	u->n_check_clients = u->step = 0;
-	query_next_server(u);
+	if (u->state == MPS_SERVER)
+		mps_supervisor_step(u);
+	else
+		query_next_server(u);
 }
 
 void mps_supervisor_check(struct mps_supervisor *u)
 {
+	mps_watch_begin_check(u);
 	mps_supervisor_query(u, on_servers, "get_server_list");
 }

@@ -19,7 +19,6 @@
 #define BACKOFF_NS     (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
 #define LONG_LIFE_NS   (60 * NS_PER_SEC) /* a longer life resets .failures */
-#define TICK_MAX_MS    1000
 
 static const char *const names[] = {
 	[MPS_DOWN] = "down",
@@ -96,13 +95,15 @@ static void on_mps_daemon_timer(uv_timer_t *t)
 	mps_supervisor_step(t->data);
 }
 
-static void arm_mps_daemon_timer(struct mps_supervisor *u, uint64_t ms)
+void mps_supervisor_arm(struct mps_supervisor *u, uint64_t ms)
 {
+	/* Lines of a fault are checked, and the fault is reported, soon. */
+	uint64_t max = u->fault.pending ? ASK_MS : MPS_TICK_MAX_MS;
+
 	if (u->closed)
 		return;
 	uv_update_time(u->mps->c.loop);
-	(void)uv_timer_start(&u->timer, on_mps_daemon_timer,
-		ms < TICK_MAX_MS ? ms : TICK_MAX_MS, 0);
+	(void)uv_timer_start(&u->timer, on_mps_daemon_timer, ms < max ? ms : max, 0);
 }
 
 void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const char *why)
@@ -165,7 +166,7 @@ void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...)
 	} else {
 		enter_mps_down(u, why);
 	}
-	arm_mps_daemon_timer(u, 0);
+	mps_supervisor_arm(u, 0);
 }
 
 void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why)
@@ -173,14 +174,14 @@ void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *w
 	/* A daemon that quits takes no commands, and waits for its clients. */
 	if (u->process && u->state == MPS_QUITTING) {
 		u->checked_ns = time_mono_ns(); /* its earlier answer stays valid */
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	} else if (u->process && strstr(why->msg, "Cannot send command")) {
 		mps_supervisor_enter(u, MPS_QUITTING,
 			"it was told to quit, and waits for its clients");
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	} else if (u->stopping) { /* asks again until STOP_NS is over */
 		u->step = 0;
-		arm_mps_daemon_timer(u, ASK_MS);
+		mps_supervisor_arm(u, ASK_MS);
 	} else if (!u->process || !u->was_ready || ++u->missed >= MPS_MISSED_MAX) {
 		u->missed = 0;
 		mps_supervisor_fail(u, "%s", why->msg);
@@ -190,7 +191,7 @@ void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *w
 		u->step = 0;
 		if (u->checked_ns) /* the check is due again, after a pause */
 			u->checked_ns = 1;
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	}
 }
 
@@ -198,7 +199,7 @@ void mps_supervisor_set_ready(struct mps_supervisor *u)
 {
 	bool first = !u->was_ready;
 
-	u->was_ready = true;
+	u->was_ready = u->served = true;
 	u->needs_server = false;
 	if (first) /* else clients may exist that no check has found yet */
 		u->checked_ns = time_mono_ns();
@@ -253,13 +254,15 @@ static void start_mps_process(struct mps_supervisor *u)
 	u->was_ready = false;
 	u->complaint[0] = '\0';
 	u->n_servers = 0;
+	u->has_server_fault = false;
+	u->hints = u->checked_hints = (struct mps_hints){ .exited_pid = 0 };
 	if (mps_process_start(u, &err) < 0) {
 		mps_supervisor_fail(u, "%s", err.msg);
 		return;
 	}
 	mps_supervisor_enter(u, MPS_STARTING, "the MPS control daemon is starting");
 	mps_watch_start(u);
-	arm_mps_daemon_timer(u, ASK_MS);
+	mps_supervisor_arm(u, ASK_MS);
 }
 
 static void begin_mps_start(struct mps_supervisor *u)
@@ -354,9 +357,11 @@ static bool adopt_mps_process(struct mps_supervisor *u)
 		return false;
 	log_info("an MPS control daemon is there already", LOG_STR("daemon", u->key),
 		LOG_INT("pid", mps_process_pid(u)));
-	u->was_ready = true;
+	u->was_ready = u->served = true;
 	u->started_ns = time_mono_ns();
 	u->found = true;
+	u->n_servers = 0;
+	u->has_server_fault = false;
 	u->modes_are_set = u->dir.n_modes > 0;
 	u->applied.percent = 0;
 	u->checked_ns = 0;
@@ -374,7 +379,7 @@ static void next_end(struct mps_supervisor *u)
 		mps_supervisor_step(u);
 	} else if (mps_daemon_dir_clear(&u->dir, &err) < 0 && !u->stopping) {
 		log_debug("MPS", LOG_STR("daemon", u->key), LOG_STR("reason", err.msg));
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	} else {
 		mps_supervisor_close(u);
 	}
@@ -391,7 +396,7 @@ static void next_down(struct mps_supervisor *u)
 		       (u->failures > 1 && !u->was_ready);
 
 	if (now < u->start_at_ns && !u->stopping && (u->wanted || u->dir.n_modes > 0)) {
-		arm_mps_daemon_timer(u, (u->start_at_ns - now) / NS_PER_MS + 1);
+		mps_supervisor_arm(u, (u->start_at_ns - now) / NS_PER_MS + 1);
 	} else if (u->dir.n_modes > 0 && useless) {
 		restore_compute_modes(u);
 	} else if (!u->wanted || u->stopping) {
@@ -405,7 +410,7 @@ static void next_down(struct mps_supervisor *u)
 		 */
 		mps_supervisor_enter(u, MPS_DOWN,
 			"another MPS daemon of this GPU has not ended yet");
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	} else {
 		begin_mps_start(u);
 	}
@@ -424,7 +429,7 @@ static void on_first_answer(void *arg, const char *answer, const struct error *e
 		mps_supervisor_fail(u, "it did not answer within %llu s of its start: %s",
 			(unsigned long long)(ANSWER_NS / NS_PER_SEC), err->msg);
 	} else {
-		arm_mps_daemon_timer(u, ASK_MS);
+		mps_supervisor_arm(u, ASK_MS);
 	}
 }
 
@@ -477,7 +482,7 @@ static void next_ready(struct mps_supervisor *u)
 	} else if (check_is_due(u, lacking ? DRAIN_CHECK_NS : CHECK_NS)) {
 		mps_supervisor_check(u);
 	} else {
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
 	}
 }
 
@@ -486,8 +491,8 @@ static void next_faulted(struct mps_supervisor *u)
 	uint32_t left = mps_clients_count_faulted(&u->clients);
 
 	if (mps_watch_report_fault(u, /* now= */ false)) {
-		arm_mps_daemon_timer(u, ASK_MS);
-	} else if (left == 0) {
+		mps_supervisor_arm(u, ASK_MS);
+	} else if (u->fault_is_over) {
 		log_info("MPS takes clients again, all that the fault hit are gone",
 			LOG_STR("daemon", u->key));
 		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
@@ -495,57 +500,10 @@ static void next_faulted(struct mps_supervisor *u)
 			u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
 		mps_supervisor_enter(u, MPS_READY, "");
 		mps_supervisor_step(u);
-	} else if (check_is_due(u, DRAIN_CHECK_NS)) {
+	} else if (check_is_due(u, left == 0 ? EMPTY_CHECK_NS : DRAIN_CHECK_NS)) {
 		mps_supervisor_check(u);
 	} else {
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
-	}
-}
-
-void mps_supervisor_no_server(struct mps_supervisor *u, const char *what)
-{
-	u->needs_server = true;
-	mps_supervisor_fail(u, "the MPS server %s%s%.300s%s", what, *u->complaint ? ": " : "",
-		u->complaint,
-		u->desired.exclusive
-			? " (compute mode exclusive: no other program may use the GPU)"
-			: "");
-}
-
-static void on_server_asked(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_supervisor *u = arg;
-
-	(void)answer;
-	if (err)
-		mps_supervisor_fail(u, "%s", err->msg);
-	else
-		arm_mps_daemon_timer(u, TICK_MAX_MS); /* the log reports a ready server */
-}
-
-/* The log line of the ready server may be lost. */
-static void on_late_server(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_supervisor *u = arg;
-
-	if (err || mps_pids_read(u->servers, MPS_SERVERS_MAX, answer) == 0) {
-		mps_supervisor_no_server(u, "was not ready in time");
-		return;
-	}
-	mps_supervisor_set_ready(u);
-	mps_supervisor_step(u);
-}
-
-static void next_server(struct mps_supervisor *u)
-{
-	if (u->step == 0) {
-		u->step = 1;
-		mps_supervisor_query(u, on_server_asked, "start_server -uid %u",
-			(unsigned)geteuid());
-	} else if (time_mono_ns() - u->since_ns >= SERVER_NS) {
-		mps_supervisor_query(u, on_late_server, "get_server_list");
-	} else {
-		arm_mps_daemon_timer(u, TICK_MAX_MS);
+		mps_supervisor_arm(u, left == 0 ? EMPTY_CHECK_NS / NS_PER_MS : MPS_TICK_MAX_MS);
 	}
 }
 
@@ -573,7 +531,7 @@ static void next_draining(struct mps_supervisor *u)
 	} else if (!none && u->stopping) {
 		leave_mps_process(u);
 	} else if (!mps_supervisor_is_unused(u)) {
-		arm_mps_daemon_timer(u, none ? EMPTY_CHECK_NS / NS_PER_MS : TICK_MAX_MS);
+		mps_supervisor_arm(u, none ? EMPTY_CHECK_NS / NS_PER_MS : MPS_TICK_MAX_MS);
 	} else {
 		mps_supervisor_enter(u, MPS_QUITTING,
 			u->stopping ? "the agent ends" : "it is not wanted any more");
@@ -602,7 +560,7 @@ void mps_supervisor_stop(struct mps_supervisor *u)
 	} else if (u->checked_ns == 0) {
 		leave_mps_process(u);
 	}
-	arm_mps_daemon_timer(u, ASK_MS);
+	mps_supervisor_arm(u, ASK_MS);
 }
 
 /* A daemon that quits takes no clients and no commands, and ends with its last client. */
@@ -621,7 +579,13 @@ static void next_quitting(struct mps_supervisor *u)
 			LOG_STR("daemon", u->key), LOG_INT("pid", mps_process_pid(u)));
 		mps_process_kill(u);
 	}
-	arm_mps_daemon_timer(u, TICK_MAX_MS);
+	mps_supervisor_arm(u, MPS_TICK_MAX_MS);
+}
+
+static bool takes_checks(const struct mps_supervisor *u)
+{
+	return !u->stopping &&
+	       (u->state == MPS_READY || u->state == MPS_FAULTED || u->state == MPS_DRAINING);
 }
 
 void mps_supervisor_step(struct mps_supervisor *u)
@@ -634,11 +598,15 @@ void mps_supervisor_step(struct mps_supervisor *u)
 	if (u->closed || u->command.child || u->helper)
 		return;
 	if (more) {
-		arm_mps_daemon_timer(u, MORE_MS);
+		mps_supervisor_arm(u, MORE_MS);
 		return;
 	}
 	if (u->state != MPS_FAULTED)
 		(void)mps_watch_report_fault(u, /* now= */ false);
+	if (takes_checks(u) && mps_watch_needs_check(u)) {
+		mps_supervisor_check(u);
+		return;
+	}
 	switch (u->state) {
 	case MPS_DOWN:
 		next_down(u);
@@ -654,7 +622,7 @@ void mps_supervisor_step(struct mps_supervisor *u)
 		if (!mps_limits_set_next(u))
 			finish_mps_settings(u);
 		if (u->state != MPS_SETTING)
-			arm_mps_daemon_timer(u, 0);
+			mps_supervisor_arm(u, 0);
 		break;
 	case MPS_READY:
 		next_ready(u);
@@ -663,7 +631,7 @@ void mps_supervisor_step(struct mps_supervisor *u)
 		next_faulted(u);
 		break;
 	case MPS_SERVER:
-		next_server(u);
+		mps_server_next(u);
 		break;
 	case MPS_DRAINING:
 		next_draining(u);
@@ -692,10 +660,10 @@ static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 	mps_command_stop(&u->command);
 	u->helper = proc_stop(u->helper);
 	/*
-	 * The program is of an older driver. Believed only of a daemon that never served: later, client processes
-	 * can write to its log.
+	 * The program is of an older driver. Believed only before a daemon has served: later, client processes can
+	 * write to the log, also to the next daemon's.
 	 */
-	if (!started && strstr(u->complaint, "multiuser"))
+	if (!u->served && strstr(u->complaint, "multiuser"))
 		u->no_multiuser = true;
 	u->has_no_client = false;
 	if (mps_clients_count(&u->clients) > 0)
@@ -708,7 +676,7 @@ static void on_mps_process_end(struct mps_supervisor *u, const char *how)
 		*u->complaint ? ": " : "", u->complaint);
 	dir_empty(u->dir.pipe, DIR_EMPTY_LOOP_NS); /* no client finds a dead socket */
 	enter_mps_down(u, asked ? u->why : why);
-	arm_mps_daemon_timer(u, 0);
+	mps_supervisor_arm(u, 0);
 }
 
 /* --- life --- */

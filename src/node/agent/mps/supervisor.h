@@ -49,13 +49,25 @@ enum mps_state {
 	MPS_RESTORING,
 };
 
-#define MPS_MISSED_MAX 3 /* then the daemon counts as hung */
+#define MPS_MISSED_MAX  3    /* then the daemon counts as hung */
+#define MPS_TICK_MAX_MS 1000 /* between two steps */
 
 struct mps_fault {
-	bool pending;       /* not reported yet */
+	bool pending;       /* not reported yet, nor dropped */
+	bool confirmed;     /* by an answer of the daemon */
 	bool found_late;    /* found by a question: clients that were hit may be gone */
 	uint32_t named_pid; /* the process that MPS names; 0: none */
 	uint64_t ns;        /* ns of the monotonic clock */
+};
+
+/*
+ * What lines of the log claim about servers. Client processes can write to the log, so a claim leads to a question
+ * only, and the daemon's answer decides.
+ */
+struct mps_hints {
+	uint32_t ready_pid;  /* a server became ready that is not among .servers; 0: none */
+	bool server_exited;  /* a server ended */
+	uint32_t exited_pid; /* the same, of .servers; 0: none of these */
 };
 
 struct mps_supervisor {
@@ -66,6 +78,7 @@ struct mps_supervisor {
 	struct mps_spec desired, applied;
 	bool wanted;
 	bool was_ready; /* since its process started */
+	bool served;    /* a daemon of this supervisor was READY */
 	bool found;     /* adopted; its servers have not been asked for a fault yet */
 	bool stopping;  /* the agent ends */
 	bool closed;    /* freed when this is 0: */
@@ -90,6 +103,12 @@ struct mps_supervisor {
 	uint32_t check_clients[MPS_CLIENTS_MAX],
 		n_check_clients; /* clients found by the present check */
 	bool has_no_client;      /* the last check found no client, and the log none since */
+	bool has_server_fault;   /* a server has the status FAULT, by the last check */
+	bool fault_is_over;      /* FAULTED, and a check since has found no such server */
+	uint64_t check_began_ns; /* of the present check, or of the last one */
+	struct mps_hints hints, checked_hints; /* new ones, and those of the present check */
+	uint64_t hint_check_at_ns;             /* no earlier check because of a hint */
+	uint32_t hint_checks;                  /* in a row that changed nothing */
 
 	uv_timer_t timer;
 	uv_fs_event_t log_event;
@@ -129,6 +148,8 @@ void mps_supervisor_free(struct mps_supervisor *u);
 void mps_supervisor_stop(struct mps_supervisor *u);
 /* Does the next action. Called after each event. */
 void mps_supervisor_step(struct mps_supervisor *u);
+/* Does the next action after @ms, or sooner. */
+void mps_supervisor_arm(struct mps_supervisor *u, uint64_t ms);
 /* Counts a question without an answer. Asks again soon, until the daemon counts as hung. */
 void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why);
 /* Handles a failure: kills the process, if there is one. The supervisor retries later. */
@@ -136,8 +157,6 @@ void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...) PRINTF(
 void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const char *why);
 /* Makes the daemon usable. */
 void mps_supervisor_set_ready(struct mps_supervisor *u);
-/* A server failed to start; @what: "was not ready in time". */
-void mps_supervisor_no_server(struct mps_supervisor *u, const char *what);
 bool mps_supervisor_is_usable(const struct mps_supervisor *u);
 /* Whether the running daemon was started with the device. Its servers never find another device. */
 bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid);
@@ -147,6 +166,8 @@ bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid)
  */
 bool mps_supervisor_is_unused(const struct mps_supervisor *u);
 const char *mps_state_name(enum mps_state s);
+/* server.c: the next action in the state SERVER. */
+void mps_server_next(struct mps_supervisor *u);
 /* query.c: one question at a time; each answer leads to mps_supervisor_step(). */
 void mps_supervisor_query(struct mps_supervisor *u,
 	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
@@ -182,13 +203,27 @@ void mps_watch_start(struct mps_supervisor *u);
 void mps_watch_stop(struct mps_supervisor *u);
 bool mps_watch_read(struct mps_supervisor *u); /* true: there is more to read soon */
 void mps_watch_truncate_log(struct mps_supervisor *u);
+
+/*
+ * The log against the daemon's answers. A check goes through these in order:
+ *
+ * 1. mps_watch_needs_check(): a line of the log claims something, and a check because of it may begin now. The
+ *    pause between such checks doubles up to the one of usual checks, until one of them changes the state.
+ * 2. mps_watch_begin_check(): takes the claims that the check is to confirm.
+ * 3. mps_watch_check_servers(): the daemon has answered .servers. Handles the death of a server that it had listed
+ *    before, that the log reports, and that it does not list any more.
+ * 4. mps_watch_end_check(): the daemon has answered clients and .has_server_fault. Confirms or drops a fault.
+ */
+bool mps_watch_needs_check(const struct mps_supervisor *u);
+void mps_watch_begin_check(struct mps_supervisor *u);
+void mps_watch_check_servers(struct mps_supervisor *u);
+void mps_watch_end_check(struct mps_supervisor *u, bool has_server_fault);
+
 /* identify.c: asks for the identity of the next client, unless a question is under way. */
 void mps_identify_next(struct mps_supervisor *u);
 void mps_identify_stop(struct mps_supervisor *u);
 
 /* Reports to the pods of connected clients that these end with @what. */
 void mps_watch_report_lost(struct mps_supervisor *u, const char *reason, const char *what);
-/* Records a fault that no log line showed: all connected clients count as hit. */
-void mps_watch_assume_fault(struct mps_supervisor *u);
-/* Reports a fault whose lines are complete, with @now any fault. True: the report has to wait. */
+/* Reports a confirmed fault whose lines are complete, with @now any fault. True: the report has to wait. */
 bool mps_watch_report_fault(struct mps_supervisor *u, bool now);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/supervisor.h"
 
+#include "lib/base/backoff.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -18,8 +19,33 @@
 #define MPS_LOG_TRUNCATE_BYTES (1 << 20)         /* a longer log is truncated once it is read */
 #define KILLED_NS              (500 * NS_PER_MS) /* from a client's end to the fault that it causes */
 #define FAULT_REPORT_NS        (300 * NS_PER_MS) /* all lines of a fault come within this time */
+#define HINT_NS                (300 * NS_PER_MS) /* between checks because of the log, doubled up to: */
+#define HINT_MAX_NS            (10 * NS_PER_SEC)
+#define HINT_RETAIN_NS         (60 * NS_PER_SEC) /* without such a check: the pause is HINT_NS again */
 
-/* --- events of the log --- */
+/* --- the log against the daemon's answers --- */
+
+static bool has_mps_server(const struct mps_supervisor *u, uint32_t pid)
+{
+	for (uint32_t i = 0; i < u->n_servers; i++)
+		if (u->servers[i] == pid)
+			return true;
+	return false;
+}
+
+static void unmark_faulted(struct mps_supervisor *u)
+{
+	for (uint32_t i = 0; i < u->clients.n; i++)
+		u->clients.v[i].faulted = false;
+}
+
+static bool has_marked_faulted(const struct mps_supervisor *u)
+{
+	for (uint32_t i = 0; i < u->clients.n; i++)
+		if (u->clients.v[i].faulted)
+			return true;
+	return false;
+}
 
 static void on_fault(struct mps_supervisor *u, uint32_t named)
 {
@@ -27,32 +53,28 @@ static void on_fault(struct mps_supervisor *u, uint32_t named)
 		u->fault.named_pid = u->fault.named_pid ? u->fault.named_pid : named;
 	if (u->fault.pending)
 		return;
-	for (uint32_t i = 0; i < u->clients.n; i++)
-		u->clients.v[i].faulted = false;
+	unmark_faulted(u);
 	u->fault =
 		(struct mps_fault){ .pending = true, .named_pid = named, .ns = time_mono_ns() };
 	u->fault_report_ns = u->fault.ns + FAULT_REPORT_NS;
-	u->faults++;
-	if (u->state == MPS_READY || u->state == MPS_SETTING) {
-		u->checked_ns = time_mono_ns();
-		mps_supervisor_enter(u, MPS_FAULTED,
-			"a fatal fault of one client ended all clients of this GPU; MPS takes new "
-			"ones when all of them are gone");
-	}
 }
 
-void mps_watch_assume_fault(struct mps_supervisor *u)
+/* A fault whose lines the log does not have: all connected clients count as hit. */
+static void assume_fault(struct mps_supervisor *u)
 {
 	on_fault(u, 0);
-	u->fault.found_late = true;
+	u->fault.found_late = u->found;
 	for (uint32_t i = 0; i < u->clients.n; i++)
 		u->clients.v[i].faulted = u->clients.v[i].connected;
 }
 
+/* A list without a fault before it is no list of the server. */
 static void on_client_faulted(struct mps_supervisor *u, uint32_t pid)
 {
 	struct mps_client *c = mps_clients_find(&u->clients, pid);
 
+	if (!u->fault.pending)
+		return;
 	if (!c && u->n_log_clients++ < LOOK_MAX)
 		c = mps_clients_add(&u->clients, pid);
 	if (c)
@@ -68,10 +90,6 @@ static bool may_report_log_event(struct mps_supervisor *u)
 
 static void on_server_died(struct mps_supervisor *u, uint32_t pid)
 {
-	if (u->state == MPS_SERVER) {
-		mps_supervisor_no_server(u, "ended at its start");
-		return;
-	}
 	u->server_deaths++;
 	if (may_report_log_event(u)) {
 		log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
@@ -84,27 +102,118 @@ static void on_server_died(struct mps_supervisor *u, uint32_t pid)
 	}
 	mps_watch_report_lost(u, "MPSServerDied", "the MPS server of its GPU died");
 	mps_clients_set(&u->clients, NULL, 0);
-	if (u->state == MPS_READY || u->state == MPS_FAULTED || u->state == MPS_SETTING)
+	if (u->state == MPS_READY || u->state == MPS_FAULTED)
 		mps_supervisor_enter(u, MPS_SERVER,
 			"the MPS server died, another one is being started");
 }
 
-static void on_server_ready(struct mps_supervisor *u)
+/* A claim of the log was true and changed the state: the next one is checked at once again. */
+static void end_hint_pause(struct mps_supervisor *u)
 {
-	bool again = u->was_ready;
+	u->hint_checks = 0;
+	u->hint_check_at_ns = 0;
+}
 
-	if (u->state != MPS_SERVER)
+bool mps_watch_needs_check(const struct mps_supervisor *u)
+{
+	bool hinted = u->state == MPS_SERVER
+			      ? u->hints.ready_pid || u->hints.server_exited
+			      : u->hints.ready_pid || u->hints.exited_pid ||
+					(u->fault.pending && !u->fault.confirmed);
+
+	return hinted && time_mono_ns() >= u->hint_check_at_ns;
+}
+
+void mps_watch_begin_check(struct mps_supervisor *u)
+{
+	uint64_t now = time_mono_ns();
+
+	u->check_began_ns = now;
+	if (mps_watch_needs_check(u)) {
+		if (now - u->hint_check_at_ns >= HINT_RETAIN_NS)
+			u->hint_checks = 0;
+		u->hint_check_at_ns =
+			now + backoff_doubled(HINT_NS, HINT_MAX_NS, u->hint_checks++);
+	}
+	/* A check without an answer leaves its hints to the next one. */
+	if (u->hints.ready_pid)
+		u->checked_hints.ready_pid = u->hints.ready_pid;
+	u->checked_hints.server_exited |= u->hints.server_exited;
+	if (u->hints.exited_pid)
+		u->checked_hints.exited_pid = u->hints.exited_pid;
+	u->hints = (struct mps_hints){ .exited_pid = 0 };
+}
+
+void mps_watch_check_servers(struct mps_supervisor *u)
+{
+	uint32_t pid = u->checked_hints.exited_pid;
+
+	if (has_mps_server(u, u->checked_hints.ready_pid))
+		end_hint_pause(u);
+	u->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	if (!pid)
 		return;
-	if (u->applied.percent == 0) {
-		mps_supervisor_enter(u, MPS_SETTING, "limits are being set");
+	if (has_mps_server(u, pid)) {
+		log_debug("the MPS log reports the end of a server that is there",
+			LOG_STR("daemon", u->key), LOG_UINT("pid", pid));
 		return;
 	}
-	mps_supervisor_set_ready(u);
-	if (again)
-		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
-			"MPS of %s has a new server",
-			u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+	end_hint_pause(u);
+	/* A client may have caused the start of the next server already. */
+	u->hints.ready_pid = u->n_servers > 0 ? u->servers[0] : 0;
+	on_server_died(u, pid);
 }
+
+static void confirm_fault(struct mps_supervisor *u)
+{
+	if (u->fault.confirmed)
+		return;
+	u->fault.confirmed = true;
+	u->faults++;
+	if (!u->has_server_fault || u->state != MPS_READY)
+		return;
+	end_hint_pause(u);
+	u->fault_is_over = false;
+	mps_supervisor_enter(u, MPS_FAULTED,
+		"a fatal fault of one client ended all clients of this GPU; MPS takes new "
+		"ones when all of them are gone");
+}
+
+/*
+ * A server has the status FAULT until the last client that the fault hit has ended (measured with driver 580). So
+ * without that status, and if no client that it hit is left, the fault is over, or lines of ended clients are
+ * forged. If one is left there was no fault.
+ */
+static void check_fault_lines(struct mps_supervisor *u)
+{
+	if (!u->fault.pending || u->fault.confirmed || u->check_began_ns < u->fault_report_ns)
+		return;
+	if (has_marked_faulted(u) && mps_clients_count_faulted(&u->clients) == 0) {
+		confirm_fault(u);
+		return;
+	}
+	log_debug("the MPS log reports a fault that no server has", LOG_STR("daemon", u->key));
+	u->fault.pending = false;
+	unmark_faulted(u);
+}
+
+void mps_watch_end_check(struct mps_supervisor *u, bool has_server_fault)
+{
+	bool is_new = has_server_fault && !u->has_server_fault;
+
+	u->has_server_fault = has_server_fault;
+	/* A killed server has that status, too, for a moment, and no clients. */
+	if (is_new && !u->fault.pending && mps_clients_count(&u->clients) > 0)
+		assume_fault(u);
+	u->found = false;
+	if (has_server_fault && u->fault.pending)
+		confirm_fault(u);
+	else
+		check_fault_lines(u);
+	u->fault_is_over = u->state == MPS_FAULTED && !has_server_fault;
+}
+
+/* --- events of the log --- */
 
 static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 {
@@ -128,12 +237,15 @@ static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 		on_client_faulted(u, e->pid);
 		break;
 	case MPS_LOG_SERVER_READY:
-		on_server_ready(u);
+		if (u->state == MPS_SERVER || !has_mps_server(u, e->pid))
+			u->hints.ready_pid = e->pid;
 		break;
 	case MPS_LOG_SERVER_ENDED:
 		break;
 	case MPS_LOG_SERVER_DIED:
-		on_server_died(u, e->pid);
+		u->hints.server_exited = true;
+		if (has_mps_server(u, e->pid))
+			u->hints.exited_pid = e->pid;
 		break;
 	case MPS_LOG_COMPLAINT:
 		(void)snprintf(u->complaint, sizeof(u->complaint), "%s", e->text);
@@ -199,7 +311,6 @@ bool mps_watch_read(struct mps_supervisor *u)
 static void on_change(uv_fs_event_t *h, const char *name, int events, int status)
 {
 	struct mps_supervisor *u = h->data;
-	enum mps_state before = u->state;
 	uint32_t clients = mps_clients_count(&u->clients);
 	bool more;
 
@@ -208,7 +319,7 @@ static void on_change(uv_fs_event_t *h, const char *name, int events, int status
 	(void)status;
 	more = mps_watch_read(u);
 	/* A fault and a drain wait for the last client's end. */
-	if (more || u->state != before || mps_clients_count(&u->clients) < clients)
+	if (more || mps_clients_count(&u->clients) < clients || mps_watch_needs_check(u))
 		mps_supervisor_step(u);
 }
 
@@ -387,10 +498,12 @@ void mps_watch_report_lost(struct mps_supervisor *u, const char *reason, const c
 
 bool mps_watch_report_fault(struct mps_supervisor *u, bool now)
 {
-	if (!u->fault.pending)
+	if (!u->fault.pending || (!now && !u->fault.confirmed))
 		return false;
 	if (!now && time_mono_ns() < u->fault_report_ns)
 		return true;
+	if (!u->fault.confirmed) /* the daemon has ended, and cannot be asked */
+		u->faults++;
 	u->fault.pending = false;
 	report_mps_clients_lost(u, true, "MPSClientFault",
 		"a fatal fault of an MPS client on its GPU");

@@ -29,7 +29,8 @@ static const char control_script[] =
 	"	echo 'Cannot find MPS control daemon process' >&2\n"
 	"	exit 1\n"
 	"fi 2>/dev/null\n"
-	"[ ! -e \"$d/say-$word\" ] || cat \"$d/say-$word\"\n"
+	"if [ -e \"$d/say-$word\" ]; then cat \"$d/say-$word\"\n"
+	"elif [ \"$word\" = get_server_status ]; then echo ACTIVE; fi\n"
 	"[ \"$word\" != quit ] || kill \"$pid\"\n";
 
 static const char helper_script[] =
@@ -383,6 +384,7 @@ void mps_env_no_client(struct mps_env *e, const char *key)
 	struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
 	mps_env_write(e, "say-get_client_list", NULL);
+	mps_env_write(e, "say-get_server_status", NULL);
 	for (uint32_t i = 0; i < u->clients.n; i++)
 		if (u->clients.v[i].connected)
 			mps_env_log(e, key, "Client process %u disconnected",

@@ -6,7 +6,7 @@
  * files beside them set their behavior. A test changes a file and checks what the MPS part does:
  *
  *	no-start       text: the daemon writes it to its log and ends with status 3
- *	say-WORD       text: the answer to a command that begins with WORD
+ *	say-WORD       text: the answer to a command that begins with WORD; without: none, of get_server_status "ACTIVE"
  *	fail-WORD      text: the command ends with status 1 and that on its standard error
  *	hang-WORD      the command does not end
  *	mode-UUID      the compute mode of that GPU
@@ -83,7 +83,7 @@ unsigned mps_env_lines(const struct mps_env *e, const char *name, const char *te
 void mps_env_log(struct mps_env *e, const char *key, const char *fmt, ...) PRINTF(3, 4);
 /* A client connects, by the log and by what the daemon answers from now on. */
 void mps_env_client(struct mps_env *e, const char *key, uint32_t pid);
-/* All clients have gone, likewise. */
+/* All clients have gone, likewise, and so has a fault. */
 void mps_env_no_client(struct mps_env *e, const char *key);
 
 /* A file below the directory of that daemon: "pid", "pipe/control". */

@@ -146,6 +146,24 @@ static void start__is_without_several_users_where_the_program_knows_none(void **
 	assert_int_equal(mps_env_lines(e, "started", "-multiuser-server"), with);
 }
 
+/* Containers of the daemon before can write to the log of the next one. */
+static void start__after_one_that_served_is_with_several_users(void **state)
+{
+	struct mps_env *e = *state;
+	unsigned with = geteuid() == 0;
+
+	mps_env_up(e, 1);
+	mps_env_write(e, "no-start", "unknown option -multiuser-server\n");
+	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
+	assert_down(e, "signal 9");
+	mps_env_skip(e, PAUSE_NS);
+	assert_down(e, "unknown option");
+	mps_env_write(e, "no-start", NULL);
+	mps_env_skip(e, PAUSE_NS);
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_int_equal(mps_env_lines(e, "started", "-multiuser-server"), 3 * with);
+}
+
 static void start__that_fails_is_tried_again_after_longer_and_longer(void **state)
 {
 	struct mps_env *e = *state;
@@ -651,6 +669,7 @@ int main(void)
 		MPS_TEST(start__that_fails_says_the_daemon_s_words),
 		MPS_TEST(start__that_fails_says_words_that_come_with_its_end),
 		MPS_TEST(start__is_without_several_users_where_the_program_knows_none),
+		MPS_TEST(start__after_one_that_served_is_with_several_users),
 		MPS_TEST(start__that_fails_is_tried_again_after_longer_and_longer),
 		MPS_TEST(start__without_a_program_says_so),
 		MPS_TEST(start__without_a_place_says_so),

@@ -13,6 +13,7 @@
 #define FAULT_REPORT_NS (300 * NS_PER_MS) /* as in watch.c: until a fault is reported */
 #define KILLED_NS       (500 * NS_PER_MS) /* from a client's end to the fault that it causes */
 #define DRAIN_NS        (2 * NS_PER_SEC)  /* between questions while it is faulted */
+#define CHECK_NS        (10 * NS_PER_SEC) /* between questions while it is ready */
 #define SERVER_NS       (15 * NS_PER_SEC)
 #define PAUSE_NS        (30 * NS_PER_SEC)
 #define FAULT           "Server is handling a fatal GPU error."
@@ -50,11 +51,23 @@ static void add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
 	agent_fixture_until(e->f, mps_clients_count(&u->clients) == n);
 }
 
-/* A fault of which all @pids are hit; @named 0: none is named. */
-static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+/* The daemon answers that server 609 has that status and all clients that the agent knows. */
+static void answer_status(struct mps_env *e, const char *status)
 {
-	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_clients *c = &mps_env_find_daemon(e, GPU)->clients;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->v[i].connected)
+			buf_printf(&b, "%u\n", c->v[i].pid);
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_write(e, "say-get_client_list", buf_str(&b));
+	mps_env_write(e, "say-get_server_status", status);
+}
+
+/* The lines of a fault of which all @pids are hit; @named 0: none is named. */
+static void log_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+{
 	if (named)
 		mps_env_log(e, GPU,
 			"Client {PID: %u, Context: 1} encountered a fatal GPU error.", named);
@@ -62,8 +75,19 @@ static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint3
 	mps_env_log(e, GPU, HIT);
 	for (uint32_t i = 0; i < n; i++)
 		mps_env_log(e, GPU, "%u", pids[i]);
+}
+
+/* A fault that the daemon confirms. */
+static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+{
+	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+
+	u->hint_check_at_ns = 0; /* no pause after the checks before */
+	answer_status(e, "FAULT\n");
+	log_fault(e, named, pids, n);
 	agent_fixture_until(e->f,
-		u->fault.pending && mps_clients_count_faulted(&u->clients) == n);
+		u->fault.confirmed && mps_clients_count_faulted(&u->clients) == n);
+	mps_env_settle(e);
 }
 
 /* --- faults --- */
@@ -103,16 +127,17 @@ static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
 	mps_env_up(e, 1);
 	add_clients(e, pids, 2);
 	fault(e, 0, pids, 2);
-	mps_env_write(e, "say-get_server_list", "609\n");
 	mps_env_write(e, "say-get_client_list", "1\n");
 	mps_env_log(e, GPU, "Client process %u disconnected", self());
+	/* Which any process of a container can write. */
+	mps_env_log(e, GPU, "Client process 1 disconnected");
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_settle(e);
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_FAULTED)); /* one of two is there */
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 0);
-	mps_env_write(e, "say-get_client_list", NULL);
+	mps_env_no_client(e, GPU);
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
@@ -236,9 +261,9 @@ static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
 	if (!strstr(agent_fixture_last(e->f, "MPSClientFault")->message, r->text))
 		fail_msg("'%s' without '%s'",
 			agent_fixture_last(e->f, "MPSClientFault")->message, r->text);
-	for (uint32_t i = 0; i < r->n; i++)
-		mps_env_log(e, GPU, "Client process %u disconnected", pids[i]);
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);
+	mps_env_no_client(e, GPU);
+	mps_env_settle(e);
+	mps_env_skip(e, DRAIN_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
 	mps_env_skip(e, 60 * NS_PER_SEC); /* that all is forgotten, and told again */
 	mps_env_settle(e);
@@ -294,11 +319,13 @@ static void fault__in_several_pieces_is_one(void **state)
 static void fault__is_told_five_times_a_minute_at_most(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u;
+	struct mps_supervisor *u;
 
 	mps_env_up(e, 1);
 	u = mps_env_find_daemon(e, GPU);
+	answer_status(e, "FAULT\n");
 	for (unsigned i = 1; i <= 8; i++) {
+		u->hint_check_at_ns = 0; /* no pause after the checks before */
 		mps_env_log(e, GPU, FAULT);
 		agent_fixture_until(e->f, u->faults == i);
 		mps_env_skip(e, FAULT_REPORT_NS);
@@ -307,13 +334,53 @@ static void fault__is_told_five_times_a_minute_at_most(void **state)
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 5);
 	mps_env_skip(e, 60 * NS_PER_SEC);
 	mps_env_settle(e);
+	u->hint_check_at_ns = 0;
 	mps_env_log(e, GPU, FAULT);
 	agent_fixture_until(e->f, u->faults == 9);
 	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 6);
 }
 
+/* The log of NVIDIA's daemon ends if a client process writes to it what is no line. */
+static void fault__without_a_line_is_found_by_a_check(void **state)
+{
+	struct mps_env *e = *state;
+	char id[] = "GPU-0::3";
+	struct pod_device room;
+
+	up_with_pod(e, &room, id);
+	mps_env_write(e, "say-get_server_status", "FAULT\n");
+	mps_env_skip(e, CHECK_NS);
+	mps_env_until_state(e, GPU, MPS_FAULTED);
+	mps_env_skip(e, FAULT_REPORT_NS);
+	mps_env_settle(e);
+	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
+	assert_non_null(strstr(e->f->events[0].message, "the only client"));
+	mps_env_no_client(e, GPU);
+	mps_env_skip(e, DRAIN_NS);
+	mps_env_until_state(e, GPU, MPS_READY);
+}
+
 /* --- a server dies --- */
+
+/* The agent knows server 609 from the daemon. */
+static void learn_server(struct mps_env *e)
+{
+	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_log(e, GPU, "NEW SERVER 609: Ready");
+	agent_fixture_until(e->f, u->n_servers == 1);
+	mps_env_settle(e);
+}
+
+/* The daemon reports its end, and does not list it any more. */
+static void kill_server(struct mps_env *e)
+{
+	mps_env_write(e, "say-get_server_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
+	mps_env_log(e, GPU, "Server 609 exited with status 139");
+}
 
 static void server__that_dies_is_told_and_another_one_is_waited_for(void **state)
 {
@@ -322,7 +389,8 @@ static void server__that_dies_is_told_and_another_one_is_waited_for(void **state
 	struct pod_device room;
 
 	up_with_pod(e, &room, id);
-	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	learn_server(e);
+	kill_server(e);
 	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_SERVER));
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(agent_fixture_count(e->f, "MPSServerDied"), 2);
@@ -330,6 +398,7 @@ static void server__that_dies_is_told_and_another_one_is_waited_for(void **state
 	assert_string_equal(e->f->events[1].about.pod, "web");
 	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 0);
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "start_server -uid") == 1);
+	mps_env_write(e, "say-get_server_list", "700\n");
 	mps_env_log(e, GPU, "NEW SERVER 700: Ready");
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 1);
@@ -353,7 +422,8 @@ static struct mps_supervisor *lose_server(struct mps_env *e)
 {
 	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
 
-	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	learn_server(e);
+	kill_server(e);
 	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
 	return u;
 }
@@ -396,6 +466,7 @@ static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **stat
 	assert_non_null(strstr(u->why, "the MPS server ended at its start"));
 	mps_env_skip(e, PAUSE_NS);
 	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	mps_env_write(e, "say-get_server_list", "702\n");
 	mps_env_log(e, GPU, "NEW SERVER 702: Ready");
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_false(u->needs_server);
@@ -412,7 +483,8 @@ static void server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted(void 
 	mps_env_up(e, 1);
 	u = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "fail-start_server", "no such user\n");
-	mps_env_log(e, GPU, "Server 609 exited with status 139");
+	learn_server(e);
+	kill_server(e);
 	agent_fixture_until(e->f, u->server_deaths && !u->process);
 	assert_string_equal(u->why, "no such user");
 }
@@ -449,6 +521,186 @@ static void daemon__that_dies_of_a_fault_tells_it_at_once(void **state)
 	agent_fixture_until(e->f, !u->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
 	assert_false(u->fault.pending);
+}
+
+/* --- lines that a process of a container writes --- */
+
+/* Two daemons, one of which has this process as its client; server 609 is known. */
+static struct mps_supervisor *up_with_liar(struct mps_env *e)
+{
+	uint32_t pid = self();
+
+	mps_env_stop_clock();
+	mps_env_up(e, 2);
+	learn_server(e);
+	add_clients(e, &pid, 1);
+	answer_status(e, "ACTIVE\n");
+	return mps_env_find_daemon(e, GPU);
+}
+
+/* Daemon @pid and its client are as before, and so is the other daemon, which got no question of the kind. */
+static void assert_unharmed(struct mps_env *e, pid_t pid)
+{
+	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+
+	assert_true(mps_env_is(e, GPU, MPS_READY));
+	assert_int_equal(mps_process_pid(u), pid);
+	assert_int_equal(kill(pid, 0), 0);
+	assert_int_equal(mps_clients_count(&u->clients), 1);
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
+	assert_true(mps_env_is(e, "GPU-1", MPS_READY));
+	assert_true(mps_env_ok(e, "GPU-1::0", NULL));
+	assert_int_equal(mps_env_find_daemon(e, "GPU-1")->hint_checks, 0);
+	assert_int_equal(mps_env_lines(e, "started", ""), 2);
+	assert_int_equal(mps_env_lines(e, "asked", "start_server"), 0);
+}
+
+static void forged__lines_of_all_kinds_end_nothing(void **state)
+{
+	static const char *const lines[] = {
+		"Server 609 exited with status 139",
+		"Server 1 exited with status 1",
+		"NEW SERVER 700: Ready",
+		"NEW SERVER 609: Ready",
+		FAULT,
+		"Client {PID: 1, Context: 1} encountered a fatal GPU error.",
+		HIT,
+		"1",
+		"Exiting",
+		"Failed to start the server: -multiuser-server",
+		"Server encountered a fatal exception. Shutting down",
+		"Client {PID: 2147483647, Context ID: 0} connected",
+		"Client process 2147483647 disconnected",
+	};
+	struct mps_env *e = *state;
+	const struct mps_supervisor *u = up_with_liar(e);
+	pid_t pid = mps_process_pid(u);
+
+	/* Each line twice, with time for the checks between. */
+	for (size_t i = 0; i < 2 * ARRAY_LEN(lines); i++) {
+		mps_env_log(e, GPU, "%s", lines[i / 2]);
+		for (int k = 0; k < 4; k++) {
+			mps_env_skip(e, CHECK_NS);
+			mps_env_settle(e);
+		}
+		assert_unharmed(e, pid);
+		assert_false(u->fault.pending);
+	}
+	assert_int_equal(agent_fixture_count(e->f, ""), 0);
+	assert_int_equal(u->faults + u->server_deaths + u->deaths, 0);
+}
+
+/* The fault of docs/design/mps.md: two lines were enough for SIGKILL to the daemon and all of its clients. */
+static void forged__end_of_a_server_twice_kills_no_daemon(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_supervisor *u = up_with_liar(e);
+	pid_t pid = mps_process_pid(u);
+	unsigned asked = mps_env_lines(e, "asked", "get_server_list");
+
+	for (int i = 0; i < 50; i++) {
+		mps_env_log(e, GPU, "Server 609 exited with status 0");
+		mps_env_settle(e);
+	}
+	agent_fixture_until(e->f, u->hints.exited_pid || u->hint_checks);
+	mps_env_settle(e);
+	assert_unharmed(e, pid);
+	assert_in_range(mps_env_lines(e, "asked", "get_server_list"), asked, asked + 1);
+	assert_int_equal(agent_fixture_count(e->f, ""), 0);
+}
+
+static void forged__lines_are_checked_less_and_less_often(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_supervisor *u = up_with_liar(e);
+	pid_t pid = mps_process_pid(u);
+	unsigned asked = mps_env_lines(e, "asked", "get_server_list");
+
+	for (int i = 0; i < 600; i++) { /* a minute */
+		mps_env_log(e, GPU, "Server 609 exited with status 0");
+		mps_env_skip(e, NS_PER_SEC / 10);
+		mps_env_settle(e);
+	}
+	assert_unharmed(e, pid);
+	/* After 0.3, 0.9, 2.1, 4.5, 9.3 and 18.9 s, then every 10 s; the other daemon's are some six. */
+	assert_in_range(mps_env_lines(e, "asked", "get_server_list") - asked, 6, 24);
+	assert_int_equal(agent_fixture_count(e->f, ""), 0);
+}
+
+static void forged__fault_of_a_client_that_works_is_dropped(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_supervisor *u = up_with_liar(e);
+	pid_t pid = mps_process_pid(u);
+	const uint32_t hit[] = { self(), 1 };
+
+	log_fault(e, self(), hit, 2);
+	agent_fixture_until(e->f, u->fault.pending);
+	mps_env_settle(e);
+	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* the first check found no fault */
+	for (int i = 0; i < 4; i++) {
+		mps_env_skip(e, FAULT_REPORT_NS);
+		mps_env_settle(e);
+	}
+	assert_false(u->fault.pending);
+	assert_unharmed(e, pid);
+	assert_int_equal(u->faults, 0);
+	assert_int_equal(agent_fixture_count(e->f, ""), 0);
+}
+
+/* That it ended by a fault cannot be told apart, and is over. */
+static void forged__fault_of_clients_that_have_ended_is_an_event_at_most(void **state)
+{
+	struct mps_env *e = *state;
+	const struct mps_supervisor *u = up_with_liar(e);
+	pid_t pid = mps_process_pid(u);
+	const uint32_t gone = 2147483647;
+
+	/* Half a minute, in which checks because of the log are at 0, 0.3, 0.9, 2.1, 4.5, 9.3 and 18.9 s, and usual ones. */
+	for (int i = 0; i < 30; i++) {
+		log_fault(e, 0, &gone, 1);
+		agent_fixture_until(e->f, u->fault.pending);
+		for (int k = 0; k < 4; k++) {
+			mps_env_settle(e);
+			mps_env_skip(e, NS_PER_SEC / 4);
+		}
+		assert_unharmed(e, pid);
+	}
+	assert_in_range(u->faults, 5, 9);
+	assert_int_equal(agent_fixture_count(e->f, ""), 5);
+}
+
+static void forged__server_is_ready_only_if_the_daemon_has_it(void **state)
+{
+	struct mps_env *e = *state;
+	struct mps_supervisor *u;
+	pid_t pid;
+
+	mps_env_stop_clock();
+	mps_env_up(e, 1);
+	u = lose_server(e);
+	pid = mps_process_pid(u);
+	mps_env_log(e, GPU, "NEW SERVER 700: Ready"); /* the daemon has none */
+	agent_fixture_until(e->f, u->hint_checks == 1);
+	mps_env_settle(e);
+	assert_true(mps_env_is(e, GPU, MPS_SERVER));
+	mps_env_write(e, "say-get_server_list", "701\n");
+	mps_env_write(e, "say-get_server_status", "INITIALIZING\n");
+	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
+	mps_env_log(e, GPU, "Server 701 exited with status 1"); /* nor has it ended */
+	agent_fixture_until(e->f, u->hints.ready_pid && u->hints.server_exited);
+	mps_env_skip(e, NS_PER_SEC);
+	agent_fixture_until(e->f, u->hint_checks == 2);
+	mps_env_settle(e);
+	assert_true(mps_env_is(e, GPU, MPS_SERVER));
+	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
+	assert_int_equal(mps_process_pid(u), pid);
+	mps_env_write(e, "say-get_server_status", NULL);
+	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
+	agent_fixture_until(e->f, u->hints.ready_pid);
+	mps_env_skip(e, NS_PER_SEC);
+	mps_env_until_state(e, GPU, MPS_READY);
+	assert_int_equal(mps_process_pid(u), pid);
 }
 
 /* --- the log --- */
@@ -510,7 +762,7 @@ static void log__that_is_a_link_is_not_followed(void **state)
 	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
 	(void)snprintf(other, sizeof(other), "%s/other", e->f->dir);
 	mps_env_log(e, GPU, FAULT);
-	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->faults == 1);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->fault.pending);
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
 	mps_env_log(e, GPU, "Client {PID: 1, Context ID: 0} connected"); /* through the link */
@@ -555,6 +807,7 @@ int main(void)
 		MPS_TEST(fault__says_who_it_was_as_far_as_that_is_known),
 		MPS_TEST(fault__in_several_pieces_is_one),
 		MPS_TEST(fault__is_told_five_times_a_minute_at_most),
+		MPS_TEST(fault__without_a_line_is_found_by_a_check),
 		MPS_TEST(server__that_dies_is_told_and_another_one_is_waited_for),
 		MPS_TEST(server__that_was_asked_to_end_is_no_death),
 		MPS_TEST(server__whose_line_was_lost_is_found_by_a_question),
@@ -562,6 +815,12 @@ int main(void)
 		MPS_TEST(server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted),
 		MPS_TEST(daemon__that_dies_is_told_to_its_clients_pods),
 		MPS_TEST(daemon__that_dies_of_a_fault_tells_it_at_once),
+		MPS_TEST(forged__lines_of_all_kinds_end_nothing),
+		MPS_TEST(forged__end_of_a_server_twice_kills_no_daemon),
+		MPS_TEST(forged__lines_are_checked_less_and_less_often),
+		MPS_TEST(forged__fault_of_a_client_that_works_is_dropped),
+		MPS_TEST(forged__fault_of_clients_that_have_ended_is_an_event_at_most),
+		MPS_TEST(forged__server_is_ready_only_if_the_daemon_has_it),
 		MPS_TEST(log__that_somebody_cut_off_is_read_from_its_start),
 		MPS_TEST(log__is_read_to_its_end_in_pieces),
 		MPS_TEST(log__does_not_grow_without_end),

@@ -25,8 +25,10 @@ static void bring_server(struct mps_env *e, const char *key)
 	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
 
 	agent_fixture_until(e->f, mps_env_rests(e, key, MPS_SERVER) && u->step == 1);
+	mps_env_write(e, "say-get_server_list", "609\n");
 	mps_env_log(e, key, "NEW SERVER 609: Ready");
 	mps_env_until_state(e, key, MPS_READY);
+	mps_env_write(e, "say-get_server_list", NULL);
 }
 
 static void up_exclusive(struct mps_env *e)
