@@ -22,19 +22,23 @@
 
 /* ---- chunks of small arrays ------------------------------------------------------------------------ */
 
-static struct sys_lock placing; /* guards what follows */
-static struct open_chunk {
-	uint64_t context, key, used;
-	int gpu;
-} open_chunks[OPEN_MAX];
-static uint64_t last_key;
+struct array_chunks {
+	struct sys_lock placing; /* guards what follows */
+	struct open_chunk {
+		uint64_t context, key, used;
+		int gpu;
+	} open[OPEN_MAX];
+	uint64_t last_key;
+};
 
-static struct open_chunk *open_of(uint64_t context, int gpu)
+static _Atomic(void *) root;
+
+static struct open_chunk *open_of(struct array_chunks *c, uint64_t context, int gpu)
 {
 	for (int i = 0; i < OPEN_MAX; i++)
-		if (open_chunks[i].context == context && open_chunks[i].gpu == gpu)
-			return &open_chunks[i];
-	return &open_chunks[context / 64 % OPEN_MAX];
+		if (c->open[i].context == context && c->open[i].gpu == gpu)
+			return &c->open[i];
+	return &c->open[context / 64 % OPEN_MAX];
 }
 
 /* Returns the chunk's key; 0: no memory for its row. *fresh: the chunk is new. */
@@ -44,24 +48,27 @@ static uint64_t reserve_in_array_chunk(uint64_t context, int gpu, uint64_t bytes
 		.context = context,
 		.count = 1,
 		.gpu = gpu };
+	struct array_chunks *c = wiped_get(&root, sizeof(*c));
 	struct open_chunk *o;
 	uint64_t key = 0;
 
+	if (!c)
+		return 0;
 	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
 	*fresh = false;
-	sys_lock(&placing);
-	o = open_of(context, gpu);
+	sys_lock(&c->placing);
+	o = open_of(c, context, gpu);
 	if (o->key && o->context == context && o->gpu == gpu &&
 		o->used + bytes <= CHARGES_GRANULE &&
 		alloc_table_count(ALLOC_ARRAY_CHUNK, o->key, 1, NULL) > 0) {
 		key = o->key;
 		o->used += bytes;
-	} else if (alloc_table_put(ALLOC_ARRAY_CHUNK, last_key + 1, &row)) {
-		key = ++last_key;
+	} else if (alloc_table_put(ALLOC_ARRAY_CHUNK, c->last_key + 1, &row)) {
+		key = ++c->last_key;
 		*fresh = true;
 		*o = (struct open_chunk){ context, key, bytes, gpu };
 	}
-	sys_unlock(&placing);
+	sys_unlock(&c->placing);
 	return key;
 }
 

@@ -18,10 +18,35 @@ _Atomic uint32_t pool_reservation_gpus;
 
 void (*charges_on_full)(int gpu) = pool_reservations_trim;
 
-static struct pool_reservation first[POOL_RESERVATIONS_FIRST];
-static size_t first_used;
-static _Atomic(struct pool_reservation *) list; /* entries are never removed */
-static struct sys_lock making;                  /* guards new entries and keys */
+struct pool_reservations {
+	_Atomic(struct pool_reservation *) list; /* entries are never removed */
+	struct sys_lock making;                  /* guards new entries and keys */
+	size_t first_used;
+	struct pool_reservation first[POOL_RESERVATIONS_FIRST];
+};
+
+static _Atomic(void *) root;
+
+static void warn_no_pool_memory(void)
+{
+	warn_once(WARN_NO_ALLOC_TABLE, "no memory for the books: async pools are not counted");
+}
+
+static struct pool_reservations *get_pool_reservations(void)
+{
+	struct pool_reservations *p = wiped_get(&root, sizeof(*p));
+
+	if (!p)
+		warn_no_pool_memory();
+	return p;
+}
+
+static struct pool_reservation *first_pool_reservation(void)
+{
+	struct pool_reservations *p = get_pool_reservations();
+
+	return p ? atomic_load_explicit(&p->list, memory_order_acquire) : NULL;
+}
 
 /* The word: charged, outstanding, number. */
 
@@ -265,7 +290,7 @@ static void for_each_pool_reservation(uint32_t gpus, void (*fn)(struct pool_rese
 {
 	unsigned int mode = quiet_begin();
 
-	for (struct pool_reservation *l = atomic_load(&list); l; l = l->next) {
+	for (struct pool_reservation *l = first_pool_reservation(); l; l = l->next) {
 		int gpu = atomic_load(&l->gpu);
 
 		if (gpu < 0 || !(gpus >> gpu & 1) || !atomic_load(&l->key))
@@ -384,8 +409,7 @@ void pool_reservation_end(struct pool_reservation_op *op)
 
 struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key)
 {
-	for (struct pool_reservation *l = atomic_load_explicit(&list, memory_order_acquire); l;
-		l = l->next)
+	for (struct pool_reservation *l = first_pool_reservation(); l; l = l->next)
 		if (atomic_load_explicit(&l->key, memory_order_acquire) == key &&
 			atomic_load(&l->kind) == kind &&
 			!(atomic_load(&l->flags) & POOL_RESERVATION_DYING))
@@ -393,30 +417,29 @@ struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, 
 	return NULL;
 }
 
-/* The caller holds `making`. */
-static struct pool_reservation *new_pool_reservation(void)
+/* The caller holds .making. */
+static struct pool_reservation *new_pool_reservation(struct pool_reservations *p)
 {
 	struct pool_reservation *l, *block;
 
-	for (l = atomic_load(&list); l; l = l->next)
+	for (l = atomic_load(&p->list); l; l = l->next)
 		if (!atomic_load(&l->key) && !atomic_load(&l->users))
 			return l;
-	if (first_used < POOL_RESERVATIONS_FIRST) {
-		l = &first[first_used++];
-		l->next = atomic_load(&list);
-		atomic_store(&list, l);
+	if (p->first_used < POOL_RESERVATIONS_FIRST) {
+		l = &p->first[p->first_used++];
+		l->next = atomic_load(&p->list);
+		atomic_store(&p->list, l);
 		return l;
 	}
 	block = mmap(NULL, POOL_RESERVATIONS_BLOCK * sizeof(*block), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED) {
-		warn_once(WARN_NO_ALLOC_TABLE,
-			"no memory for the books: async pools are not counted");
+		warn_no_pool_memory();
 		return NULL;
 	}
 	for (size_t i = 0; i < POOL_RESERVATIONS_BLOCK; i++) {
-		block[i].next = atomic_load(&list);
-		atomic_store(&list, &block[i]);
+		block[i].next = atomic_load(&p->list);
+		atomic_store(&p->list, &block[i]);
 	}
 	return block;
 }
@@ -425,13 +448,14 @@ struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, u
 	CUdevice device, int gpu, enum charge_kind counts)
 {
 	struct pool_reservation *l = pool_reservation_find(kind, key);
+	struct pool_reservations *p = get_pool_reservations();
 
-	if (l)
+	if (l || !p)
 		return l;
-	sys_lock(&making);
+	sys_lock(&p->making);
 	l = pool_reservation_find(kind, key);
 	if (!l) {
-		l = new_pool_reservation();
+		l = new_pool_reservation(p);
 		if (l) {
 			atomic_store(&l->gpu, gpu);
 			atomic_store(&l->counts, counts);
@@ -445,6 +469,6 @@ struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, u
 				atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);
 		}
 	}
-	sys_unlock(&making);
+	sys_unlock(&p->making);
 	return l;
 }

@@ -4,7 +4,11 @@
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/cuda/memory/memory.h"
+#include "container/charges/alloc-table.h"
 #include "container/charges/charges.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define FLOAT 0x20
 
@@ -142,6 +146,27 @@ static void array_bytes__of_nonsense_is_a_number(void **state)
 	assert_int_equal(array_texels(&d, 1), 0);
 }
 
+/* A child counts arrays of its own, whatever lock its parent held. */
+static void chunks__are_gone_in_a_child(void **state)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = { 64, 64, 0, FLOAT, 1, 0 };
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	fake_new(1024 * MIB);
+	assert_int_equal(create(&arrays[0], &d, 1), 0);
+	assert_int_equal(destroy(arrays[0], 1), 0);
+	assert_int_equal(create(&arrays[0], &d, 1), 0); /* a second chunk */
+	pid = fork();
+	if (!pid)
+		_exit(create(&arrays[1], &d, 1) != 0 ||
+			alloc_table_count(ALLOC_ARRAY_CHUNK, 1, 1, NULL) < 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(destroy(arrays[0], 1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +174,7 @@ int main(void)
 		cmocka_unit_test(create__is_refused_at_the_limit),
 		cmocka_unit_test(small__give_a_chunk_back_with_its_last),
 		cmocka_unit_test(array_bytes__of_nonsense_is_a_number),
+		cmocka_unit_test(chunks__are_gone_in_a_child),
 	};
 
 	return cmocka_run_group_tests_name("array", tests, NULL, NULL);

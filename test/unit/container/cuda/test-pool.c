@@ -8,6 +8,8 @@
 #include "container/charges/alloc-table.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define KEEP_ALL UINT64_MAX
 
@@ -457,6 +459,25 @@ static void threads__lose_and_double_nothing(void **state)
 	threshold(fake_default_pool(), 0);
 }
 
+static void pool_reservations__are_gone_in_a_child(void **state)
+{
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(pool_reservation_get(POOL_RESERVATION_POOL, 77, 0, 0, CHARGE_SEEN));
+	pid = fork();
+	if (!pid)
+		_exit(pool_reservation_find(POOL_RESERVATION_POOL, 77) ||
+			!pool_reservation_get(POOL_RESERVATION_POOL, 78, 0, 0, CHARGE_SEEN) ||
+			!pool_reservation_find(POOL_RESERVATION_POOL, 78));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_non_null(pool_reservation_find(POOL_RESERVATION_POOL, 77));
+	assert_null(pool_reservation_find(POOL_RESERVATION_POOL, 78));
+	pool_reservation_find(POOL_RESERVATION_POOL, 77)->key = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -482,6 +503,7 @@ int main(void)
 		T(a_call_under_way__keeps_its_bound),
 		T(threads__lose_and_double_nothing),
 #undef T
+		cmocka_unit_test(pool_reservations__are_gone_in_a_child),
 	};
 
 	return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
