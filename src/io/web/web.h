@@ -5,9 +5,10 @@
  * The web server for remote clients: scrapers, browsers and everything else that can reach the port. Read-only:
  * GET and HEAD.
  *
- * Process. The server runs in a process of its own, gpuslice-web, so that the agent parses no byte of a remote
- * client. The process yields the CPU to all others, and uses at most a configured part of one processor. When
- * it ends or hangs, the agent restarts it on the same port.
+ * Process. The server runs in a process of its own, gpuslice-web, so that the agent parses no byte of a client of
+ * this server. The process yields the CPU to all others, and uses at most a configured part of one processor. When
+ * it ends or hangs, the agent restarts it on the same port. The agent itself parses the requests of a port for
+ * health checks (lib/http/health/health.h).
  *
  * Routes. The server serves routes. The agent's web thread calls their functions, one at a time. They answer at
  * once from data that does not change under them (snapshots with a reference count), and never wait.

@@ -7,8 +7,13 @@
  * process.
  *
  *	REST ─▶ PLAN ─▶ PAUSE ─▶ WITHDRAW ─▶ HOST ─▶ RELEASE ─▶ APPLY ─▶ SETTLE ─▶ RESTORE ─▶ REST
- *	  ▲       │   (clients, if a device goes)                    │        ▲
- *	  └───────┴─ nothing to do, or refused                       └▶ REBOOT│ any failure
+ *	           (clients, if a device goes)                       │      ▲
+ *	                                                             └▶ REBOOT
+ *
+ * PLAN goes to SETTLE if there is nothing to do, to RESTORE if the layout is refused, and past PAUSE if no client
+ * has to pause. PAUSE goes back to PLAN if the layout had been refused because of clients. If another layout is
+ * desired meanwhile, PLAN and PAUSE end in REST. A failure leads to SETTLE, or to RESTORE if the attempt has
+ * withdrawn, released and applied nothing.
  *
  * MIG devices. From WITHDRAW to SETTLE, a probe of NVML does not change the MIG devices in the facts
  * (mig/mask.h). When devices leave the offer in WITHDRAW, their MPS daemons quit, and WITHDRAW waits for that.
