@@ -4,7 +4,8 @@
 
 Few functions may have a name without an object (no underscore: `apply`), and few a name that another one has too, so
 that a line of a backtrace or a hit of grep says where one is. A struct, an enum, a union or a typedef has one
-definition. Names that NVIDIA gave do not count. --list shows the functions that are left.
+definition. Names that NVIDIA gave do not count. --list shows the functions that are left. A function whose name asks
+a question (`is_ready`, `has_room`) answers it: it returns bool.
 """
 import collections
 import glob
@@ -20,6 +21,7 @@ FUNCTION = re.compile(r"^(?![#/ \t}*])[A-Za-z_][\w \t*(),]*?[\s*](?P<name>[A-Za-
 TYPE = re.compile(r"\b(?:struct|enum|union)\s+(?P<tag>[A-Za-z_]\w*)\s*\{|"
                   r"^typedef\s(?:[^;{()]*\(\s*\*\s*(?P<pointer>\w+)\)|[^;{()]*?\b(?P<function>\w+)\(|"
                   r"[^;{(]*?\b(?P<plain>\w+)\s*;)", re.M)
+QUESTION = re.compile(r"(?:is|are|has|was|were|can|may|needs|lacks|does)_")
 KEYWORDS = {"if", "for", "while", "switch", "defined"}
 THEIRS = re.compile(r"(cu|nvml)[A-Z]|main$")
 THEIR_TYPES = re.compile(r"CU(DA_|[a-z])|nvml[A-Z]")
@@ -37,6 +39,14 @@ def functions(text):
     for m in FUNCTION.finditer(text):
         name = m.group("name")
         if name not in KEYWORDS and not name.isupper() and not THEIRS.match(name):
+            yield text.count("\n", 0, m.start()) + 1, name
+
+
+def questions(text):
+    """(line, name) of each function that the text defines whose name asks a question and that does not return bool."""
+    for m in FUNCTION.finditer(text):
+        name = m.group("name")
+        if QUESTION.match(name) and not re.search(r"\bbool\s*$", m.group()[:m.start("name") - m.start()]):
             yield text.count("\n", 0, m.start()) + 1, name
 
 
@@ -71,6 +81,8 @@ def main():
         report("functions have no object in their name", [f for f in all_functions if "_" not in f[2]],
                len(all_functions), NO_OBJECT_MAX),
         report("functions have another one's name", shared(all_functions), len(all_functions), SHARED_MAX),
+        report("functions ask a question and return no bool",
+               [(path, line, name) for path, text in texts for line, name in questions(text)], len(all_functions), 0),
         report("types have another one's name", shared(all_types), len(all_types), 0),
     ]
     sys.exit(any(bad))

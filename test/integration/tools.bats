@@ -141,6 +141,9 @@ empty_tree() {
 	printf 'typedef int (*other_fn)(int x);\ntypedef int b;\n' >src/io/price/b.c
 	run -1 tools/check-names.py
 	[[ $output == *'src/io/price/b.c:2: b'* ]]
+	printf 'static bool is_ready(void)\n{\n}\nstatic const char *has_name(void)\n{\n}\n' >src/io/price/b.c
+	run -1 tools/check-names.py
+	[[ $output == *'src/io/price/b.c:4: has_name'* && $output != *'b.c:1: is_ready'* ]]
 }
 
 @test "functions that nothing needs are noticed" {

@@ -62,7 +62,7 @@ static bool has_mode(const struct mps_daemon_dir *p, const char *uuid)
 }
 
 /* Another supervisor that saved the compute mode of one of these GPUs; NULL: none. */
-static const struct mps_supervisor *has_modes(const struct mps_supervisor *u)
+static const struct mps_supervisor *find_other_with_modes(const struct mps_supervisor *u)
 {
 	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
 		for (size_t i = 0; o != u && !o->closed && i < u->desired.uuids.n; i++)
@@ -72,7 +72,7 @@ static const struct mps_supervisor *has_modes(const struct mps_supervisor *u)
 }
 
 /* Another supervisor whose daemon runs on one of these GPUs; NULL: none. */
-static const struct mps_supervisor *has_daemon(const struct mps_supervisor *u)
+static const struct mps_supervisor *find_other_daemon(const struct mps_supervisor *u)
 {
 	for (const struct mps_supervisor *o = u->mps->daemons; o; o = o->next)
 		for (size_t i = 0; o != u && o->process && i < u->desired.uuids.n; i++)
@@ -403,7 +403,7 @@ static void next_down(struct mps_supervisor *u)
 		next_end(u);
 	} else if (adopt_mps_process(u)) {
 		mps_supervisor_step(u);
-	} else if (has_modes(u) || has_daemon(u)) {
+	} else if (find_other_with_modes(u) || find_other_daemon(u)) {
 		/*
 		 * Otherwise a client with devices of both daemons would meet two servers. Or the other supervisor
 		 * would restore a compute mode that this daemon needs.
@@ -438,7 +438,8 @@ static bool mode_is_due(const struct mps_supervisor *u)
 {
 	bool other = u->desired.exclusive ? !u->modes_are_set : u->dir.n_modes > 0;
 
-	return u->desired.percent && other && time_mono_ns() >= u->start_at_ns && !has_modes(u);
+	return u->desired.percent && other && time_mono_ns() >= u->start_at_ns &&
+	       !find_other_with_modes(u);
 }
 
 static void apply_compute_mode(struct mps_supervisor *u)
