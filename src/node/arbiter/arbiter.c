@@ -107,8 +107,8 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	grants_init(&a->grants);
 	a->grants.arg = a;
 	a->grants.dropped = conns_on_dropped;
-	a->grants.ended = task_on_ended;
-	a->grants.removed = slices_on_removed;
+	a->grants.ended = arbiter_task_on_ended;
+	a->grants.removed = arbiter_slice_on_removed;
 	readings_start(a, &readings_ops);
 	pages_start(a);
 	/* The loop has not run yet, so no process is answered before restore_grants() has counted what processes
@@ -130,7 +130,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 
 void arbiter_reload(struct arbiter *a)
 {
-	(void)slices_scan(a);
+	(void)arbiter_slices_scan(a);
 }
 
 void arbiter_stop(struct arbiter *a)
@@ -139,7 +139,7 @@ void arbiter_stop(struct arbiter *a)
 	scheduler_freeze(a->sched);
 	arbiter_control_stop(a);
 	readings_stop(a);
-	slices_save_refusals(a); /* while the pages are there */
+	arbiter_slices_save_refusals(a); /* while the pages are there */
 	conns_stop(a);
 	arbiter_slices_stop(a);
 	a->sched = scheduler_stop(a->sched);

@@ -135,25 +135,25 @@ int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops
 void arbiter_slices_stop(struct arbiter *a);
 /* Compares the directory with the slices served. False: some slices could not be seen. In that case the caller
  * must not treat a slice that was not found as gone. */
-bool slices_scan(struct arbiter *a);
+bool arbiter_slices_scan(struct arbiter *a);
 /* NULL: none. */
-struct arbiter_slice *slices_find(struct arbiter *a, const char *id);
+struct arbiter_slice *arbiter_slices_find(struct arbiter *a, const char *id);
 /* The slice of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
-struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid);
-void slices_on_removed(void *arbiter, struct grants_slice *b);
+struct arbiter_slice *arbiter_slices_find_by_pid(struct arbiter *a, uint32_t pid);
+void arbiter_slice_on_removed(void *arbiter, struct grants_slice *b);
 
 /* Puts compute settings in force that could not be before. */
-void compute_retry(struct arbiter *a);
+void arbiter_slices_retry_compute(struct arbiter *a);
 /* Publishes the slice's compute in the page of one of its processes. */
-void compute_publish(const struct grants_member *m);
+void arbiter_slice_publish_compute(const struct grants_member *m);
 
 /*
  * Stores the refusals of limits since the last call in the usage accounts
  * (scheduler/usage-accounts/usage-accounts.h), for the next arbiter. The first refusal creates the account, since
  * most slices without quanta need none.
  */
-void slice_save_refusals(struct arbiter_slice *s);
-void slices_save_refusals(struct arbiter *a);
+void arbiter_slice_save_refusals(struct arbiter_slice *s);
+void arbiter_slices_save_refusals(struct arbiter *a);
 
 /*
  * The slice of a record that an earlier arbiter left. If its file is missing or names other GPUs, the slice has
@@ -161,13 +161,14 @@ void slices_save_refusals(struct arbiter *a);
  * is granted there until a page gives the limit. NULL: another member has other GPUs, or no memory.
  */
 #define SLICE_LIMIT_NOT_KNOWN 0 /* never valid in slice.json */
-struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants_record *rec);
+struct grants_slice *arbiter_slice_restore(struct arbiter *a, const struct grants_record *rec);
 
 /* Stops waking the loop for this slice's listener for PAUSE_MS. */
-void slices_pause(struct arbiter_slice *s);
+void arbiter_slices_pause(struct arbiter_slice *s);
 
 /* A GPU of the slice as NVML writes it. Without slice.json a MIG device is written as "GPU-" too. */
-void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT]);
+void arbiter_slice_gpu_text(const struct grants_slice *b, unsigned int gpu,
+	char ret[SLICE_UUID_TEXT]);
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
@@ -279,10 +280,10 @@ void pages_detach_slice(struct arbiter_slice *s); /* its issued pages still coun
  * Watches the end of the task's process. The task takes the pidfd, unless it has one. When the process ends:
  * grants_task_abandon(), or grants_task_remove() if no subscriber reads NVML. < 0: it could not be watched.
  */
-int task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err);
+int arbiter_task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err);
 
 /* The .ended of struct grants_table. */
-void task_on_ended(void *arbiter, struct grants_task *t);
+void arbiter_task_on_ended(void *arbiter, struct grants_task *t);
 
 /* Restores the members that an earlier arbiter left. */
 void restore_grants(struct arbiter *a);
@@ -308,11 +309,12 @@ enum restore_result restore_lost_process(struct arbiter *a, uint32_t pid, uint64
 
 /* What all registrations of the member's process in the slice report of MPS together. SLICE_MPS_OUTSIDE if one
  * reports that for any GPU. */
-uint32_t mps_get_member_state(const struct grants_member *m);
+uint32_t arbiter_mps_get_member_state(const struct grants_member *m);
 
 /* Logs, once per process, that a process should run under MPS and does not. */
-void mps_check_member(struct arbiter_slice *s, struct grants_member *m);
-void mps_check_process(const struct arbiter_conn *c); /* all its registrations in the slice */
+void arbiter_mps_check_member(struct arbiter_slice *s, struct grants_member *m);
+void arbiter_mps_check_process(
+	const struct arbiter_conn *c); /* all its registrations in the slice */
 
 /* Abandons the members of processes that executed another program. */
 void restore_detect_exec(struct arbiter *a);

@@ -129,7 +129,7 @@ void conns_stop(struct arbiter *a)
 		for (struct grants_task *t = a->grants.buckets[i]; t; t = t->next) {
 			for (struct grants_member *m = t->members; m; m = m->next_of_task)
 				conns_on_dropped(a, m);
-			task_on_ended(a, t);
+			arbiter_task_on_ended(a, t);
 		}
 	}
 	while (a->conns)
@@ -341,7 +341,7 @@ static void refuse_one(struct arbiter_slice *s)
 	closep(&a->spare_fd);
 	fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0 && errno != EAGAIN)
-		slices_pause(s);
+		arbiter_slices_pause(s);
 	if (fd >= 0)
 		close_socket(s, false, fd, -1);
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -358,7 +358,7 @@ void conns_accept(void *arg)
 
 		if (s->n_closing >= SLICE_CLOSING_MAX) {
 			errno = EBUSY;
-			slices_pause(s);
+			arbiter_slices_pause(s);
 			return;
 		}
 		fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -372,7 +372,7 @@ void conns_accept(void *arg)
 		if (errno == EMFILE || errno == ENFILE)
 			refuse_one(s);
 		else if (errno != EAGAIN)
-			slices_pause(s);
+			arbiter_slices_pause(s);
 		return;
 	}
 }

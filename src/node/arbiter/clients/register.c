@@ -95,7 +95,7 @@ static int attach_member_conn(struct arbiter_conn *c, struct grants_member *m,
 		side->conn->member = NULL;
 		conn_close(side->conn);
 	}
-	if (task_watch(c->arbiter, m->task, &c->pidfd, &err) < 0)
+	if (arbiter_task_watch(c->arbiter, m->task, &c->pidfd, &err) < 0)
 		return -1;
 	side->conn = c;
 	if (page) {
@@ -104,7 +104,7 @@ static int attach_member_conn(struct arbiter_conn *c, struct grants_member *m,
 		atomic_store(&page->turns, c->slice->compute.on);
 	}
 	c->member = m;
-	mps_check_member(c->slice, m);
+	arbiter_mps_check_member(c->slice, m);
 	return 0;
 }
 
@@ -315,7 +315,7 @@ static void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h
 	struct scheduler_refusal r;
 	int trouble;
 
-	mps_check_process(c);
+	arbiter_mps_check_process(c);
 	if (compute->on == SLICE_TURNS_NONE) {
 		(void)conn_welcome(c, h, SLICE_REFUSED,
 			compute->error.code != ERR_NONE ? compute->error.msg

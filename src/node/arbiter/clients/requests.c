@@ -100,7 +100,7 @@ static void on_compare(struct arbiter_conn *c, const struct slice_compare *w)
 
 	/* The process may have made its first context. */
 	if (c->member)
-		mps_check_member(c->slice, c->member);
+		arbiter_mps_check_member(c->slice, c->member);
 	readings_request_soon(c->arbiter);
 	(void)conn_answer(c, &r, sizeof(r), -1);
 }

@@ -37,7 +37,7 @@ static char *gpus_to_read(const struct arbiter *a)
 		for (unsigned int i = 0; i < s->n_gpus && !failed; i++) {
 			char uuid[SLICE_UUID_TEXT];
 
-			slice_gpu_text(s, i, uuid);
+			arbiter_slice_gpu_text(s, i, uuid);
 			if (json_array_size(list) < CONTROL_GPUS_MAX &&
 				is_gpu_unlisted(list, uuid))
 				failed = json_array_append_new(list, json_string(uuid)) < 0;
@@ -91,7 +91,7 @@ static void on_readings_timer(uv_timer_t *t)
 	if (a->readings.waiting)
 		readings_unsubscribed(a);
 	grants_reclaim_over_limit(&a->grants);
-	slices_save_refusals(a);
+	arbiter_slices_save_refusals(a);
 	request_gpu_readings(a);
 	arm_readings_timer(a);
 }

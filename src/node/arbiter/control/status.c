@@ -275,7 +275,7 @@ static json_t *uuid_json(const struct arbiter_slice *s, unsigned int gpu)
 {
 	char text[SLICE_UUID_TEXT];
 
-	slice_gpu_text(s->grants, gpu, text);
+	arbiter_slice_gpu_text(s->grants, gpu, text);
 	return json_string(text);
 }
 
@@ -284,7 +284,7 @@ static json_t *slice_gpus(struct arbiter_slice *s, const struct compute_figures 
 	json_t *list = json_array();
 
 	/* First, so that status never shows more than the next arbiter will know. */
-	slice_save_refusals(s);
+	arbiter_slice_save_refusals(s);
 	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 		const struct grants_gpu *g = &s->grants->gpus[i];
 		uint64_t used = grants_slice_used(s->grants, i);
@@ -339,7 +339,7 @@ static bool has_open_connection(const struct grants_member *first)
 
 static json_t *build_mps_json(const struct grants_member *m)
 {
-	uint32_t mps = mps_get_member_state(m);
+	uint32_t mps = arbiter_mps_get_member_state(m);
 
 	return mps == SLICE_MPS_UNKNOWN ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
 }

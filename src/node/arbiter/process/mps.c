@@ -27,7 +27,7 @@ static uint32_t get_registration_state(const struct grants_member *m)
 	return all;
 }
 
-uint32_t mps_get_member_state(const struct grants_member *m)
+uint32_t arbiter_mps_get_member_state(const struct grants_member *m)
 {
 	uint32_t all = SLICE_MPS_UNKNOWN;
 
@@ -54,7 +54,7 @@ static bool was_mps_state_logged(const struct grants_member *m)
 	return false;
 }
 
-void mps_check_member(struct arbiter_slice *s, struct grants_member *m)
+void arbiter_mps_check_member(struct arbiter_slice *s, struct grants_member *m)
 {
 	struct member_state *side = m->user;
 
@@ -68,12 +68,12 @@ void mps_check_member(struct arbiter_slice *s, struct grants_member *m)
 		LOG_STR("name", m->rec->name));
 }
 
-void mps_check_process(const struct arbiter_conn *c)
+void arbiter_mps_check_process(const struct arbiter_conn *c)
 {
 	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
 	for (struct grants_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
 		if (m->slice == c->slice->grants)
-			mps_check_member(c->slice, m);
+			arbiter_mps_check_member(c->slice, m);
 	}
 }

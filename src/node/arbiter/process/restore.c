@@ -54,9 +54,9 @@ static bool adopt_fd(void *arg, int fd)
 					memory_order_relaxed));
 	}
 	grants_adopt_page(m, page);
-	compute_publish(m);
+	arbiter_slice_publish_compute(m);
 	if (m->slice->user)
-		mps_check_member(m->slice->user, m);
+		arbiter_mps_check_member(m->slice->user, m);
 	return true;
 }
 
@@ -68,7 +68,7 @@ static bool restore_retained(struct arbiter *a, struct grants_record *rec)
 
 	if (!atomic_load_explicit(&rec->retained, memory_order_relaxed))
 		return false;
-	s = slices_restore_slice(a, rec);
+	s = arbiter_slice_restore(a, rec);
 	m = s ? grants_restore(&a->grants, s, rec) : NULL;
 	if (m)
 		m->abandoned = m->task->dead = true;
@@ -108,7 +108,7 @@ static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t l
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
 		proc_ended(pidfd))
 		return restore_retained(a, rec);
-	s = slices_restore_slice(a, rec);
+	s = arbiter_slice_restore(a, rec);
 	if (!s) {
 		log_error("processes of one slice have different GPUs, one is not counted",
 			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
@@ -118,7 +118,7 @@ static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t l
 	if (!m)
 		return false;
 	m->user = calloc(1, sizeof(struct member_state));
-	if (!m->user || task_watch(a, m->task, &pidfd, &err) < 0) {
+	if (!m->user || arbiter_task_watch(a, m->task, &pidfd, &err) < 0) {
 		grants_member_drop(&a->grants, m);
 		return false;
 	}
@@ -217,7 +217,7 @@ static bool adopt_lost_page(struct arbiter *a, struct lost_page *l, struct grant
 
 	if (side)
 		m->user = side;
-	if (!side || task_watch(a, m->task, pidfd, &err) < 0) {
+	if (!side || arbiter_task_watch(a, m->task, pidfd, &err) < 0) {
 		if (m)
 			grants_member_drop(&a->grants, m);
 		(void)munmap(l->page, SLICE_PAGE_BYTES);
@@ -226,9 +226,9 @@ static bool adopt_lost_page(struct arbiter *a, struct lost_page *l, struct grant
 	side->page = l->page;
 	side->page_ino = l->ino;
 	grants_adopt_page(m, l->page);
-	compute_publish(m);
+	arbiter_slice_publish_compute(m);
 	if (m->slice->user)
-		mps_check_member(m->slice->user, m);
+		arbiter_mps_check_member(m->slice->user, m);
 	return true;
 }
 
@@ -236,7 +236,7 @@ enum restore_result restore_lost_process(struct arbiter *a, uint32_t pid, uint64
 	const char *slice, long *at)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct lost_page l = { .client = { a, slices_find(a, slice), pid, start },
+	struct lost_page l = { .client = { a, arbiter_slices_find(a, slice), pid, start },
 		.slice = grants_slice_find(&a->grants, slice) };
 	char name[SLICE_NAME_MAX];
 	struct grants_client who = { .pid = pid, .start = start, .name = name };

@@ -30,7 +30,7 @@ static void on_death(void *arg)
 	readings_request_soon(a);
 }
 
-void task_on_ended(void *arbiter, struct grants_task *t)
+void arbiter_task_on_ended(void *arbiter, struct grants_task *t)
 {
 	struct task_death *d = t->user;
 
@@ -41,7 +41,7 @@ void task_on_ended(void *arbiter, struct grants_task *t)
 	free(d);
 }
 
-int task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err)
+int arbiter_task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err)
 {
 	struct task_death *d;
 

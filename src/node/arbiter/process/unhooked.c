@@ -79,7 +79,7 @@ static int find_slice_gpu(const struct arbiter_slice *s, const uint8_t *uuid)
 /* NULL: it belongs to no slice, or to a slice that no longer exists. */
 static struct arbiter_slice *slice_of(struct arbiter *a, const struct unhooked *u)
 {
-	return *u->slice ? slices_find(a, u->slice) : NULL;
+	return *u->slice ? arbiter_slices_find(a, u->slice) : NULL;
 }
 
 /* Searches the next part of the process's descriptors for a page whose record was lost. True: the process is
@@ -109,7 +109,7 @@ static void record_unhooked_process(struct arbiter *a, const struct reading_gpu 
 		return;
 	u = find_unhooked(a, p->pid, st.start);
 	if (!u) {
-		const struct arbiter_slice *of = slices_of_process(a, p->pid);
+		const struct arbiter_slice *of = arbiter_slices_find_by_pid(a, p->pid);
 
 		u = add_unhooked(a, p->pid, st.start, of ? of->id : "");
 	}
@@ -134,7 +134,7 @@ static bool kill_unhooked_process(struct arbiter *a, const struct unhooked *u)
 
 	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start)
 		return false;
-	of = slices_of_process(a, u->pid);
+	of = arbiter_slices_find_by_pid(a, u->pid);
 	if (!of || of != slice_of(a, u))
 		return false;
 	if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0) {

@@ -19,7 +19,7 @@
 
 /* ---- compute: in the pages of processes ------------------------------------------------------- */
 
-void compute_publish(const struct grants_member *m)
+void arbiter_slice_publish_compute(const struct grants_member *m)
 {
 	const struct arbiter_slice *s = m->slice->user;
 
@@ -32,7 +32,7 @@ static void publish_slice_compute(struct arbiter_slice *s, uint32_t on)
 	s->compute.on = on;
 	for (const struct grants_member *m = s->grants ? s->grants->members : NULL; m;
 		m = m->next)
-		compute_publish(m);
+		arbiter_slice_publish_compute(m);
 }
 
 /* ---- compute: what is in force ---------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void compute_apply(struct arbiter_slice *s)
 	publish_slice_compute(s, on);
 }
 
-void compute_retry(struct arbiter *a)
+void arbiter_slices_retry_compute(struct arbiter *a)
 {
 	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
 		if (s->def.has_compute && s->compute.error.code != ERR_NONE)
@@ -133,7 +133,7 @@ static void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b)
 	}
 }
 
-void slice_save_refusals(struct arbiter_slice *s)
+void arbiter_slice_save_refusals(struct arbiter_slice *s)
 {
 	for (unsigned int i = 0; s->grants && i < s->grants->n_gpus; i++) {
 		uint64_t refused = grants_slice_refused(s->grants, i);
@@ -260,7 +260,7 @@ static void sync_slice_file(struct arbiter_slice *s, const char *path, const str
 	s->def = d;
 	compute_apply(s);
 	for (struct grants_member *m = s->grants->members; m; m = m->next)
-		mps_check_member(s, m);
+		arbiter_mps_check_member(s, m);
 }
 
 static void sync_slice_socket(struct arbiter_slice *s, const char *dir)
@@ -289,14 +289,14 @@ static void sync_slice_socket(struct arbiter_slice *s, const char *dir)
 	s->socket_ino = lstat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-void slice_stop_serving(struct arbiter_slice *s)
+void arbiter_slice_stop_serving(struct arbiter_slice *s)
 {
 	if (!s->listener && (!s->grants || s->grants->removed))
 		return;
 	log_info("slice is gone", LOG_STR("slice", s->id),
 		LOG_UINT("processes", s->grants ? s->grants->n_members : 0));
 	s->arbiter->slices_ops->stop_listening(s);
-	s->events = slices_events_stop(s->events);
+	s->events = arbiter_slices_events_stop(s->events);
 	memset(&s->file_stat, 0, sizeof(s->file_stat));
 	s->arbiter->slices_ops->stop_slice(s);
 	if (s->grants && s->grants->n_members == 0)
@@ -314,7 +314,7 @@ static void sync_slice_dir(struct arbiter_slice *s, const char *path)
 		(void)proc_file_id(fd, &s->dir);
 }
 
-void slice_sync_dir(struct arbiter_slice *s)
+void arbiter_slice_sync_dir(struct arbiter_slice *s)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 	struct stat st;
@@ -325,24 +325,24 @@ void slice_sync_dir(struct arbiter_slice *s)
 		return;
 	if (lstat(path, &st) < 0) {
 		if (errno == ENOENT || errno == ENOTDIR)
-			slice_stop_serving(s);
+			arbiter_slice_stop_serving(s);
 		return;
 	}
 	sync_slice_dir(s, dir);
 	if (!s->events)
-		s->events = slices_events_start(s->arbiter, dir, s);
+		s->events = arbiter_slices_events_start(s->arbiter, dir, s);
 	sync_slice_file(s, path, &st);
 	if (s->grants && !s->grants->removed)
 		sync_slice_socket(s, dir);
 }
 
-struct arbiter_slice *slice_free(struct arbiter_slice *s)
+struct arbiter_slice *arbiter_slice_free(struct arbiter_slice *s)
 {
 	/* Only when the program ends is a listener left. Its descriptor stays open for the exit to close, since
 	 * closing it would also close the connections in its queue. */
 	if (s->listener)
 		(void)fd_watch_release(s->listener);
-	s->events = slices_events_stop(s->events);
+	s->events = arbiter_slices_events_stop(s->events);
 	s->compute.sched_slice =
 		scheduler_slice_free(s->arbiter->sched, s->compute.sched_slice);
 	pages_detach_slice(s);
@@ -351,18 +351,19 @@ struct arbiter_slice *slice_free(struct arbiter_slice *s)
 	return NULL;
 }
 
-void slices_on_removed(void *arg, struct grants_slice *b)
+void arbiter_slice_on_removed(void *arg, struct grants_slice *b)
 {
 	struct arbiter_slice *s = b->user;
 
 	(void)arg;
 	if (!s)
 		return;
-	slice_save_refusals(s);
+	arbiter_slice_save_refusals(s);
 	s->grants = NULL;
 }
 
-void slice_gpu_text(const struct grants_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+void arbiter_slice_gpu_text(const struct grants_slice *b, unsigned int gpu,
+	char ret[SLICE_UUID_TEXT])
 {
 	const uint8_t *u = b->gpus[gpu].uuid;
 	const struct arbiter_slice *s = b->user;
@@ -404,7 +405,7 @@ static void limits_for(const struct grants_slice *b, const struct grants_record 
 	}
 }
 
-struct grants_slice *slices_restore_slice(struct arbiter *a, const struct grants_record *rec)
+struct grants_slice *arbiter_slice_restore(struct arbiter *a, const struct grants_record *rec)
 {
 	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
 	struct grants_slice *b = grants_slice_find(&a->grants, rec->slice);

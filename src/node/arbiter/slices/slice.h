@@ -7,17 +7,18 @@
 /* ---- slice.c: one slice ----------------------------------------------------------------------- */
 
 /* Compares the slice's directory with what is served. */
-void slice_sync_dir(struct arbiter_slice *s);
+void arbiter_slice_sync_dir(struct arbiter_slice *s);
 
 /* The slice's directory no longer exists: no process may register any more. Registered processes stay. */
-void slice_stop_serving(struct arbiter_slice *s);
+void arbiter_slice_stop_serving(struct arbiter_slice *s);
 
 /* Returns NULL. The caller has removed the slice from all lists. */
-struct arbiter_slice *slice_free(struct arbiter_slice *s);
+struct arbiter_slice *arbiter_slice_free(struct arbiter_slice *s);
 
 /* ---- slices.c: events -------------------------------------------------------------------------- */
 
 /* Changes in @dir mark @s, or with NULL all slices, for the next sync. Returns NULL if the kernel gives no events
  * of @dir. */
-uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct arbiter_slice *s);
-uv_fs_event_t *slices_events_stop(uv_fs_event_t *h); /* NULL */
+uv_fs_event_t *arbiter_slices_events_start(struct arbiter *a, const char *dir,
+	struct arbiter_slice *s);
+uv_fs_event_t *arbiter_slices_events_stop(uv_fs_event_t *h); /* NULL */

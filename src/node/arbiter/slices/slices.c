@@ -26,7 +26,7 @@ static struct arbiter_slice **get_slice_bucket(struct arbiter *a, const char *id
 	return &a->buckets[hash % SLICE_BUCKETS];
 }
 
-struct arbiter_slice *slices_find(struct arbiter *a, const char *id)
+struct arbiter_slice *arbiter_slices_find(struct arbiter *a, const char *id)
 {
 	struct arbiter_slice *s = *get_slice_bucket(a, id);
 
@@ -51,7 +51,7 @@ static void *find_dir(void *arg, const struct proc_file_id *dir)
 	return slices_find_dir(arg, dir);
 }
 
-struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid)
+struct arbiter_slice *arbiter_slices_find_by_pid(struct arbiter *a, uint32_t pid)
 {
 	return proc_nearest(a->o.procfs, pid, find_dir, a);
 }
@@ -59,7 +59,7 @@ struct arbiter_slice *slices_of_process(struct arbiter *a, uint32_t pid)
 /* False: a limit is reached, or no memory. */
 static bool add_found_slice(struct arbiter *a, const char *id)
 {
-	struct arbiter_slice *s = slices_find(a, id);
+	struct arbiter_slice *s = arbiter_slices_find(a, id);
 
 	if (!s) {
 		if (a->n_slices >= SLICES_MAX) {
@@ -79,7 +79,7 @@ static bool add_found_slice(struct arbiter *a, const char *id)
 		a->n_slices++;
 	}
 	s->found = true;
-	slice_sync_dir(s);
+	arbiter_slice_sync_dir(s);
 	return true;
 }
 
@@ -102,7 +102,7 @@ static void remove_gone_slices(struct arbiter *a)
 		struct arbiter_slice *s = *at;
 
 		if (!s->found)
-			slice_stop_serving(s);
+			arbiter_slice_stop_serving(s);
 		if (s->found || s->n_conns || s->n_closing || s->grants) {
 			at = &s->next;
 			continue;
@@ -110,11 +110,11 @@ static void remove_gone_slices(struct arbiter *a)
 		*at = s->next;
 		remove_from_slice_bucket(a, s);
 		a->n_slices--;
-		(void)slice_free(s);
+		(void)arbiter_slice_free(s);
 	}
 	/* Other slices may use the shares that these slices had. */
 	if (a->n_slices < before)
-		compute_retry(a);
+		arbiter_slices_retry_compute(a);
 }
 
 static void watch_slices_dir(struct arbiter *a)
@@ -122,18 +122,18 @@ static void watch_slices_dir(struct arbiter *a)
 	struct stat st;
 
 	if (stat(a->slices_dir, &st) < 0) {
-		a->slices_events = slices_events_stop(a->slices_events);
+		a->slices_events = arbiter_slices_events_stop(a->slices_events);
 		return;
 	}
 	if (a->slices_events && st.st_ino == a->slices_ino && st.st_dev == a->slices_dev)
 		return;
-	(void)slices_events_stop(a->slices_events);
-	a->slices_events = slices_events_start(a, a->slices_dir, NULL);
+	(void)arbiter_slices_events_stop(a->slices_events);
+	a->slices_events = arbiter_slices_events_start(a, a->slices_dir, NULL);
 	a->slices_ino = st.st_ino;
 	a->slices_dev = st.st_dev;
 }
 
-bool slices_scan(struct arbiter *a)
+bool arbiter_slices_scan(struct arbiter *a)
 {
 	const struct dirent *e;
 	bool all = true, added = true;
@@ -159,10 +159,10 @@ bool slices_scan(struct arbiter *a)
 	return all && added;
 }
 
-void slices_save_refusals(struct arbiter *a)
+void arbiter_slices_save_refusals(struct arbiter *a)
 {
 	for (struct arbiter_slice *s = a->slices; s; s = s->next)
-		slice_save_refusals(s);
+		arbiter_slice_save_refusals(s);
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static void on_slices_settle_timer(uv_timer_t *t)
 
 	if (a->scan_needed) {
 		a->scan_needed = false;
-		(void)slices_scan(a); /* is repeated */
+		(void)arbiter_slices_scan(a); /* is repeated */
 	}
 	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
 		if (s->paused && s->listener) {
@@ -181,11 +181,11 @@ static void on_slices_settle_timer(uv_timer_t *t)
 			fd_watch_pause(s->listener, false);
 		}
 		if (s->dirty)
-			slice_sync_dir(s);
+			arbiter_slice_sync_dir(s);
 	}
 }
 
-void slices_pause(struct arbiter_slice *s)
+void arbiter_slices_pause(struct arbiter_slice *s)
 {
 	struct arbiter *a = s->arbiter;
 
@@ -219,7 +219,8 @@ static void free_handle(uv_handle_t *h)
 	free(h);
 }
 
-uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct arbiter_slice *s)
+uv_fs_event_t *arbiter_slices_events_start(struct arbiter *a, const char *dir,
+	struct arbiter_slice *s)
 {
 	uv_fs_event_t *h = calloc(1, sizeof(*h));
 
@@ -234,7 +235,7 @@ uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct ar
 	return h;
 }
 
-uv_fs_event_t *slices_events_stop(uv_fs_event_t *h)
+uv_fs_event_t *arbiter_slices_events_stop(uv_fs_event_t *h)
 {
 	if (h) {
 		h->data = NULL;
@@ -257,7 +258,7 @@ static bool has_unwatched_slice(const struct arbiter *a)
 
 static bool is_slice(void *arg, const char *id)
 {
-	return slices_find(arg, id) != NULL;
+	return arbiter_slices_find(arg, id) != NULL;
 }
 
 static void on_rescan(uv_timer_t *t)
@@ -273,8 +274,8 @@ static void on_rescan(uv_timer_t *t)
 		uv_stop(a->loop);
 		return;
 	}
-	all = slices_scan(a);
-	compute_retry(a);
+	all = arbiter_slices_scan(a);
+	arbiter_slices_retry_compute(a);
 	if (all)
 		scheduler_sweep(a->sched, is_slice, a);
 	a->slices_ops->expire(a, time_mono_ns());
@@ -296,7 +297,7 @@ int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops
 		dir_make(a->o.state_dir, 0755, err) < 0 ||
 		dir_make_exact(a->slices_dir, SLICES_DIR_MODE, err) < 0)
 		return -1;
-	(void)slices_scan(a); /* is repeated */
+	(void)arbiter_slices_scan(a); /* is repeated */
 	(void)uv_timer_start(&a->rescan, on_rescan,
 		has_unwatched_slice(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 	return 0;
@@ -304,13 +305,13 @@ int arbiter_slices_start(struct arbiter *a, const struct arbiter_slices_ops *ops
 
 void arbiter_slices_stop(struct arbiter *a)
 {
-	a->slices_events = slices_events_stop(a->slices_events);
+	a->slices_events = arbiter_slices_events_stop(a->slices_events);
 	uv_close((uv_handle_t *)&a->rescan, NULL);
 	uv_close((uv_handle_t *)&a->settle, NULL);
 	while (a->slices) {
 		struct arbiter_slice *s = a->slices;
 
 		a->slices = s->next;
-		(void)slice_free(s);
+		(void)arbiter_slice_free(s);
 	}
 }
