@@ -3,8 +3,16 @@
 /* Start, restore, stop: in the order in which the parts need each other. */
 #include "node/arbiter/internal.h"
 
-#include "node/arbiter/process/proc.h"
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/clients/pages.h"
+#include "node/arbiter/clients/requests.h"
+#include "node/arbiter/control/control.h"
+#include "node/arbiter/control/readings.h"
+#include "node/arbiter/process/restore.h"
+#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/unhooked.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slices.h"
 #include "lib/base/fd.h"
 #include "lib/base/procfs.h"
 #include "lib/base/time.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Descriptors on the loop, each owned and with one callback; listening sockets. */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/watch.h"
 
 #include "lib/base/fd.h"
 

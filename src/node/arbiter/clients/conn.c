@@ -11,10 +11,19 @@
  * connection: a client has one request under way, so this client stopped reading. The buffer is small, as the
  * kernel charges its contents to the arbiter.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/clients/conn.h"
 
+#include "node/arbiter/clients/packet.h"
+#include "node/arbiter/clients/pages.h"
 #include "node/arbiter/clients/passed-fds.h"
+#include "node/arbiter/clients/register.h"
+#include "node/arbiter/clients/requests.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/proc.h"
+#include "node/arbiter/process/task.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slices.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/fd-pass.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -26,6 +35,13 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define SLICE_CONNS_MAX 2048
+#define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
+#define CONN_BATCH      16 /* packets of one connection before other connections are served */
+#define ACCEPT_BATCH    64
+/* A slice with so many connections in passed-fds.c pauses accepting. */
+#define SLICE_CLOSING_MAX 64
 
 #ifndef SO_PEERPIDFD
 #	define SO_PEERPIDFD 77 /* Linux 6.5 */

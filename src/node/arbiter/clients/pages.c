@@ -4,11 +4,15 @@
  * Pages (abi/slice-page.h, abi/turn-page.h): how many there are, and the pages as files. The arbiter makes them, or
  * accepts them from an untrusted process.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/clients/pages.h"
 
-#include "lib/base/fd.h"
 #include "node/arbiter/clients/passed-fds.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/proc.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slice.h"
+#include "node/arbiter/watch.h"
+#include "lib/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +22,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* Every PAGES_CHECK_MS, PAGES_CHECK_BATCH of the pages without a watch are checked. */
+#define PAGES_CHECK_MS    100
+#define PAGES_CHECK_BATCH 128
 
 /* ---- how many --------------------------------------------------------------------------------- */
 

@@ -5,10 +5,20 @@
  * memory or for the scheduler. For the scheduler the process has a page of its own (abi/turn-page.h), and the
  * scheduler thread takes the connection.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/clients/register.h"
 
 #include "abi/slice-dir.h"
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/clients/pages.h"
+#include "node/arbiter/control/readings.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
+#include "node/arbiter/process/proc.h"
+#include "node/arbiter/process/restore.h"
+#include "node/arbiter/process/task.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slice.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

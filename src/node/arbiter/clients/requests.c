@@ -2,9 +2,16 @@
 
 /* The requests of processes after their hello (register.c), and the answers. A request for memory may have to
  * wait for NVML. Until then the loop reads nothing more from that process. */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/clients/requests.h"
 
 #include "abi/arbiter-control.h"
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/clients/register.h"
+#include "node/arbiter/control/readings.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
+#include "node/arbiter/slices/slice.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/time.h"
 
 /* The memory of a process that ended is free only when NVML says so, a few milliseconds later. A process that

@@ -5,12 +5,15 @@
  * The arbiter answers, and sends its questions to the client that subscribed to readings. The arbiter waits for no
  * client: a client that does not read is disconnected.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/control/control.h"
 
 #include "abi/arbiter-control.h"
-
+#include "node/arbiter/control/readings.h"
+#include "node/arbiter/control/request.h"
+#include "node/arbiter/control/status.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/buf.h"
-#include "lib/base/fd.h"
 #include "lib/base/time.h"
 
 #include <jansson.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Asks for NVML's figures, through the agent, and applies them. */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/control/readings.h"
 
 #include "abi/arbiter-control.h"
+#include "node/arbiter/internal.h"
 #include "node/arbiter/process/proc.h"
+#include "node/arbiter/slices/slices.h"
 #include "lib/base/time.h"
 
 #include <jansson.h>

@@ -8,10 +8,16 @@
  * append_json() fails, the object or list becomes NULL, and so does all that should contain it. So the answer fails
  * at the end: it never lacks a part.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/control/status.h"
 
 #include "abi/arbiter-control.h"
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/control/control.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
+#include "node/arbiter/process/unhooked.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slice.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 

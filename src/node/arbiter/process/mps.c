@@ -6,8 +6,11 @@
  * between it and the processes under MPS. Each process reports in its page what the driver does with it
  * (abi/slice-page.h). The arbiter only logs it and shows it in status.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
 
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/slices/slice.h"
 #include "lib/base/time.h"
 
 /* The process writes this word: values other than these two mean nothing. */

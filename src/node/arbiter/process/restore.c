@@ -5,9 +5,15 @@
  * records and their pages; processes whose records were lost, from their pages alone; processes that executed
  * another program.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/process/restore.h"
 
+#include "node/arbiter/clients/conn.h"
+#include "node/arbiter/clients/pages.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
 #include "node/arbiter/process/proc.h"
+#include "node/arbiter/process/task.h"
+#include "node/arbiter/slices/slices.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

@@ -4,8 +4,11 @@
  * The end of a process. Its memory is free from then on, unless a child of it lives. So the arbiter asks for
  * NVML's figures, if a subscriber reads them.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/process/task.h"
 
+#include "node/arbiter/control/readings.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/fd.h"
 
 /* The watch of a process with memory; in its task's .user. */

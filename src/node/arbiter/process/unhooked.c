@@ -11,9 +11,12 @@
  * registers the process again from its page. The search for this page has a limit (UNHOOKED_FD_SCANS_MAX). A
  * process chooses the number and the names of its descriptors, and neither keeps it from being killed.
  */
-#include "node/arbiter/internal.h"
+#include "node/arbiter/process/unhooked.h"
 
+#include "node/arbiter/internal.h"
 #include "node/arbiter/process/proc.h"
+#include "node/arbiter/process/restore.h"
+#include "node/arbiter/slices/slices.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -22,6 +25,11 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define UNHOOKED_MAX           4096
+#define UNHOOKED_STOP_READINGS 2 /* successive readings before a process is killed */
+/* Limit of readings in which a process's descriptors are searched for a lost page, PROC_FDS_MAX in each. */
+#define UNHOOKED_FD_SCANS_MAX 16
 
 static struct unhooked *find_unhooked(struct arbiter *a, uint32_t pid, uint64_t start)
 {

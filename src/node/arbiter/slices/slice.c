@@ -8,7 +8,12 @@
 #include "node/arbiter/slices/slice.h"
 
 #include "abi/slice-dir.h"
+#include "node/arbiter/clients/pages.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/mps.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/slices/slices.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -101,12 +106,10 @@ static void compute_apply(struct arbiter_slice *s)
 	publish_slice_compute(s, on);
 }
 
-void arbiter_slices_retry_compute(struct arbiter *a)
+void arbiter_slice_retry_compute(struct arbiter_slice *s)
 {
-	for (struct arbiter_slice *s = a->slices; s; s = s->next) {
-		if (s->def.has_compute && s->compute.error.code != ERR_NONE)
-			compute_apply(s);
-	}
+	if (s->def.has_compute && s->compute.error.code != ERR_NONE)
+		compute_apply(s);
 }
 
 /* ---- one slice -------------------------------------------------------------------------------- */

@@ -4,16 +4,25 @@
  * The directory of slices: which slices there are, and when they are synced. An event only marks one slice or all
  * slices for a sync. slice.c has the sync.
  */
-#include "node/arbiter/slices/slice.h"
+#include "node/arbiter/slices/slices.h"
 
 #include "abi/slice-dir.h"
+#include "node/arbiter/internal.h"
+#include "node/arbiter/process/proc.h"
 #include "node/arbiter/scheduler/scheduler.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+
+#define RESCAN_MS       10000
+#define RESCAN_BLIND_MS 1000 /* without events of the kernel: inotify's limits */
+#define SETTLE_MS       10   /* several events of one change */
+/* Pause of a socket from which accept fails. The socket would keep waking the loop. */
+#define PAUSE_MS 200
 
 /* ---- the slices -------------------------------------------------------------------------------- */
 
@@ -92,6 +101,12 @@ static void remove_from_slice_bucket(struct arbiter *a, const struct arbiter_sli
 	*at = s->next_in_bucket;
 }
 
+static void retry_slices_compute(struct arbiter *a)
+{
+	for (struct arbiter_slice *s = a->slices; s; s = s->next)
+		arbiter_slice_retry_compute(s);
+}
+
 /* Removes slices without a directory once they have no connection and no grants. */
 static void remove_gone_slices(struct arbiter *a)
 {
@@ -114,7 +129,7 @@ static void remove_gone_slices(struct arbiter *a)
 	}
 	/* Other slices may use the shares that these slices had. */
 	if (a->n_slices < before)
-		arbiter_slices_retry_compute(a);
+		retry_slices_compute(a);
 }
 
 static void watch_slices_dir(struct arbiter *a)
@@ -275,7 +290,7 @@ static void on_rescan(uv_timer_t *t)
 		return;
 	}
 	all = arbiter_slices_scan(a);
-	arbiter_slices_retry_compute(a);
+	retry_slices_compute(a);
 	if (all)
 		scheduler_sweep(a->sched, is_slice, a);
 	a->slices_ops->expire(a, time_mono_ns());

@@ -3,7 +3,7 @@
 /* What an arbiter finds again of the one before: by its grants, by the pages alone, and under load. */
 #include "serve-env.h"
 
-#include "node/arbiter/internal.h"
+#include "node/arbiter/process/proc.h"
 #include "lib/base/time.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 #include "lib/base/log.h"
 #include "node/arbiter/arbiter.h"
-#include "node/arbiter/internal.h"
+#include "node/arbiter/control/status.h"
 
 /* An arbiter in this process, so that jansson's memory can fail in it. */
 

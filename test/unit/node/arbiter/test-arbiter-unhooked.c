@@ -4,7 +4,8 @@
 #include "serve-env.h"
 
 #include "abi/slice-dir.h"
-#include "node/arbiter/internal.h"
+#include "node/arbiter/clients/pages.h"
+#include "node/arbiter/process/proc.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
+#include "node/arbiter/clients/pages.h"
 #include "node/arbiter/clients/passed-fds.h"
 #include "node/arbiter/internal.h"
 #include "lib/base/time.h"

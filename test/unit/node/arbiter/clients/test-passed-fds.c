@@ -2,7 +2,8 @@
 #include "support/test.h"
 
 #include "node/arbiter/clients/passed-fds.h"
-#include "node/arbiter/internal.h"
+#include "node/arbiter/slices/slice.h"
+#include "node/arbiter/watch.h"
 #include "lib/base/time.h"
 
 #include <errno.h>

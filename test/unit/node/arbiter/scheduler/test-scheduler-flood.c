@@ -7,6 +7,7 @@
  */
 #include "scheduler-env.h"
 
+#include "node/arbiter/clients/conn.h"
 #include "node/arbiter/internal.h"
 #include "node/arbiter/scheduler/internal.h"
 #include "lib/base/time.h"
