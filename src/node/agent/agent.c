@@ -57,7 +57,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	/* The NVML worker probes the GPUs while the loop sets up gRPC. */
 	if (agent_gpus_start(a, err) < 0 || agent_kubelet_start(&a->kubelet, err) < 0)
 		return -1;
-	agent_http_start(a, o->listen);
+	agent_http_sync(&a->http);
 	slices_start(&a->slices);
 	mig_start(&a->mig);
 	if (start_serve(a, o, err) < 0)
@@ -117,8 +117,7 @@ struct agent *agent_stop(struct agent *a)
 	slices_stop(&a->slices);
 	/* Early: this answers the status requests that wait for the kubelet. */
 	agent_kubelet_stop(&a->kubelet);
-	a->http.local = http_server_stop(a->http.local);
-	a->http.tcp = health_server_stop(a->http.tcp);
+	agent_http_stop(&a->http);
 	agent_config_stop(&a->config);
 	cluster_stop(&a->cluster);
 	a->gpus.monitor = gpu_monitor_stop(a->gpus.monitor);

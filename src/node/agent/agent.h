@@ -9,7 +9,7 @@
  *	act       start, stop and update device plugins: the smallest difference
  *
  * Start, reload, hot-plug and recovery take the same path. The agent owns all state. Other threads see only
- * finished snapshots (agent_view()).
+ * finished snapshots (serve_view()).
  *
  * Thread: loop.
  */
@@ -18,7 +18,6 @@
 #include "node/agent/monitoring/monitoring.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/serve/serve.h"
-#include "node/agent/serve/web-config.h"
 #include "node/agent/slices/slices.h"
 #include "lib/base/error.h"
 #include "io/config/config.h"
@@ -68,9 +67,6 @@ void agent_reload(struct agent *a);
 
 /* Ends streams, removes sockets, runs the loop until everything is closed, and frees the agent. Returns NULL. */
 struct agent *agent_stop(struct agent *a);
-
-/* The present view of the node, a new reference; NULL: none yet. Thread: any. */
-struct view *agent_view(struct agent *a);
 
 /* Why the agent stopped the loop by itself; ERR_NONE if it did not. */
 const struct error *agent_failure(const struct agent *a);

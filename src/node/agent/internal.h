@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The agent's state, for the files of node/agent and serve/ only. All of it belongs to the loop thread. A part does
- * not know this struct: it gets a context and ops (parts.c).
+ * The agent's state, for the files of node/agent itself only. All of it belongs to the loop thread. A part does not
+ * know this struct: it gets a context and ops (parts.c).
  */
 #include "node/agent/agent.h"
 #include "node/agent/cluster/cluster.h"
@@ -18,11 +18,11 @@
 #include "node/agent/mps/mps.h"
 #include "node/agent/monitoring/monitoring.h"
 #include "node/agent/run-lock.h"
+#include "node/agent/serve/http.h"
+#include "node/agent/serve/serve.h"
 #include "lib/base/log.h"
 #include "io/nvml/label-facts.h"
 #include "io/nvml/monitor/monitor.h"
-#include "lib/http/health/server.h"
-#include "lib/http/server/server.h"
 
 #include <limits.h>
 
@@ -36,13 +36,6 @@ struct agent_counters {
 struct agent_upkeep {
 	uv_timer_t timer;
 	uint64_t retry_at_ns;
-};
-
-/* The status and health servers of this node: a unix socket, and TCP for probes. */
-struct agent_http {
-	struct http_server *local;
-	struct health_server *tcp;
-	const char *listen; /* option; borrowed; NULL: no health over TCP */
 };
 
 /* Where NVML is, and when to ask it. */
@@ -119,17 +112,3 @@ void agent_counters_stop(struct agent *a);
 void agent_upkeep_init(struct agent *a);
 void agent_upkeep_start(struct agent *a, const struct strv *option_errors);
 void agent_upkeep_stop(struct agent *a);
-
-/*
- * node/agent/serve/http.c: status and health on the unix socket, health alone over TCP. agent_http_retry() retries
- * what failed.
- */
-void agent_http_start(struct agent *a, const char *listen);
-void agent_http_retry(struct agent *a);
-
-/*
- * node/agent/serve/status.c: the answer of /v1/status (docs/status.md). @pod_devices may be NULL. The caller owns
- * it: free(). NULL: out of memory.
- */
-char *agent_status_json(const struct agent *a, const struct pod_devices *pod_devices,
-	const struct error *holders_error) MUST_USE;

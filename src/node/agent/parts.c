@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Connects the parts of the agent. No part knows another one. A part asks for what it needs through its ops, and
- * all ops are here.
+ * Connects the parts of the agent. No part calls another one, but for serve/, which reads all of them for the
+ * status. A part asks for what it needs through its ops, and all ops are here.
  */
 
 /* --- reports --- */
@@ -243,11 +243,6 @@ static const struct mig_ops mig_ops = {
 
 /* --- the view --- */
 
-struct view *agent_view(struct agent *a)
-{
-	return a->serve ? serve_view(a->serve) : NULL;
-}
-
 static int request_gpu_sample(void *arg, const struct gpu_sample_request *request,
 	gpu_sample_done *done, void *done_arg, struct error *err)
 {
@@ -364,6 +359,38 @@ static const struct monitoring_ops monitoring_ops = {
 	.resource_state = find_state,
 	.is_ready = is_agent_ready,
 	.fill_view_config = fill_view_config,
+};
+
+/* --- the status and health servers --- */
+
+static void request_status_pod_devices(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	pod_resources_cache_request(((struct agent *)arg)->kubelet.pod_resources, done,
+		done_arg);
+}
+
+/* The same data as at --metrics-listen, for tools on this node. */
+static int get_served_view(void *arg, struct view **ret, struct error *err)
+{
+	struct agent *a = arg;
+
+	if (!a->serve)
+		return error_set(err, ERR_UNAVAILABLE,
+			"this agent measures nothing; start it without --metrics=false");
+	*ret = serve_view(a->serve);
+	if (!*ret)
+		return error_set(err, ERR_UNAVAILABLE,
+			"nothing has been looked at yet; try again in a second");
+	return 0;
+}
+
+static const struct agent_http_ops http_ops = {
+	.is_ready = is_agent_ready,
+	.refresh_slices = refresh_slices,
+	.request_pod_devices = request_status_pod_devices,
+	.get_view = get_served_view,
 };
 
 /* --- init --- */
@@ -498,6 +525,29 @@ static void init_monitoring(struct agent *a, const struct agent_options *o)
 	monitoring_init(&a->monitoring, &context);
 }
 
+static void init_http(struct agent *a, const struct agent_options *o)
+{
+	const struct agent_http_context context = {
+		.loop = a->loop,
+		.reporter = &a->reporter,
+		.run_dir = a->run_dir,
+		.listen = o->listen,
+		.status = { .facts = &a->facts,
+			.components = &a->components,
+			.config = &a->config,
+			.kubelet = &a->kubelet,
+			.cluster = &a->cluster,
+			.mig = &a->mig,
+			.mps = &a->mps,
+			.slices = &a->slices,
+			.started_wall_ns = a->started_wall_ns },
+		.ops = &http_ops,
+		.arg = a,
+	};
+
+	agent_http_init(&a->http, &context);
+}
+
 void agent_parts_init(struct agent *a, const struct agent_options *o)
 {
 	a->reporter = (struct reporter){ .event = on_reporter_event,
@@ -521,4 +571,5 @@ void agent_parts_init(struct agent *a, const struct agent_options *o)
 	init_slices(a, o);
 	init_mps(a, o);
 	init_monitoring(a, o);
+	init_http(a, o);
 }

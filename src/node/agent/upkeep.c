@@ -79,7 +79,7 @@ static void retry_agent_parts(struct agent *a)
 	a->upkeep.retry_at_ns = now_ns + RETRY_NS;
 	run_lock_retry(&a->run_lock);
 	agent_config_retry(&a->config);
-	agent_http_retry(a);
+	agent_http_sync(&a->http);
 	cluster_retry(&a->cluster);
 	mig_retry(&a->mig);
 	slices_retry(&a->slices);

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/serve/http.h"
 
-#include "node/agent/options.h"
-#include "lib/base/paths.h"
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
+#include "lib/base/paths.h"
+#include "lib/http/health/server.h"
+#include "lib/http/server/server.h"
 #include "node/view/json/json.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-static void reply_http_healthz(struct agent *a, struct http_exchange *x)
+static void reply_http_healthz(struct agent_http *h, struct http_exchange *x)
 {
 	/* The loop runs this function, which is the answer. */
-	(void)a;
+	(void)h;
 	http_reply(x, 200, "text/plain", "ok\n", 3);
 }
 
-static void reply_http_readyz(struct agent *a, struct http_exchange *x)
+static void reply_http_readyz(struct agent_http *h, struct http_exchange *x)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
-	if (agent_ready(a, &why))
+	if (h->c.ops->is_ready(h->c.arg, &why))
 		http_reply(x, 200, "text/plain", "ok\n", 3);
 	else
 		http_reply(x, 503, "text/plain", buf_str(&why), why.len);
 }
 
 struct status_request {
-	struct agent *agent;
+	struct agent_http *http;
 	struct http_exchange *exchange;
 };
 
 static void reply_status(void *arg, const struct pod_devices *list, const struct error *err)
 {
 	CLEANUP(freep) struct status_request *r = arg;
-	CLEANUP(freep) char *text = agent_status_json(r->agent, list, err);
+	CLEANUP(freep) char *text = agent_status_json(&r->http->c.status, list, err);
 	struct error nomem = ERROR_INIT;
 
 	if (text) {
@@ -49,11 +51,12 @@ static void reply_status(void *arg, const struct pod_devices *list, const struct
 static void request_status_pod_devices(void *arg)
 {
 	struct status_request *r = arg;
+	const struct agent_http_context *c = &r->http->c;
 
-	pod_resources_cache_request(r->agent->kubelet.pod_resources, reply_status, r);
+	c->ops->request_pod_devices(c->arg, reply_status, r);
 }
 
-static void reply_status_request(struct agent *a, struct http_exchange *x)
+static void reply_status_request(struct agent_http *h, struct http_exchange *x)
 {
 	struct status_request *r = malloc(sizeof(*r));
 	struct error err = ERROR_INIT;
@@ -63,8 +66,8 @@ static void reply_status_request(struct agent *a, struct http_exchange *x)
 		http_reply_error(x, &err);
 		return;
 	}
-	*r = (struct status_request){ .agent = a, .exchange = x };
-	slices_refresh(&a->slices, request_status_pod_devices, r);
+	*r = (struct status_request){ .http = h, .exchange = x };
+	h->c.ops->refresh_slices(h->c.arg, request_status_pod_devices, r);
 }
 
 static void reply_not_found(struct http_exchange *x, const char *text)
@@ -76,32 +79,29 @@ static void reply_not_found(struct http_exchange *x, const char *text)
 }
 
 /* The same data as at --metrics-listen, for tools on this node. */
-static void reply_view(struct agent *a, struct http_exchange *x, enum view_part part)
+static void reply_view(struct agent_http *h, struct http_exchange *x, enum view_part part)
 {
-	CLEANUP(view_unrefp) struct view *v = agent_view(a);
+	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
 	struct error err = ERROR_INIT;
 	size_t len = 0;
 
-	if (!a->serve)
-		(void)error_set(&err, ERR_UNAVAILABLE,
-			"this agent measures nothing; start it without --metrics=false");
-	else if (!v)
-		(void)error_set(&err, ERR_UNAVAILABLE,
-			"nothing has been looked at yet; try again in a second");
-	else if (!(text = view_json(v, part, &len)))
-		(void)error_nomem(&err);
+	if (h->c.ops->get_view(h->c.arg, &v, &err) == 0) {
+		text = view_json(v, part, &len);
+		if (!text)
+			(void)error_nomem(&err);
+	}
 	if (text)
 		http_reply(x, 200, "application/json", text, len);
 	else
 		http_reply_error(x, &err);
 }
 
-static bool is_view(struct agent *a, struct http_exchange *x, const char *path)
+static bool is_view(struct agent_http *h, struct http_exchange *x, const char *path)
 {
 	for (size_t i = 0; i < VIEW_PART_COUNT_; i++) {
 		if (!strcmp(path, view_part_path((enum view_part)i))) {
-			reply_view(a, x, (enum view_part)i);
+			reply_view(h, x, (enum view_part)i);
 			return true;
 		}
 	}
@@ -110,7 +110,7 @@ static bool is_view(struct agent *a, struct http_exchange *x, const char *path)
 
 static const struct route {
 	const char *path;
-	void (*get)(struct agent *a, struct http_exchange *x);
+	void (*get)(struct agent_http *h, struct http_exchange *x);
 } routes[] = {
 	{ "/healthz", reply_http_healthz },
 	{ "/readyz", reply_http_readyz },
@@ -135,25 +135,25 @@ static void on_agent_http_request(void *arg, struct http_exchange *x,
 			"no such path; there are /healthz, /readyz, /v1/status and /api/v1/node");
 }
 
-static void serve_socket(struct agent *a)
+static void serve_socket(struct agent_http *h)
 {
 	char address[PATH_MAX + 8] = "unix:";
 	struct error err = ERROR_INIT;
 
-	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, &err) < 0 ||
-		dir_make(a->run_dir, 0755, &err) < 0 ||
-		http_server_start(&a->http.local, a->loop, address, 0600, on_agent_http_request,
-			a, &err) < 0)
-		a->http.local = NULL;
-	report_component(&a->reporter, COMPONENT_STATUS_SOCKET, &err);
+	if (path_join(address + 5, sizeof(address) - 5, h->c.run_dir, AGENT_SOCKET, &err) < 0 ||
+		dir_make(h->c.run_dir, 0755, &err) < 0 ||
+		http_server_start(&h->local, h->c.loop, address, 0600, on_agent_http_request, h,
+			&err) < 0)
+		h->local = NULL;
+	report_component(h->c.reporter, COMPONENT_STATUS_SOCKET, &err);
 }
 
 /* The operator may have emptied the run directory. */
-static bool has_socket_vanished(const struct agent *a)
+static bool has_socket_vanished(const struct agent_http *h)
 {
 	char path[PATH_MAX];
 
-	return path_join(path, sizeof(path), a->run_dir, AGENT_SOCKET, NULL) == 0 &&
+	return path_join(path, sizeof(path), h->c.run_dir, AGENT_SOCKET, NULL) == 0 &&
 	       access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
@@ -168,38 +168,45 @@ static struct health_response answer_probe(void *arg, const char *path)
 		not_ready = { 503, "not ready; gpuslice status says why\n" },
 		not_here = { 404, "the status is served on the unix socket and at "
 				  "--metrics-listen\n" };
+	const struct agent_http *h = arg;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
 	if (!strcmp(path, "/healthz"))
 		return ok;
 	if (strcmp(path, "/readyz") != 0)
 		return not_here;
-	return agent_ready(arg, &why) ? ok : not_ready;
+	return h->c.ops->is_ready(h->c.arg, &why) ? ok : not_ready;
 }
 
-static void serve_tcp(struct agent *a)
+static void serve_tcp(struct agent_http *h)
 {
 	struct error err = ERROR_INIT;
 
-	if (health_server_start(&a->http.tcp, a->loop, a->http.listen, answer_probe, a, &err) ==
-		0)
-		log_info("answering probes", LOG_STR("address", a->http.listen),
-			LOG_UINT("port", health_server_port(a->http.tcp)));
-	report_component(&a->reporter, COMPONENT_HEALTH_TCP, &err);
+	if (health_server_start(&h->tcp, h->c.loop, h->c.listen, answer_probe, h, &err) == 0)
+		log_info("answering probes", LOG_STR("address", h->c.listen),
+			LOG_UINT("port", health_server_port(h->tcp)));
+	report_component(h->c.reporter, COMPONENT_HEALTH_TCP, &err);
 }
 
-void agent_http_retry(struct agent *a)
+void agent_http_init(struct agent_http *h, const struct agent_http_context *context)
 {
-	if (a->http.local && has_socket_vanished(a))
-		a->http.local = http_server_stop(a->http.local);
-	if (!a->http.local)
-		serve_socket(a);
-	if (a->http.listen && !a->http.tcp)
-		serve_tcp(a);
+	*h = (struct agent_http){ .c = *context };
+	if (h->c.listen && !*h->c.listen)
+		h->c.listen = NULL;
 }
 
-void agent_http_start(struct agent *a, const char *listen)
+void agent_http_sync(struct agent_http *h)
 {
-	a->http.listen = listen && *listen ? listen : NULL;
-	agent_http_retry(a);
+	if (h->local && has_socket_vanished(h))
+		h->local = http_server_stop(h->local);
+	if (!h->local)
+		serve_socket(h);
+	if (h->c.listen && !h->tcp)
+		serve_tcp(h);
+}
+
+void agent_http_stop(struct agent_http *h)
+{
+	h->local = http_server_stop(h->local);
+	h->tcp = health_server_stop(h->tcp);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/serve/status.h"
 
 #include "node/agent/api/patch.h"
 #include "lib/base/buf.h"
@@ -60,9 +60,9 @@ static json_t *sharing_status(const struct config *c)
 	return json_any_text(buf_str(&text));
 }
 
-static json_t *config_status(const struct agent *a)
+static json_t *config_status(const struct agent_status_context *c)
 {
-	const struct agent_config *s = &a->config;
+	const struct agent_config *s = c->config;
 	json_t *o = json_object();
 
 	SET(o, "file", s->where ? json_any_text(s->where) : json_null());
@@ -73,11 +73,11 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
 	SET(o, "label", *s->label.value ? json_any_text(s->label.value) : json_null());
-	SET(o, "decided", json_boolean(a->facts.decided));
+	SET(o, "decided", json_boolean(c->facts->decided));
 	SET(o, "waiting", json_any_text(s->waiting));
 	SET(o, "since", format_status_time(s->since_wall_ns));
-	SET(o, "generation", json_integer((json_int_t)a->facts.config_generation));
-	SET(o, "sharing", sharing_status(a->facts.config));
+	SET(o, "generation", json_integer((json_int_t)c->facts->config_generation));
+	SET(o, "sharing", sharing_status(c->facts->config));
 	SET(o, "warnings", format_status_strings(&s->warnings));
 	SET(o, "lastError", format_status_error(&s->last_error, s->last_error_wall_ns));
 	return o;
@@ -89,12 +89,11 @@ static const char *const node_states[] = {
 	[NODE_PRESENT] = "present",
 };
 
-static json_t *labels_status(const struct agent *a)
+static json_t *labels_status(const struct cluster_client *c)
 {
-	const struct label_writer *w = &a->cluster.labels;
-	const struct error *err = a->cluster.label_state.error.code
-					  ? &a->cluster.label_state.error
-					  : &w->task.last_error;
+	const struct label_writer *w = &c->labels;
+	const struct error *err =
+		c->label_state.error.code ? &c->label_state.error : &w->task.last_error;
 	json_t *o = json_object();
 
 	SET(o, "where", json_string(labels_where_text(w->where)));
@@ -137,9 +136,8 @@ static json_t *condition_status(const struct cluster_client *c)
 	return o;
 }
 
-static json_t *cluster_status(const struct agent *a)
+static json_t *cluster_status(const struct cluster_client *c)
 {
-	const struct cluster_client *c = &a->cluster;
 	const struct error *trouble =
 		c->link.node ? node_object_error(c->link.node) : &c->link.why;
 	json_t *o = json_object();
@@ -157,7 +155,7 @@ static json_t *cluster_status(const struct agent *a)
 						     : NODE_UNKNOWN]));
 	SET(o, "requests",
 		json_integer(c->link.api ? (json_int_t)api_requests(c->link.api) : 0));
-	SET(o, "labels", labels_status(a));
+	SET(o, "labels", labels_status(c));
 	SET(o, "startupTaint", taint_status(c));
 	SET(o, "nodeCondition", condition_status(c));
 	SET(o, "events",
@@ -166,14 +164,14 @@ static json_t *cluster_status(const struct agent *a)
 	return o;
 }
 
-static json_t *nvml_status(const struct agent *a)
+static json_t *nvml_status(const struct facts *f)
 {
-	const struct inventory *inv = a->facts.node.inv;
+	const struct inventory *inv = f->node.inv;
 	json_t *o = json_object();
-	bool up = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE;
+	bool up = f->nvml_answered && f->nvml_down.code == ERR_NONE;
 
-	SET(o, "state", json_string(up ? "up" : a->facts.nvml_down.code ? "down" : "starting"));
-	SET(o, "error", format_status_error(&a->facts.nvml_down, 0));
+	SET(o, "state", json_string(up ? "up" : f->nvml_down.code ? "down" : "starting"));
+	SET(o, "error", format_status_error(&f->nvml_down, 0));
 	SET(o, "driverVersion", inv ? json_any_text(inv->driver_version) : json_null());
 	SET(o, "nvmlVersion", inv ? json_any_text(inv->nvml_version) : json_null());
 	if (inv && inv->cuda_version)
@@ -315,15 +313,16 @@ static void set_index(json_t *o, const char *key, const struct gpu *gpu,
 	SET(o, key, json_sprintf("%u:%u", gpu->index, mig->index));
 }
 
-static json_t *format_replica_status(const struct agent *a, const struct resource *r,
-	const struct offer_device *d, const struct holder_index *holders)
+static json_t *format_replica_status(const struct agent_status_context *c,
+	const struct resource *r, const struct offer_device *d,
+	const struct holder_index *holders)
 {
-	const struct inventory *inv = a->facts.offered.inv;
+	const struct inventory *inv = c->facts->offered.inv;
 	const struct gpu *gpu = &inv->gpus[d->gpu];
 	const struct pod_device *h = find_device_holder(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
-	bool ok = agent_kubelet_device_ok(&a->kubelet, r, d, &why);
+	bool ok = agent_kubelet_device_ok(c->kubelet, r, d, &why);
 
 	SET(o, "id", json_any_text(d->id));
 	SET(o, "gpu", index_status(gpu));
@@ -378,10 +377,10 @@ static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t
 }
 
 /* Of the GPU or MIG device @uuid. The UUID identifies it, because its position in the offer may differ. */
-static json_t *profiles_status(const struct agent *a, const char *uuid,
+static json_t *profiles_status(const struct agent_status_context *c, const char *uuid,
 	const struct holder_index *holders)
 {
-	const struct offer *offer = a->facts.offer_error.code ? NULL : a->facts.offered.offer;
+	const struct offer *offer = c->facts->offer_error.code ? NULL : c->facts->offered.offer;
 	json_t *list = json_array();
 	char id[DEVICE_ID_MAX];
 
@@ -399,16 +398,16 @@ static json_t *profiles_status(const struct agent *a, const char *uuid,
 			used += find_device_holder(holders, r->name, d[n].id) != NULL;
 		(void)json_array_append_new(list,
 			profile_status(r, (uint32_t)(d - r->devices), n, used,
-				a->facts.offered.inv, holders));
+				c->facts->offered.inv, holders));
 	}
 	return list;
 }
 
-static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
+static json_t *mig_device_status(const struct agent_status_context *c, const struct gpu_mig *m,
 	const struct health *h, const struct pod_devices *pod_devices,
 	const struct holder_index *index)
 {
-	const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
+	const struct node_gpu *g = &c->facts->node.gpus[m->gpu];
 	/* A MIG device is never healthier than its GPU. */
 	const struct health *shown = health_ok(&g->health) ? h : &g->health;
 	json_t *o = json_object();
@@ -424,19 +423,20 @@ static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_any_text(shown->reason));
 	SET(o, "warning", json_any_text(h->warning));
-	SET(o, "refused", json_any_text(agent_kubelet_refusal(&a->kubelet, m->uuid)));
+	SET(o, "refused", json_any_text(agent_kubelet_refusal(c->kubelet, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
 	SET(o, "holders", pod_devices ? holders_status(pod_devices, m->uuid) : json_null());
-	SET(o, "profiles", profiles_status(a, m->uuid, index));
+	SET(o, "profiles", profiles_status(c, m->uuid, index));
 	return o;
 }
 
-static json_t *format_gpus_status(const struct agent *a, const struct pod_devices *pod_devices)
+static json_t *format_gpus_status(const struct agent_status_context *c,
+	const struct pod_devices *pod_devices)
 {
 	struct holder_index index = index_holders(pod_devices);
-	const struct node *n = &a->facts.node;
+	const struct node *n = &c->facts->node;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; n->inv && i < n->inv->n; i++) {
@@ -445,12 +445,11 @@ static json_t *format_gpus_status(const struct agent *a, const struct pod_device
 		for (uint32_t k = 0; k < n->inv->n_mig; k++)
 			if (n->inv->mig[k].gpu == i)
 				(void)json_array_append_new(migs,
-					mig_device_status(a, &n->inv->mig[k], &n->migs[k],
+					mig_device_status(c, &n->inv->mig[k], &n->migs[k],
 						pod_devices, &index));
 		SET(o, "refused",
-			json_any_text(
-				agent_kubelet_refusal(&a->kubelet, n->inv->gpus[i].uuid)));
-		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
+			json_any_text(agent_kubelet_refusal(c->kubelet, n->inv->gpus[i].uuid)));
+		SET(o, "profiles", profiles_status(c, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
 	}
@@ -458,19 +457,19 @@ static json_t *format_gpus_status(const struct agent *a, const struct pod_device
 	return list;
 }
 
-static json_t *resource_status(const struct agent *a, const struct resource *r,
+static json_t *resource_status(const struct agent_status_context *c, const struct resource *r,
 	const struct holder_index *holders)
 {
 	json_t *o = json_object(), *slices = json_array();
 	json_int_t healthy = 0, used = 0;
-	const char *why, *state = agent_kubelet_state(&a->kubelet, r->name, &why);
+	const char *why, *state = agent_kubelet_state(c->kubelet, r->name, &why);
 
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		healthy += agent_kubelet_device_ok(&a->kubelet, r, d, NULL);
+		healthy += agent_kubelet_device_ok(c->kubelet, r, d, NULL);
 		used += find_device_holder(holders, r->name, d->id) != NULL;
-		(void)json_array_append_new(slices, format_replica_status(a, r, d, holders));
+		(void)json_array_append_new(slices, format_replica_status(c, r, d, holders));
 	}
 	SET(o, "name", json_any_text(r->name));
 	SET(o, "sharing", json_string(sharing_strategy_name(r->strategy)));
@@ -484,7 +483,8 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	return o;
 }
 
-static json_t *resources_status(const struct agent *a, const struct pod_devices *pod_devices)
+static json_t *resources_status(const struct agent_status_context *c,
+	const struct pod_devices *pod_devices)
 {
 	struct holder_index index = index_holders(pod_devices);
 	json_t *list = json_array();
@@ -493,11 +493,12 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 	 * After a failed decision, positions in the offer and in the node may differ. update_offer() logs the
 	 * reason, and each reconcile retries.
 	 */
-	for (uint32_t i = 0; a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
-			     i < a->facts.offered.offer->n;
+	for (uint32_t i = 0;
+		c->facts->offered.offer && c->facts->offer_error.code == ERR_NONE &&
+		i < c->facts->offered.offer->n;
 		i++)
 		(void)json_array_append_new(list,
-			resource_status(a, &a->facts.offered.offer->resources[i], &index));
+			resource_status(c, &c->facts->offered.offer->resources[i], &index));
 	free(index.v);
 	return list;
 }
@@ -532,7 +533,8 @@ static bool is_offered(const struct offer *offer, const struct pod_device *d)
 	return r && resource_find(r, d->id);
 }
 
-static json_t *earlier_status(const struct agent *a, const struct pod_devices *pod_devices)
+static json_t *earlier_status(const struct agent_status_context *c,
+	const struct pod_devices *pod_devices)
 {
 	json_t *list = json_array();
 
@@ -540,8 +542,8 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *p
 		const struct pod_device *d = &pod_devices->v[i];
 		const struct gpu *gpu;
 
-		if (!d->dynamic && is_node_device_id(a->facts.node.inv, d->id, &gpu) &&
-			!is_offered(a->facts.offered.offer, d))
+		if (!d->dynamic && is_node_device_id(c->facts->node.inv, d->id, &gpu) &&
+			!is_offered(c->facts->offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
 					d->id, "gpu", gpu ? index_status(gpu) : json_null(),
@@ -550,12 +552,12 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *p
 	return list;
 }
 
-static json_t *components_status(const struct agent *a)
+static json_t *components_status(const struct agent_status_context *c)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < COMPONENT_COUNT_; i++) {
-		const struct component_state *s = &a->components.v[i];
+		const struct component_state *s = &c->components->v[i];
 
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:b, s:o, s:o}", "name",
@@ -566,38 +568,38 @@ static json_t *components_status(const struct agent *a)
 	return list;
 }
 
-char *agent_status_json(const struct agent *a, const struct pod_devices *pod_devices,
-	const struct error *holders_error)
+char *agent_status_json(const struct agent_status_context *c,
+	const struct pod_devices *pod_devices, const struct error *holders_error)
 {
 	json_t *o = json_object();
 	char *text;
 
 	SET(o, "version", json_string(GPUSLICE_VERSION));
 	SET(o, "pid", json_integer(getpid()));
-	SET(o, "started", format_status_time(a->started_wall_ns));
+	SET(o, "started", format_status_time(c->started_wall_ns));
 	SET(o, "now", format_status_time(time_wall_ns()));
-	SET(o, "kubeletDir", json_any_text(a->kubelet.dir));
-	SET(o, "config", config_status(a));
-	SET(o, "cluster", cluster_status(a));
-	SET(o, "mig", mig_status(&a->mig));
-	SET(o, "nvml", nvml_status(a));
-	SET(o, "gpus", format_gpus_status(a, pod_devices));
-	SET(o, "resources", resources_status(a, pod_devices));
-	SET(o, "earlier", earlier_status(a, pod_devices));
-	SET(o, "slices", slices_status(&a->slices, pod_devices));
-	SET(o, "mps", mps_status(&a->mps));
-	SET(o, "components", components_status(a));
+	SET(o, "kubeletDir", json_any_text(c->kubelet->dir));
+	SET(o, "config", config_status(c));
+	SET(o, "cluster", cluster_status(c->cluster));
+	SET(o, "mig", mig_status(c->mig));
+	SET(o, "nvml", nvml_status(c->facts));
+	SET(o, "gpus", format_gpus_status(c, pod_devices));
+	SET(o, "resources", resources_status(c, pod_devices));
+	SET(o, "earlier", earlier_status(c, pod_devices));
+	SET(o, "slices", slices_status(c->slices, pod_devices));
+	SET(o, "mps", mps_status(c->mps));
+	SET(o, "components", components_status(c));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", pod_devices != NULL, "error",
 			format_status_error(holders_error, 0)));
 	SET(o, "warnings",
-		a->facts.offered.offer
-			? format_status_strings(&a->facts.offered.offer->warnings)
+		c->facts->offered.offer
+			? format_status_strings(&c->facts->offered.offer->warnings)
 			: json_array());
 	SET(o, "notes",
-		a->facts.offered.offer ? format_status_strings(&a->facts.offered.offer->notes)
-				       : json_array());
-	SET(o, "error", format_status_error(&a->facts.offer_error, 0));
+		c->facts->offered.offer ? format_status_strings(&c->facts->offered.offer->notes)
+					: json_array());
+	SET(o, "error", format_status_error(&c->facts->offer_error, 0));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;
