@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The price of a node per hour: the shipped catalogue, and a file of the user's over it (load.h:
+ * The price of a node per hour: the shipped catalogue, and a file of the user's over it (import/load.h:
  * further sources).
  *
  * Money is a whole number of nano-units of its currency (10^-9 USD) everywhere, so that parts add up

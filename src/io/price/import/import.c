@@ -3,7 +3,7 @@
 
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
-#include "io/price/load.h"
+#include "io/price/import/load.h"
 
 #include <errno.h>
 #include <fcntl.h>

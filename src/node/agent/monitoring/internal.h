@@ -38,13 +38,3 @@ void monitoring_price_fini(struct monitoring_price *p);
 const char *monitoring_instance_type(const struct monitoring *mon);
 const char *monitoring_region(const struct monitoring *mon);
 const char *monitoring_hostname(void);
-
-/* build/: the view of the round. monitoring_build_view() takes the sample; NULL: *err says why. */
-struct view *monitoring_build_view(struct monitoring *mon, struct monitoring_round *r,
-	struct error *err);
-void monitoring_build_gpus(const struct monitoring *mon, const struct monitoring_round *r,
-	struct view *v);
-void monitoring_build_devices(struct monitoring *mon, const struct monitoring_round *r,
-	struct view *v);
-void monitoring_build_usage(const struct monitoring *mon, const struct monitoring_round *r,
-	struct view *v);

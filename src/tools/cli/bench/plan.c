@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/bench/bench.h"
 
-#include "io/price/load.h"
+#include "io/price/import/load.h"
 #include "lib/base/parse.h"
 #include "lib/report/table.h"
 #include "tools/bench/report/figures.h"

@@ -3,7 +3,7 @@
 #include "tools/cli/plan/run.h"
 
 #include "io/config/config.h"
-#include "io/price/load.h"
+#include "io/price/import/load.h"
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "lib/base/paths.h"

@@ -4,7 +4,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/fd.h"
 #include "io/price/import/import.h"
-#include "io/price/load.h"
+#include "io/price/import/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/monitoring/internal.h"
+#include "node/agent/monitoring/build/build.h"
 
+#include "node/agent/monitoring/internal.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 

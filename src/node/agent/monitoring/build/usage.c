@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/monitoring/build/build.h"
+
 #include "node/agent/monitoring/internal.h"
 
 #include <stdlib.h>
