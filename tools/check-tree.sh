@@ -9,6 +9,8 @@ if [[ ${1-} == --help ]]; then
 		Checks the form of src/ and test/unit/:
 		  - a module with parts is a folder: foo/foo.c and foo/foo.h, not foo.c beside foo/;
 		  - what the parts of a module share is in its foo/internal.h;
+		  - a header of a file's own folder declares its external functions, or the header of the library that is
+		    named as the library's folder (src/lib, model, io, node);
 		  - src/GROUP/FOLDER/meson.build makes one static library at most, which is named after the folder
 		    ("io/nvml/monitor" makes "nvml-monitor"); it names files of its folder only, and all of them;
 		  - test/unit/FOLDER tests src/FOLDER.
@@ -22,18 +24,54 @@ complain() {
 	bad=1
 }
 
+# The folder of the library that the file $1 is of.
+library_of() {
+	local folder=${1%/*}
+	until [[ -e $folder/meson.build || $folder == src ]]; do
+		folder=${folder%/*}
+	done
+	echo "$folder"
+}
+
 n=0
 while read -r file; do
 	n=$((n + 1))
 	[[ ! -d ${file%.[ch]} ]] || complain "$file" "belongs into ${file%.[ch]}/"
 	[[ $file != *-internal.h ]] || complain "$file" "put it into a folder of its module, as internal.h"
 	[[ $file == *.c ]] || continue
-	folder=${file%/*}
-	until [[ -e $folder/meson.build || $folder == src ]]; do
-		folder=${folder%/*}
-	done
+	folder=$(library_of "$file")
 	grep -qF "'${file#"$folder"/}'" "$folder/meson.build" || complain "$file" "$folder/meson.build does not name it"
 done < <(find src -name '*.[ch]' | LC_ALL=C sort)
+
+# Lists the external functions whose folder has no header with their name. The groups container and testbed are left
+# out: no header of ours declares the functions that a program finds by NVIDIA's names.
+undeclared() {
+	awk '
+		FNR == 1 { folder = FILENAME; sub(/\/[^\/]*$/, "", folder); head = "" }
+		FILENAME ~ /\.h$/ {
+			if ($0 ~ /^[ \t]*(\/?\*|\/\/)/) # a comment declares nothing
+				next
+			for (n = split($0, words, /[^A-Za-z_0-9]+/); n > 0; n--)
+				declared[folder, words[n]]
+			next
+		}
+		/^[A-Za-z_].*\(/ && !/;/ { head = $0 }
+		/^\{/ && head != "" {
+			match(head, /[A-Za-z_0-9]+\(/)
+			name = substr(head, RSTART, RLENGTH - 1)
+			if (head !~ /^static / && name != "main" && !((folder, name) in declared))
+				print FILENAME, name
+		}
+		/^[{}]/ || /;$/ { head = "" }
+	' "$@" </dev/null
+}
+
+# All headers come first.
+mapfile -t sources < <(find src -regex 'src/\(lib\|model\|io\|node\)/.*\.[ch]' | LC_ALL=C sort -t . -k 2,2r -k 1,1)
+while read -r file name; do
+	library=$(library_of "$file")
+	grep -qsw "$name" "$library/${library##*/}.h" || complain "$file" "no header of ${file%/*}/ declares $name()"
+done < <(undeclared "${sources[@]}")
 
 while read -r build; do
 	folder=${build#src/} folder=${folder%/meson.build}

@@ -125,6 +125,24 @@ empty_tree() {
 	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
 }
 
+@test "a function that no header of its folder declares is noticed" {
+	empty_tree
+	mkdir -p src/io/web/parts
+	printf "a = static_library('web', 'a.c', 'parts/b.c')\n" >src/io/web/meson.build
+	printf 'int web_one(void);\n' >src/io/web/web.h
+	printf '/* web_four() */\nint web_two(void);\nint web_three(void);\nint web_four(void);\n' >src/io/web/internal.h
+	printf '/* web_four() */\nint web_three(int a,\n\tint b);\n' >src/io/web/parts/b.h
+	printf 'int web_two(void)\n{\n}\nint main(void)\n{\n}\n' >src/io/web/a.c
+	printf 'static int five(void);\nstatic int five(void)\n{\n}\nint web_one(void)\n{\n}\n' >src/io/web/parts/b.c
+	printf 'int web_three(int a,\n\tint b)\n{\n}\n' >>src/io/web/parts/b.c
+	tools/check-tree.sh
+	printf 'const char *web_four(void)\n{\n}\nint web_two(void)\n{\n}\n' >>src/io/web/parts/b.c
+	run -1 tools/check-tree.sh
+	[[ $output == *'src/io/web/parts/b.c: no header of src/io/web/parts/ declares web_four()'* ]]
+	[[ $output == *'src/io/web/parts/b.c: no header of src/io/web/parts/ declares web_two()'* ]]
+	[[ $(grep -c 'no header of' <<<"$output") -eq 2 ]]
+}
+
 @test "names that two functions or types share are noticed, and functions without an object" {
 	empty_tree
 	printf 'static void apply(void)\n{\n}\nstruct a {\n\tint x;\n};\n' >src/model/a.c
