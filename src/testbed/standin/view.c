@@ -346,18 +346,6 @@ json_t *view_nodes(struct standin *s)
 	return list;
 }
 
-static const struct device_grant *find_grant_with_device(const struct device_manager *m,
-	const char *resource, const char *id)
-{
-	for (size_t i = 0; i < device_manager_n_grants(m); i++) {
-		const struct device_grant *g = device_manager_grant(m, i);
-
-		if (strcmp(g->resource, resource) == 0 && strv_has(&g->ids, id))
-			return g;
-	}
-	return NULL;
-}
-
 static json_t *render_devices_json(struct standin *s, const char *resource)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(s));
@@ -366,7 +354,7 @@ static json_t *render_devices_json(struct standin *s, const char *resource)
 	const struct managed_device *v = device_manager_devices(m, resource, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct device_grant *g = find_grant_with_device(m, resource, v[i].id);
+		const struct device_grant *g = device_manager_find_id(m, resource, v[i].id);
 		const struct pod *p =
 			g ? cluster_pod_by_uid(standin_cluster(s), g->pod_uid) : NULL;
 		json_t *o = json_object();

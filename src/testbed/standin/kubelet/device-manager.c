@@ -289,6 +289,18 @@ const struct device_grant *device_manager_find(const struct device_manager *m,
 	return NULL;
 }
 
+const struct device_grant *device_manager_find_id(const struct device_manager *m,
+	const char *resource, const char *id)
+{
+	for (size_t i = 0; i < m->n_grants; i++) {
+		const struct device_grant *g = &m->grants[i];
+
+		if (strcmp(g->resource, resource) == 0 && strv_has(&g->ids, id))
+			return g;
+	}
+	return NULL;
+}
+
 void device_manager_release(struct device_manager *m, const char *pod_uid)
 {
 	size_t kept = 0;

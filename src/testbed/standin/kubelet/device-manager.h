@@ -95,6 +95,9 @@ size_t device_manager_n_grants(const struct device_manager *m);
 const struct device_grant *device_manager_grant(const struct device_manager *m, size_t i);
 const struct device_grant *device_manager_find(const struct device_manager *m,
 	const char *pod_uid, const char *container, const char *resource);
+/* The grant that has the device @id of @resource; NULL: the device is free or unknown. Borrowed. */
+const struct device_grant *device_manager_find_id(const struct device_manager *m,
+	const char *resource, const char *id);
 
 /* Frees the devices of a pod that has ended. */
 void device_manager_release(struct device_manager *m, const char *pod_uid);

@@ -110,18 +110,6 @@ static int by_replica(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static const struct device_grant *find_replica_grant(const struct device_manager *m,
-	const char *resource, const char *id)
-{
-	for (size_t i = 0; i < device_manager_n_grants(m); i++) {
-		const struct device_grant *g = device_manager_grant(m, i);
-
-		if (strcmp(g->resource, resource) == 0 && strv_has(&g->ids, id))
-			return g;
-	}
-	return NULL;
-}
-
 /* The same color for the same pod. */
 static const char *pod_colour(const char *name)
 {
@@ -138,7 +126,7 @@ static const char *pod_colour(const char *name)
 static void draw_cell(struct demo_frame *f, const struct demo_picture *p,
 	const struct managed_device *d, unsigned *used)
 {
-	const struct device_grant *g = find_replica_grant(
+	const struct device_grant *g = device_manager_find_id(
 		kubelet_devices(standin_kubelet(p->node->standin)), p->resource, d->id);
 	const struct pod *pod =
 		g ? cluster_pod_by_uid(standin_cluster(p->node->standin), g->pod_uid) : NULL;
