@@ -116,6 +116,21 @@ void yaml_resolve(struct yaml_node *n)
 	(void)parse_number_scalar(n);
 }
 
+const char *yaml_type_name(enum yaml_type t)
+{
+	static const char *const names[] = {
+		[YAML_NULL] = "null",
+		[YAML_BOOL] = "bool",
+		[YAML_INT] = "number",
+		[YAML_FLOAT] = "number",
+		[YAML_STR] = "string",
+		[YAML_LIST] = "array",
+		[YAML_OBJECT] = "object",
+	};
+
+	return names[t];
+}
+
 bool yaml_integer(const struct yaml_node *n, int64_t *ret)
 {
 	if (n->type == YAML_FLOAT && n->f >= -9e15 && n->f <= 9e15 && n->f == trunc(n->f)) {

@@ -100,6 +100,12 @@ const char *yaml_as_text(const struct yaml_node *n);
 const char *yaml_show(const struct yaml_node *n, char *buf, size_t cap);
 #define YAML_SHOW_MAX 72
 
+/*
+ * The type in the word of Go's JSON decoder, for messages: "number" of an integer and of a float, "array" of a
+ * list. The API server and NVIDIA's MIG tool have these words in their messages. Borrowed.
+ */
+const char *yaml_type_name(enum yaml_type t);
+
 /* ---- scalars ---- */
 
 /* Sets .type and the value fields of @n from its .text. */

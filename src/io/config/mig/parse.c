@@ -18,19 +18,10 @@ static bool is_number_node(const struct yaml_node *n)
 
 void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size_t cap)
 {
-	static const char *const names[] = {
-		[YAML_NULL] = "null",
-		[YAML_BOOL] = "bool",
-		[YAML_INT] = "number",
-		[YAML_FLOAT] = "number",
-		[YAML_STR] = "string",
-		[YAML_LIST] = "array",
-		[YAML_OBJECT] = "object",
-	};
 	bool to_int = is_number_node(n) && !strcmp(go_type, "int");
 
 	(void)snprintf(ret, cap, "json: cannot unmarshal %s%s%.40s into Go value of type %s",
-		names[n->type], to_int ? " " : "", to_int ? n->text : "", go_type);
+		yaml_type_name(n->type), to_int ? " " : "", to_int ? n->text : "", go_type);
 }
 
 int mig_type_error(struct config_reader *r, const struct yaml_node *n,

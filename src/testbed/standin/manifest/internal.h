@@ -36,7 +36,6 @@ static inline size_t node_items(const struct yaml_node *n)
 
 /* The key node of @key in @n, for its position; NULL if absent. */
 const struct yaml_node *node_key(const struct yaml_node *n, const char *key);
-const char *node_type_name(enum yaml_type t); /* the API server's word: "number" */
 
 /* The present object, for messages. */
 struct manifest_reader {

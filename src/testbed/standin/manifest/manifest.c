@@ -22,21 +22,6 @@ const struct yaml_node *node_key(const struct yaml_node *n, const char *key)
 	return NULL;
 }
 
-const char *node_type_name(enum yaml_type t)
-{
-	static const char *const names[] = {
-		[YAML_NULL] = "null",
-		[YAML_BOOL] = "bool",
-		[YAML_INT] = "number",
-		[YAML_FLOAT] = "number",
-		[YAML_STR] = "string",
-		[YAML_LIST] = "array",
-		[YAML_OBJECT] = "object",
-	};
-
-	return names[t];
-}
-
 /* "<file>:<line>:<column>: <fmt>", with control characters replaced. Returns -1. */
 static int fail_at(const struct manifest_reader *r, const struct yaml_node *at,
 	enum error_code code, const char *fmt, ...) PRINTF(4, 5);
@@ -83,9 +68,9 @@ int expect_type(const struct manifest_reader *r, const struct yaml_node *value,
 		(found == YAML_BOOL || found == YAML_INT || found == YAML_FLOAT))
 		return invalid_at(r, value,
 			"%s: expected string, found %s %.64s; put it in quotes: \"%.64s\"",
-			path, node_type_name(found), node_text(value), node_text(value));
+			path, yaml_type_name(found), node_text(value), node_text(value));
 	return invalid_at(r, node_yaml_type(value) == YAML_STR ? value : key,
-		"%s: expected %s, found %s", path, node_type_name(want), node_type_name(found));
+		"%s: expected %s, found %s", path, yaml_type_name(want), yaml_type_name(found));
 }
 
 int read_str(const struct manifest_reader *r, const struct yaml_node *parent, const char *key,
@@ -399,7 +384,7 @@ static int read_type_meta(struct manifest_reader *r, const char **ret_api_versio
 
 	if (node_yaml_type(r->root) != YAML_OBJECT)
 		return fail_at(r, NULL, ERR_INVALID, "expected a Kubernetes object, found %s",
-			node_type_name(node_yaml_type(r->root)));
+			yaml_type_name(node_yaml_type(r->root)));
 	if (node_yaml_type(kind) != YAML_STR)
 		return fail_at(r, NULL, ERR_INVALID, "Object 'Kind' is missing: kind not set");
 	r->kind = node_text(kind);

@@ -50,7 +50,7 @@ static int read_quantity(const struct manifest_reader *r, const struct yaml_node
 
 	if (type != YAML_INT && type != YAML_FLOAT && type != YAML_STR)
 		return invalid_at(r, key, "%s: expected quantity, found %s", path,
-			node_type_name(type));
+			yaml_type_name(type));
 	if (text[0] == '-')
 		return invalid_at(r, value,
 			"%s: Invalid value: \"%.40s\": must be greater than or equal to 0",
