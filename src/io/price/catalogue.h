@@ -50,3 +50,13 @@ int price_catalogue_read(struct price_catalogue *c, struct price_file *file, con
 
 /* NULL: the catalogue does not have the type. */
 struct price_type *price_type_find(const struct price_catalogue *c, const char *name);
+
+/* The region @name itself, not PRICE_ANYWHERE in its place. NULL: none. Valid until @t gets a region. */
+struct price_region *price_type_find_region(const struct price_type *t, const char *name);
+
+/*
+ * Adds to @t a region without prices. @t must have fewer than PRICE_REGIONS_MAX regions, and not @name. The region
+ * borrows @name. Moves the other regions of @t. NULL: ERR_NOMEM.
+ */
+struct price_region *price_type_add_region(struct price_type *t, const char *name,
+	struct error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/price/price.h"
 
+#include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "io/price/catalogue.h"
 #include "io/price/shipped.h"
@@ -86,6 +87,28 @@ struct price_type *price_type_find(const struct price_catalogue *c, const char *
 	const struct price_type key = { .name = name };
 
 	return c->n ? bsearch(&key, c->types, c->n, sizeof(key), compare_type_names) : NULL;
+}
+
+struct price_region *price_type_find_region(const struct price_type *t, const char *name)
+{
+	for (size_t i = 0; i < t->n_regions; i++)
+		if (!strcmp(t->regions[i].name, name))
+			return &t->regions[i];
+	return NULL;
+}
+
+struct price_region *price_type_add_region(struct price_type *t, const char *name,
+	struct error *err)
+{
+	if (!ARRAY_EXTEND(&t->regions, t->n_regions, 1, PRICE_REGIONS_MAX)) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	t->regions[t->n_regions] = (struct price_region){ .name = name,
+		.nano_per_hour = -1,
+		.spot_low = -1,
+		.spot_high = -1 };
+	return &t->regions[t->n_regions++];
 }
 
 /*

@@ -64,23 +64,16 @@ static int read_catalogue_number(const struct catalogue_reader *r, const struct 
 static struct price_region *region_named(const struct catalogue_reader *r,
 	const struct yaml_node *at, const char *name, struct price_type *t)
 {
-	for (size_t i = 0; i < t->n_regions; i++)
-		if (!strcmp(t->regions[i].name, name))
-			return &t->regions[i];
+	struct price_region *region = price_type_find_region(t, name);
+
+	if (region)
+		return region;
 	if (t->n_regions == PRICE_REGIONS_MAX) {
 		(void)yaml_fail(r->src, at ? at->line : 1, at ? at->column : 1, ERR_LIMIT,
 			r->err, "%s: expected at most %d regions", t->name, PRICE_REGIONS_MAX);
 		return NULL;
 	}
-	if (!ARRAY_EXTEND(&t->regions, t->n_regions, 1, PRICE_REGIONS_MAX)) {
-		(void)error_nomem(r->err);
-		return NULL;
-	}
-	t->regions[t->n_regions] = (struct price_region){ .name = name,
-		.nano_per_hour = -1,
-		.spot_low = -1,
-		.spot_high = -1 };
-	return &t->regions[t->n_regions++];
+	return price_type_add_region(t, name, r->err);
 }
 
 static struct price_region *region_at(const struct catalogue_reader *r,

@@ -33,24 +33,18 @@ const struct price_file *price_source_add(struct price_catalogue *c, const char 
 static struct price_region *add_price_region(struct price_catalogue *c, struct price_type *t,
 	const char *region, struct error *err)
 {
-	for (size_t i = 0; i < t->n_regions; i++)
-		if (!strcmp(t->regions[i].name, region))
-			return &t->regions[i];
+	struct price_region *at = price_type_find_region(t, region);
+
+	if (at)
+		return at;
 	if (t->n_regions == PRICE_REGIONS_MAX) {
 		(void)error_set(err, ERR_LIMIT, "'%s': more than %d regions", t->name,
 			PRICE_REGIONS_MAX);
 		return NULL;
 	}
-	if (!ARRAY_EXTEND(&t->regions, t->n_regions, 1, PRICE_REGIONS_MAX) ||
-		strv_add(&c->pool, region, err) < 0) {
-		(void)error_nomem(err);
+	if (strv_add(&c->pool, region, err) < 0)
 		return NULL;
-	}
-	t->regions[t->n_regions] = (struct price_region){ .name = c->pool.v[c->pool.n - 1],
-		.nano_per_hour = -1,
-		.spot_low = -1,
-		.spot_high = -1 };
-	return &t->regions[t->n_regions++];
+	return price_type_add_region(t, c->pool.v[c->pool.n - 1], err);
 }
 
 /* Of two sources with the same rank the later one counts; a better source stays. */
