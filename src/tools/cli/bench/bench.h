@@ -18,6 +18,23 @@ extern const struct cmd cmd_bench_report;
 
 /* --- options that `bench` and `profile` share --- */
 
+/* Rows of both option tables. */
+#define BENCH_OPTION_MPS_CONTROL                                                              \
+	{                                                                                     \
+		.name = "mps-control", .type = OPTION_STR, .env = { "GPUSLICE_MPS_CONTROL" }, \
+		.arg = "PATH", .help = "the MPS control program"                              \
+	}
+#define BENCH_OPTION_NODE                                                       \
+	{                                                                       \
+		.name = "node", .type = OPTION_STR, .arg = "MODEL",             \
+		.help = "run on a simulated node of this model, such as h100-1" \
+	}
+#define BENCH_OPTION_NVML                                                                      \
+	{                                                                                      \
+		.name = "nvml", .type = OPTION_STR, .env = { "GPUSLICE_NVML" }, .arg = "PATH", \
+		.help = "the NVML library to ask, instead of the driver's"                     \
+	}
+
 /* The seconds of option @name, from @min to 3600. If the option is not given, *ret stays.
  * ERR_INVALID. */
 int bench_read_seconds(double *ret, const struct options *o, const char *name, double min,
