@@ -494,8 +494,3 @@ void gate_capture_ended(void)
 	if (n)
 		gate_thread_wake();
 }
-
-void gate_capture_failed(void)
-{
-	gate_capture_ended();
-}

@@ -183,5 +183,4 @@ static inline void gate_blocked(const struct gate_block *k, CUresult r)
  *    capture.
  */
 void gate_capture_begins(void);
-void gate_capture_failed(void); /* the capture did not begin */
-void gate_capture_ended(void);
+void gate_capture_ended(void); /* also if the call that should begin the capture has failed */

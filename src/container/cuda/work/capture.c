@@ -45,7 +45,7 @@ static CUresult record_capture_begin(CUstream stream, bool own, const struct all
 	CUresult r)
 {
 	if (r)
-		gate_capture_failed();
+		gate_capture_ended();
 	else /* without memory for a row, the capture counts forever: that costs time but breaks nothing */
 		(void)alloc_table_join(ALLOC_CAPTURE, get_capture_key(stream, own), row);
 	return r;

@@ -23,8 +23,8 @@ struct fake_gate {
 	unsigned int blocks, blocked;
 	CUstream block_stream;
 	unsigned int block_flags;
-	/* Captures: that began and failed or ended; never below 0. */
-	unsigned int begins, failed, ended;
+	/* Captures: that were announced, and that ended or did not begin; never more ends than begins. */
+	unsigned int begins, ended;
 	/* Contexts that the gate thread knows. The library may add one twice, and the gate thread forgets it
 	 * once. */
 	CUcontext contexts[FAKE_CONTEXTS];
