@@ -333,7 +333,7 @@ static int add_usage_db_costs(const struct options *o, const struct cost_request
 			return -1;
 		path = def;
 	}
-	got = usage_db_read(path, q->from_s, q->to_s, cost_reprice_each, &r, err);
+	got = usage_db_read(path, q->from_s, q->to_s, cost_summary_add_record, &r, err);
 	if (got >= 0)
 		got = cost_reprice_end(&r, err);
 	cost_reprice_fini(&r);

@@ -100,11 +100,11 @@ static struct cost_summary *make_cost_summary(enum cost_by by, int64_t price)
 	assert_ok(cost_summary_new(&b, by, &err), &err);
 	r.summary = b;
 	for (size_t i = 0; i < ARRAY_LEN(buckets); i++) {
-		assert_ok(cost_reprice_each(&r, &buckets[i], NULL, &err), &err);
+		assert_ok(cost_summary_add_record(&r, &buckets[i], NULL, &err), &err);
 		for (size_t j = 0; j < ARRAY_LEN(rows); j++) {
 			if (rows[j].bucket == i)
-				assert_ok(
-					cost_reprice_each(&r, &buckets[i], &rows[j].row, &err),
+				assert_ok(cost_summary_add_record(&r, &buckets[i], &rows[j].row,
+						  &err),
 					&err);
 		}
 	}
@@ -197,10 +197,10 @@ static void cost_reprice__never_splits_more_than_there_is(void **state)
 	(void)state;
 	assert_ok(cost_summary_new(&b, COST_BY_NAMESPACE, &err), &err);
 	r.summary = b;
-	assert_ok(cost_reprice_each(&r, &buckets[0], NULL, &err), &err);
+	assert_ok(cost_summary_add_record(&r, &buckets[0], NULL, &err), &err);
 	row.gpu_ns = INT64_MAX / 4; /* clocks that disagree */
-	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
-	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
+	assert_ok(cost_summary_add_record(&r, &buckets[0], &row, &err), &err);
+	assert_ok(cost_summary_add_record(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_end(&r, &err), &err);
 	assert_int_equal(get_total(b, "USD").row.cost_nano, 300);
 }

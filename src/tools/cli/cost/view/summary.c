@@ -475,7 +475,7 @@ int cost_reprice_end(struct cost_reprice *r, struct error *err)
 	return got;
 }
 
-int cost_reprice_each(void *reprice, const struct usage_db_period *p,
+int cost_summary_add_record(void *reprice, const struct usage_db_period *p,
 	const struct usage_db_row *row, struct error *err)
 {
 	struct cost_reprice *r = reprice;

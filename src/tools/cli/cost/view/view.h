@@ -113,8 +113,11 @@ struct cost_reprice {
 	bool open;
 };
 
-/* A callback of type usage_db_each. */
-int cost_reprice_each(void *reprice, const struct usage_db_period *p,
+/*
+ * A callback of type usage_db_each, with a struct cost_reprice: adds a row, or without @row the bucket @p itself.
+ * The costs are those of the usage records, or with .price_nano those of that price.
+ */
+int cost_summary_add_record(void *reprice, const struct usage_db_period *p,
 	const struct usage_db_row *row, struct error *err);
 int cost_reprice_end(struct cost_reprice *r, struct error *err) MUST_USE;
 void cost_reprice_fini(struct cost_reprice *r);
