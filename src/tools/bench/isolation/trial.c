@@ -3,220 +3,27 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/time.h"
-#include "lib/proc/child.h"
+#include "tools/bench/run/load-pod.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- a pod -------------------------------------------------------------------------------------------------- */
-
-/*
- * One pod of a trial, a process of gpuslice-load:
- *
- *	1. The pod reports that it is ready.
- *	2. The trial sends the pod its begin time.
- *	3. The pod answers once, and ends.
- *
- * If a step fails, .error of the pod's facts has the reason.
- */
-
-/* Seconds after its deadline at which the trial ends a silent pod. */
-#define ISOLATION_GRACE_S 10
-#define STAY_NS                            \
-	(UINT64_C(2) * ISOLATION_GRACE_S * \
-		NS_PER_SEC) /* silence limit of a pod that has answered; other pods may still have to answer */
-
-struct isolation_pod_ops {
-	void (*ready)(void *arg);
-	void (*answered)(void *arg);
-	void (*ended)(void *arg); /* once; the last callback */
-};
-
-struct isolation_pod_options {
-	const struct strv *args, *env;
-	bool mps;        /* the driver must run the pod under MPS; false: without MPS */
-	bool calibrates; /* answers without a begin time */
-	uint64_t setup_ns;
-};
-
-struct isolation_pod {
-	const struct isolation_pod_ops *ops;
-	void *arg;
-	struct child *child;
-	struct isolation_pod_facts facts;
-	bool mps, calibrates, is_ended;
-};
-
-static double get_load_number(const json_t *o, const char *key)
-{
-	return json_number_value(json_object_get(o, key));
-}
-
-/*
- * Checks whether the pod runs under MPS as expected. Without a daemon, the driver silently runs a program without
- * MPS.
- */
-static int check_ready_answer(struct isolation_pod *p, const json_t *o, struct error *err)
-{
-	const json_t *mps = json_object_get(o, "mps");
-
-	if (!json_is_true(json_object_get(o, "ready")))
-		return error_set(err, ERR_INVALID,
-			"expected that gpuslice-load is ready, found something else");
-	if (json_is_boolean(mps) && json_is_true(mps) != p->mps)
-		return error_set(err, ERR_UNAVAILABLE, "the driver runs it %s MPS",
-			p->mps ? "without" : "under");
-	p->facts.ready = true;
-	p->facts.free = get_load_number(o, "free");
-	p->facts.total = get_load_number(o, "total");
-	p->facts.reserved = get_load_number(o, "held");
-	p->ops->ready(p->arg);
-	return 0;
-}
-
-static int parse_load_answer(struct isolation_pod *p, const json_t *o, struct error *err)
-{
-	const char *error = json_string_value(json_object_get(o, "error"));
-	json_int_t dies = json_integer_value(json_object_get(o, "dies_ns"));
-
-	if (error)
-		return error_set(err, ERR_UNAVAILABLE, "%s", error);
-	if (!json_is_object(o))
-		return error_set(err, ERR_INVALID,
-			"expected an answer of gpuslice-load, found something else");
-	if (!p->facts.ready && !p->calibrates)
-		return check_ready_answer(p, o, err);
-	if (dies > 0) {
-		p->facts.dies_ns = (uint64_t)dies;
-		return 0;
-	}
-	if (p->facts.answer)
-		return 0;
-	p->facts.answer = json_incref((json_t *)(uintptr_t)o);
-	if (p->child)
-		proc_expect(p->child, STAY_NS);
-	p->ops->answered(p->arg);
-	return 0;
-}
-
-static int on_isolation_pod_line(void *arg, const char *line, size_t len, struct error *err)
-{
-	struct isolation_pod *p = arg;
-	json_auto_t *o = json_loadb(line, len, 0, NULL);
-
-	if (parse_load_answer(p, o, &p->facts.error) == 0)
-		return 0;
-	error_copy(err, &p->facts.error);
-	return -1;
-}
-
-static void set_error(struct isolation_pod *p, const struct child_end *end)
-{
-	if (end->status == -1)
-		(void)error_set(&p->facts.error, ERR_TIMEOUT, "it could not be ended");
-	else if (end->was_silent)
-		(void)error_set(&p->facts.error, ERR_TIMEOUT, "no answer");
-	else if (end->signal)
-		(void)error_set(&p->facts.error, ERR_UNAVAILABLE, "ended by signal %d: %.120s",
-			end->signal, end->words);
-	else
-		(void)error_set(&p->facts.error, ERR_UNAVAILABLE,
-			"ended with status %d: %.120s", end->status, end->words);
-}
-
-static void on_isolation_pod_ended(void *arg, const struct child_end *end)
-{
-	struct isolation_pod *p = arg;
-	bool done = p->facts.answer || p->facts.dies_ns || p->is_ended;
-
-	p->child = NULL;
-	p->facts.hung = end->status == -1 || (end->was_silent && !done);
-	if (p->facts.error.code == ERR_NONE && (!done || end->status == -1))
-		set_error(p, end);
-	p->ops->ended(p->arg);
-}
-
-static int isolation_pod_start(struct isolation_pod **ret, uv_loop_t *loop,
-	const struct isolation_pod_options *what, const struct isolation_pod_ops *ops,
-	void *arg, struct error *err)
-{
-	static const struct child_ops child_ops = { .line = on_isolation_pod_line,
-		.ended = on_isolation_pod_ended };
-	struct isolation_pod *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return error_nomem(err);
-	p->ops = ops;
-	p->arg = arg;
-	p->mps = what->mps;
-	p->calibrates = what->calibrates;
-	if (proc_start(&p->child, loop,
-		    &(struct child_spec){ .argv = (const char *const *)what->args->v,
-			    .env = (const char *const *)what->env->v,
-			    .keep_stdin_open = true,
-			    .silence_ns = what->setup_ns },
-		    &child_ops, p, err) < 0) {
-		free(p);
-		return -1;
-	}
-	*ret = p;
-	return 0;
-}
-
-/* When the pod begins, and the window in which units count; ns of the monotonic clock. */
-static void isolation_pod_begin(struct isolation_pod *p, uint64_t begin_ns, uint64_t from_ns,
-	uint64_t to_ns)
-{
-	char line[128];
-	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n",
-		(unsigned long long)begin_ns, (unsigned long long)from_ns,
-		(unsigned long long)to_ns);
-	uint64_t now = time_mono_ns();
-
-	if (!p->child)
-		return;
-	proc_expect(p->child, (to_ns > now ? to_ns - now : 0) + ISOLATION_GRACE_S * NS_PER_SEC);
-	/* If the send fails, the pod stays silent, and the silence limit reports that. */
-	(void)!proc_send(p->child, line, (size_t)len, &p->facts.error);
-}
-
-/* The trial no longer needs the pod. The pod ends soon, without an error. */
-static void isolation_pod_end(struct isolation_pod *p)
-{
-	p->is_ended = true;
-	if (p->child)
-		proc_expect(p->child, 0);
-}
-
-/* Valid as long as the pod. */
-static const struct isolation_pod_facts *isolation_pod_facts(const struct isolation_pod *p)
-{
-	return &p->facts;
-}
-
-/* Kills the pod if it runs. Returns NULL. */
-static struct isolation_pod *isolation_pod_free(struct isolation_pod *p)
-{
-	if (!p)
-		return NULL;
-	p->child = proc_stop(p->child);
-	json_decref(p->facts.answer);
-	free(p);
-	return NULL;
-}
-
-/* ---- a trial ------------------------------------------------------------------------------------------------ */
-
-#define LEAD_NS        (20 * NS_PER_MS) /* time for all pods to receive the begin time */
+/* Silence limits: after a pod's deadline, and after its answer, when other pods may still have to answer. */
+#define GRACE_NS       (10 * NS_PER_SEC)
+#define STAY_NS        (2 * GRACE_NS)
 #define SETUP_NS       (30 * NS_PER_SEC)
 #define REPORT_LEAD_NS (30 * NS_PER_MS) /* before the end, while pods still work */
 #define RETRY_MS       100
 
+/* One pod. If a step of the pod fails, .error of its facts has the reason. */
 struct trial_slot {
 	struct trial *t;
-	struct isolation_pod *pod;
-	bool started, ended;
+	struct load_pod *pod; /* NULL: not started */
+	struct isolation_pod_facts facts;
+	bool started;     /* the pod has its begin time */
+	bool is_unneeded; /* the trial no longer needs the pod, which ends soon, without an error */
+	bool ended;
 };
 
 struct trial {
@@ -263,8 +70,7 @@ static void on_trial_report_timer(uv_timer_t *timer)
 
 	end_window(t);
 	for (size_t i = 0; i < t->plan.n; i++)
-		if (t->slots[i].pod)
-			t->facts.pods[i] = *isolation_pod_facts(t->slots[i].pod);
+		t->facts.pods[i] = t->slots[i].facts;
 	t->ops->done(t->arg, &t->facts);
 }
 
@@ -278,11 +84,6 @@ static void schedule_trial_report(struct trial *t)
 }
 
 /* ---- one pod ------------------------------------------------------------------------------------------------ */
-
-static bool is_answered(const struct trial_slot *s)
-{
-	return s->pod && isolation_pod_facts(s->pod)->answer;
-}
 
 static int add_trial_argument(struct strv *args, const char *name, uint64_t v, const char *unit,
 	struct error *err)
@@ -316,10 +117,14 @@ static int make_args(struct strv *args, const struct trial *t, size_t i, struct 
 static void start_trial_pod_window(struct trial *t, size_t i, uint64_t begin_ns)
 {
 	const struct trial_pod *p = &t->plan.pods[i];
+	struct trial_slot *s = &t->slots[i];
+	uint64_t to_ns = begin_ns + p->to_ms * NS_PER_MS, now = time_mono_ns();
 
-	t->slots[i].started = true;
-	isolation_pod_begin(t->slots[i].pod, begin_ns + p->begin_ms * NS_PER_MS,
-		begin_ns + p->from_ms * NS_PER_MS, begin_ns + p->to_ms * NS_PER_MS);
+	s->started = true;
+	/* If the send fails, the pod stays silent, and the silence limit reports that. */
+	(void)!load_pod_begin(s->pod, begin_ns + p->begin_ms * NS_PER_MS,
+		begin_ns + p->from_ms * NS_PER_MS, to_ns,
+		(to_ns > now ? to_ns - now : 0) + GRACE_NS, &s->facts.error);
 }
 
 static void start_trial_window(struct trial *t)
@@ -327,14 +132,15 @@ static void start_trial_window(struct trial *t)
 	size_t pods = t->plan.n - has_late_pod(t);
 
 	t->began = true;
-	t->facts.begin_ns = time_mono_ns() + LEAD_NS;
+	t->facts.begin_ns = time_mono_ns() + LOAD_POD_LEAD_NS;
 	host_watch_begin(&t->host);
 	t->in_window = true;
 	t->ops->began(t->arg, pods);
 	/* A shorter window ends with the pods. */
 	if (t->plan.pods[0].to_ms * NS_PER_MS > REPORT_LEAD_NS)
 		(void)uv_timer_start(&t->timer, on_trial_window_timer,
-			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - REPORT_LEAD_NS) /
+			(LOAD_POD_LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS -
+				REPORT_LEAD_NS) /
 				NS_PER_MS,
 			0);
 	for (size_t i = 0; i < t->plan.n; i++)
@@ -342,26 +148,38 @@ static void start_trial_window(struct trial *t)
 			start_trial_pod_window(t, i, t->facts.begin_ns);
 }
 
-static void on_trial_pod_ready(void *arg)
+static double get_load_number(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+static void on_trial_pod_ready(void *arg, const json_t *report, const struct error *why)
 {
 	struct trial_slot *s = arg;
 	struct trial *t = s->t;
 
+	if (!report) {
+		error_copy(&s->facts.error, why);
+		return;
+	}
+	s->facts.ready = true;
+	s->facts.free = get_load_number(report, "free");
+	s->facts.total = get_load_number(report, "total");
+	s->facts.reserved = get_load_number(report, "held");
 	if (t->plan.pods[s - t->slots].late) {
-		start_trial_pod_window(t, (size_t)(s - t->slots), time_mono_ns() + LEAD_NS);
+		start_trial_pod_window(t, (size_t)(s - t->slots),
+			time_mono_ns() + LOAD_POD_LEAD_NS);
 		return;
 	}
 	for (size_t i = 0; i < t->plan.n; i++)
-		if (!t->plan.pods[i].late &&
-			(!t->slots[i].pod || !isolation_pod_facts(t->slots[i].pod)->ready))
+		if (!t->plan.pods[i].late && !t->slots[i].facts.ready)
 			return;
 	if (!t->stopping)
 		start_trial_window(t);
 }
 
-static void on_pod_answered(void *arg)
+static void continue_after_answer(struct trial_slot *s)
 {
-	struct trial_slot *s = arg;
 	struct trial *t = s->t;
 	size_t next = (size_t)(s - t->slots) + 1;
 
@@ -369,36 +187,100 @@ static void on_pod_answered(void *arg)
 	t->facts.waited = fmax(t->facts.waited, host_watch_waited(&t->host));
 	if (next < t->plan.n && t->plan.pods[next].after && !t->stopping &&
 		!t->slots[next].ended)
-		start_trial_pod_window(t, next, time_mono_ns() + LEAD_NS);
+		start_trial_pod_window(t, next, time_mono_ns() + LOAD_POD_LEAD_NS);
 	check_trial_progress(t);
 }
 
-static void on_trial_pod_ended(void *arg)
+static int parse_load_answer(struct trial_slot *s, json_t *o, struct error *err)
+{
+	const char *error = json_string_value(json_object_get(o, "error"));
+	json_int_t dies = json_integer_value(json_object_get(o, "dies_ns"));
+
+	if (error)
+		return error_set(err, ERR_UNAVAILABLE, "%s", error);
+	if (!json_is_object(o))
+		return error_set(err, ERR_INVALID,
+			"expected an answer of gpuslice-load, found something else");
+	if (dies > 0) {
+		s->facts.dies_ns = (uint64_t)dies;
+		return 0;
+	}
+	if (s->facts.answer)
+		return 0;
+	s->facts.answer = json_incref(o);
+	load_pod_expect(s->pod, STAY_NS);
+	continue_after_answer(s);
+	return 0;
+}
+
+static int on_trial_pod_answer(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct trial_slot *s = arg;
+	json_auto_t *o = json_loadb(line, len, 0, NULL);
 
+	if (parse_load_answer(s, o, &s->facts.error) == 0)
+		return 0;
+	error_copy(err, &s->facts.error);
+	return -1;
+}
+
+static void set_trial_pod_error(struct error *err, const struct child_end *end)
+{
+	if (end->status == -1)
+		(void)error_set(err, ERR_TIMEOUT, "it could not be ended");
+	else if (end->was_silent)
+		(void)error_set(err, ERR_TIMEOUT, "no answer");
+	else if (end->signal)
+		(void)error_set(err, ERR_UNAVAILABLE, "ended by signal %d: %.120s", end->signal,
+			end->words);
+	else
+		(void)error_set(err, ERR_UNAVAILABLE, "ended with status %d: %.120s",
+			end->status, end->words);
+}
+
+static void on_trial_pod_ended(void *arg, const struct child_end *end)
+{
+	struct trial_slot *s = arg;
+	bool done = s->facts.answer || s->facts.dies_ns || s->is_unneeded;
+
+	s->facts.hung = end->status == -1 || (end->was_silent && !done);
+	if (s->facts.error.code == ERR_NONE && (!done || end->status == -1))
+		set_trial_pod_error(&s->facts.error, end);
 	s->ended = true;
 	check_trial_progress(s->t);
 }
 
+static void release_pod(struct trial_slot *s)
+{
+	s->is_unneeded = true;
+	load_pod_expect(s->pod, 0);
+}
+
+/* Kills the pod if it runs. Its facts are gone. */
+static void reset_slot(struct trial_slot *s)
+{
+	(void)load_pod_free(s->pod);
+	json_decref(s->facts.answer);
+	*s = (struct trial_slot){ .t = s->t };
+}
+
 static int start_pod(struct trial *t, size_t i, struct error *err)
 {
-	static const struct isolation_pod_ops ops = { .ready = on_trial_pod_ready,
-		.answered = on_pod_answered,
+	static const struct load_pod_ops ops = { .ready = on_trial_pod_ready,
+		.answer = on_trial_pod_answer,
 		.ended = on_trial_pod_ended };
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 	const struct trial_pod *p = &t->plan.pods[i];
-	struct isolation_pod_options what = { .args = &args,
+	const struct load_pod_options what = { .args = &args,
 		.env = environment_get_env(t->environment, p->place),
 		.mps = bench_mode_mps(t->plan.mode),
 		.calibrates = p->calibrates,
-		.setup_ns = p->late ? ISOLATION_GRACE_S * NS_PER_SEC : SETUP_NS };
+		.setup_ns = p->late ? GRACE_NS : SETUP_NS };
 
 	if (make_args(&args, t, i, err) < 0)
 		return -1;
 	t->slots[i].t = t;
-	t->slots[i].started = t->slots[i].ended = false;
-	return isolation_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
+	return load_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
 }
 
 /* ---- progress ----------------------------------------------------------------------------------------------- */
@@ -408,7 +290,7 @@ static void start_late_pod(struct trial *t)
 	size_t i = t->plan.n - 1;
 	struct error err = ERROR_INIT;
 
-	t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
+	reset_slot(&t->slots[i]);
 	if (start_pod(t, i, &err) < 0) {
 		error_copy(&t->facts.environment, &err);
 		schedule_trial_report(t);
@@ -439,8 +321,7 @@ static void check_late_pod(struct trial *t)
 	if (!s->ended)
 		return;
 	t->facts.late_ns = time_mono_ns() - t->late_from_ns;
-	if (is_answered(s) || isolation_pod_facts(s->pod)->hung ||
-		t->facts.late_ns > TRIAL_LATE_MS * NS_PER_MS)
+	if (s->facts.answer || s->facts.hung || t->facts.late_ns > TRIAL_LATE_MS * NS_PER_MS)
 		schedule_trial_report(t);
 	else
 		(void)uv_timer_start(&t->timer, on_trial_retry_timer, RETRY_MS, 0);
@@ -458,13 +339,13 @@ static void end_unneeded(struct trial *t, size_t n)
 	bool all = true;
 
 	for (size_t i = 0; i < n; i++)
-		all = all && (is_answered(&t->slots[i]) || t->slots[i].ended);
+		all = all && (t->slots[i].facts.answer || t->slots[i].ended);
 	for (size_t i = 0; i < n; i++) {
-		const struct trial_slot *s = &t->slots[i];
+		struct trial_slot *s = &t->slots[i];
 		bool left = t->plan.pods[i].after && !s->started && i && s[-1].ended;
 
 		if (!s->ended && (!t->began || left || (t->plan.pods[i].stays && all)))
-			isolation_pod_end(s->pod);
+			release_pod(s);
 	}
 }
 
@@ -542,7 +423,7 @@ void trial_stop(struct trial *t)
 	t->stopping = true;
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (t->slots[i].pod && !t->slots[i].ended)
-			isolation_pod_end(t->slots[i].pod);
+			release_pod(&t->slots[i]);
 }
 
 static void on_trial_timer_closed(uv_handle_t *h)
@@ -555,7 +436,7 @@ struct trial *trial_free(struct trial *t)
 	if (!t)
 		return NULL;
 	for (size_t i = 0; i < t->plan.n; i++)
-		t->slots[i].pod = isolation_pod_free(t->slots[i].pod);
+		reset_slot(&t->slots[i]);
 	uv_close((uv_handle_t *)&t->timer, on_trial_timer_closed);
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include "lib/base/time.h"
 #include "tools/bench/run/load-io.h"
 #include "tools/bench/run/host.h"
+#include "tools/bench/run/load-pod.h"
 #include "tools/bench/run/tenant.h"
 
 #include <math.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAD_NS      (20 * NS_PER_MS) /* time for all pods to receive the begin time */
 #define CALIBRATE_NS (120 * NS_PER_SEC)
 #define HOST_SAMPLE_LEAD_NS \
 	(30 * NS_PER_MS) /* before the end, while pods that end by themselves still run */
@@ -277,7 +277,7 @@ static uint64_t convert_seconds_to_ns(double seconds)
 
 static void start_step_window(struct bench_runner *r)
 {
-	uint64_t begin = time_mono_ns() + LEAD_NS;
+	uint64_t begin = time_mono_ns() + LOAD_POD_LEAD_NS;
 
 	r->started = true;
 	r->from_ns = begin + convert_seconds_to_ns(r->o.suite->warmup_s);

@@ -3,6 +3,7 @@
 
 #include "lib/base/time.h"
 #include "tools/bench/run/load-io.h"
+#include "tools/bench/run/load-pod.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,9 @@ struct tenant {
 	const struct tenant_ops *ops;
 	void *arg;
 	const struct suite_workload *workload;
-	struct child *child;
-	bool is_ready, is_over, has_regex, mps;
+	struct child *child;   /* a user's command; NULL: it has ended, or .load runs */
+	struct load_pod *load; /* gpuslice-load; NULL: .child */
+	bool is_ready, is_over, has_ended, has_regex;
 	regex_t pattern;
 	uint64_t last_ns;
 	struct count count;
@@ -42,57 +44,45 @@ static void count_tenant_unit(struct tenant *p)
 	}
 }
 
-/* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
-
-/*
- * Checks whether the pod runs under MPS as expected. Without a daemon, the driver silently runs a program without
- * MPS.
- */
-static int check_ready(const struct tenant *p, const char *line, size_t len, struct error *err)
-{
-	json_auto_t *o = json_loadb(line, len, 0, NULL);
-	const char *error = json_string_value(json_object_get(o, "error"));
-	const json_t *mps = json_object_get(o, "mps");
-
-	if (error)
-		return error_set(err, ERR_UNAVAILABLE, "%s", error);
-	if (!json_is_true(json_object_get(o, "ready")))
-		return error_set(err, ERR_INVALID,
-			"expected that gpuslice-load is ready, found '%.60s'", line);
-	if (json_is_boolean(mps) && json_is_true(mps) != p->mps)
-		return error_set(err, ERR_UNAVAILABLE, "the driver runs it %s MPS",
-			p->mps ? "without" : "under");
-	return 0;
-}
-
-static void parse_tenant_answer(struct tenant *p, const char *line, size_t len)
-{
-	if (!p->is_ready) {
-		p->is_ready = check_ready(p, line, len, &p->error) == 0;
-		if (p->is_ready)
-			p->ops->ready(p->arg);
-		else
-			tenant_kill(p);
-		return;
-	}
-	if (p->count.blocks)
-		p->counted =
-			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
-}
-
 static int on_tenant_line(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct tenant *p = arg;
 
+	(void)len;
 	(void)err;
-	if (!p->workload->command)
-		parse_tenant_answer(p, line, len);
-	else if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
+	if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
 		count_tenant_unit(p);
 	else
 		(void)snprintf(p->last, sizeof(p->last), "%s", line);
 	return 0;
 }
+
+/* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
+
+static void on_tenant_load_ready(void *arg, const json_t *report, const struct error *why)
+{
+	struct tenant *p = arg;
+
+	if (!report) {
+		error_copy(&p->error, why);
+		return;
+	}
+	p->is_ready = true;
+	p->ops->ready(p->arg);
+}
+
+static int on_tenant_load_answer(void *arg, const char *line, size_t len, struct error *err)
+{
+	struct tenant *p = arg;
+
+	(void)err; /* a wrong answer does not end the pod: gpuslice-load ends by itself */
+	if (p->count.blocks)
+		p->counted =
+			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
+	return 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------ */
 
 /* The program's last line shows the cause: a wrong pattern, or the program's own error. */
 static void set_given_up_error(struct tenant *p, const struct child_end *end)
@@ -109,6 +99,7 @@ static void on_tenant_ended(void *arg, const struct child_end *end)
 	struct tenant *p = arg;
 
 	p->child = NULL;
+	p->has_ended = true;
 	if (p->gave_up_s > 0)
 		set_given_up_error(p, end);
 	if (p->workload->command && p->is_over)
@@ -129,8 +120,6 @@ static void on_tenant_ended(void *arg, const struct child_end *end)
 	p->ops->ended(p->arg);
 }
 
-static const struct child_ops child_ops = { .line = on_tenant_line, .ended = on_tenant_ended };
-
 static int make_pattern(struct tenant *p, struct error *err)
 {
 	char why[128];
@@ -148,21 +137,38 @@ static int make_pattern(struct tenant *p, struct error *err)
 	return 0;
 }
 
-static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
+static int start_command(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
 	struct error *err)
 {
+	static const struct child_ops ops = { .line = on_tenant_line,
+		.ended = on_tenant_ended };
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
-	const struct suite_workload *w = what->workload;
 
-	if ((w->command ? args_command(&args, what->load, w, err)
-			: args_run(&args, what->load, w, what->size, what->seed, err)) < 0)
+	if (args_command(&args, what->load, what->workload, err) < 0)
 		return -1;
 	return proc_start(&p->child, loop,
 		&(struct child_spec){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
-			.keep_stdin_open = !w->command,
-			.silence_ns = w->command ? SILENT_NS : SETUP_NS },
-		&child_ops, p, err);
+			.silence_ns = SILENT_NS },
+		&ops, p, err);
+}
+
+static int start_load(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
+	struct error *err)
+{
+	static const struct load_pod_ops ops = { .ready = on_tenant_load_ready,
+		.answer = on_tenant_load_answer,
+		.ended = on_tenant_ended };
+	CLEANUP(strv_fini) struct strv args = STRV_INIT;
+
+	if (args_run(&args, what->load, what->workload, what->size, what->seed, err) < 0)
+		return -1;
+	return load_pod_start(&p->load, loop,
+		&(struct load_pod_options){ .args = &args,
+			.env = what->env,
+			.mps = what->mps,
+			.setup_ns = SETUP_NS },
+		&ops, p, err);
 }
 
 int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
@@ -175,8 +181,9 @@ int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_optio
 	p->ops = ops;
 	p->arg = arg;
 	p->workload = what->workload;
-	p->mps = what->mps;
-	if (make_pattern(p, err) < 0 || run_child(p, loop, what, err) < 0) {
+	if (make_pattern(p, err) < 0 ||
+		(p->workload->command ? start_command(p, loop, what, err)
+				      : start_load(p, loop, what, err)) < 0) {
 		(void)tenant_free(p);
 		return -1;
 	}
@@ -186,27 +193,21 @@ int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_optio
 
 void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
 {
-	char line[128];
-	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n",
-		(unsigned long long)begin_ns, (unsigned long long)from_ns,
-		(unsigned long long)to_ns);
-
-	if (!p->child)
+	if (p->has_ended)
 		return;
 	if (count_init(&p->count, from_ns, to_ns, ARGS_PARTS, &p->error) < 0)
 		return;
-	if (p->workload->command) {
+	if (p->child)
 		proc_expect(p->child, SILENT_NS);
-		return;
-	}
-	proc_expect(p->child, to_ns - begin_ns + GRACE_NS);
-	(void)!proc_send(p->child, line, (size_t)len, &p->error);
+	else
+		(void)!load_pod_begin(p->load, begin_ns, from_ns, to_ns,
+			to_ns - begin_ns + GRACE_NS, &p->error);
 }
 
 void tenant_over(struct tenant *p)
 {
 	p->is_over = true;
-	if (p->child && p->workload->command)
+	if (p->child)
 		proc_expect(p->child, 0);
 }
 
@@ -214,11 +215,13 @@ void tenant_kill(struct tenant *p)
 {
 	if (p && p->child)
 		proc_expect(p->child, 0);
+	else if (p && p->load)
+		load_pod_expect(p->load, 0);
 }
 
 void tenant_give_up(struct tenant *p, double seconds)
 {
-	if (!p->child || p->is_ready || !p->workload->command)
+	if (!p->child || p->is_ready)
 		return;
 	p->gave_up_s = seconds;
 	tenant_kill(p);
@@ -239,6 +242,7 @@ struct tenant *tenant_free(struct tenant *p)
 	if (!p)
 		return NULL;
 	p->child = proc_stop(p->child);
+	p->load = load_pod_free(p->load);
 	if (p->has_regex)
 		regfree(&p->pattern);
 	count_fini(&p->count);
