@@ -72,12 +72,21 @@ static void end_round(struct monitoring *mon)
 	arm_next(mon);
 }
 
-/* --- persist, then publish --- */
+/* --- work on a pool thread: one at a time --- */
 
 static struct monitoring *monitoring_of(uv_work_t *w)
 {
 	return w->data;
 }
+
+/* Runs @work on a pool thread, then @done on the loop. Cannot fail: libuv refuses only a request without @work. */
+static void start_pool_work(struct monitoring *mon, uv_work_cb work, uv_after_work_cb done)
+{
+	mon->working = true;
+	(void)uv_queue_work(mon->c.loop, &mon->work, work, done);
+}
+
+/* --- persist, then publish --- */
 
 static void run_persist_work(uv_work_t *w)
 {
@@ -172,10 +181,8 @@ static void count_monitoring_round(struct monitoring *mon)
 	}
 	if (mon->unpublished_view)
 		report_pod_usage(mon, mon->unpublished_view);
-	if (err.code == ERR_NONE && prepare_persist_round(mon, &r, &err) == 0 &&
-		uv_queue_work(mon->c.loop, &mon->work, run_persist_work, on_round_persisted) ==
-			0)
-		mon->working = true;
+	if (err.code == ERR_NONE && prepare_persist_round(mon, &r, &err) == 0)
+		start_pool_work(mon, run_persist_work, on_round_persisted);
 	mon->round_ns = time_mono_ns() - began;
 	if (err.code != ERR_NONE)
 		log_error("this round is not shown", LOG_STR("reason", err.msg));
@@ -272,9 +279,7 @@ static void check_round_answers(struct monitoring *mon)
 		end_round(mon);
 		return;
 	}
-	mon->working = uv_queue_work(mon->c.loop, &mon->work, read_work, on_round_read) == 0;
-	if (!mon->working)
-		count_monitoring_round(mon);
+	start_pool_work(mon, read_work, on_round_read);
 }
 
 /* --- request --- */
@@ -566,8 +571,7 @@ void monitoring_start(struct monitoring *mon)
 	if (path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
 		    SLICE_CHECKPOINT, &err) < 0)
 		log_error("UIDs of pods are not known", LOG_STR("reason", err.msg));
-	mon->working =
-		uv_queue_work(mon->c.loop, &mon->work, open_work, on_persist_opened) == 0;
+	start_pool_work(mon, open_work, on_persist_opened);
 }
 
 void monitoring_with_api(struct monitoring *mon, struct api *api)
