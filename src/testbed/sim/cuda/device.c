@@ -71,76 +71,40 @@ static size_t find_cc_generation(const struct sim_keys *k)
 static bool of_product(const struct sim_keys *k, unsigned attribute, int *ret)
 {
 	size_t g = find_cc_generation(k);
+	const struct {
+		unsigned attribute; /* of CUdevice_attribute */
+		int value;
+	} rows[] = {
+		{ 13, (int)k->clock_sm_max_mhz * 1000 },
+		{ CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (int)k->sm_count },
+		{ 20, (int)k->compute_mode },
+		{ 32, (int)k->ecc },
+		{ 33, (int)k->pci_bus },
+		{ 34, (int)k->pci_device },
+		{ 36, (int)k->clock_mem_max_mhz * 1000 },
+		{ 37, (int)k->memory_bus_bits },
+		{ 38, generations[g].l2 },
+		{ 39, generations[g].threads_sm },
+		{ 50, (int)k->pci_domain },
+		{ 75, (int)k->cc_major },
+		{ 76, (int)k->cc_minor },
+		{ 81, generations[g].shared_sm },
+		{ 87, generations[g].double_ratio },
+		{ 97, generations[g].shared_block },
+		{ 106, generations[g].blocks_sm },
+		{ 107, generations[g].compression },
+		{ 120, generations[g].clusters },
+		{ 127, generations[g].clusters }, /* tensor maps, which came with clusters */
+		{ 139, (int)(k->pci_device_id << 16 | SIM_PCI_VENDOR) },
+		{ 140, (int)k->pci_subsystem_id },
+	};
 
-	switch (attribute) {
-	case 13:
-		*ret = (int)k->clock_sm_max_mhz * 1000;
-		break;
-	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-		*ret = (int)k->sm_count;
-		break;
-	case 20:
-		*ret = (int)k->compute_mode;
-		break;
-	case 32:
-		*ret = (int)k->ecc;
-		break;
-	case 33:
-		*ret = (int)k->pci_bus;
-		break;
-	case 34:
-		*ret = (int)k->pci_device;
-		break;
-	case 36:
-		*ret = (int)k->clock_mem_max_mhz * 1000;
-		break;
-	case 37:
-		*ret = (int)k->memory_bus_bits;
-		break;
-	case 38:
-		*ret = generations[g].l2;
-		break;
-	case 39:
-		*ret = generations[g].threads_sm;
-		break;
-	case 50:
-		*ret = (int)k->pci_domain;
-		break;
-	case 75:
-		*ret = (int)k->cc_major;
-		break;
-	case 76:
-		*ret = (int)k->cc_minor;
-		break;
-	case 81:
-		*ret = generations[g].shared_sm;
-		break;
-	case 87:
-		*ret = generations[g].double_ratio;
-		break;
-	case 97:
-		*ret = generations[g].shared_block;
-		break;
-	case 106:
-		*ret = generations[g].blocks_sm;
-		break;
-	case 107:
-		*ret = generations[g].compression;
-		break;
-	case 120:
-	case 127:
-		*ret = generations[g].clusters;
-		break;
-	case 139:
-		*ret = (int)(k->pci_device_id << 16 | SIM_PCI_VENDOR);
-		break;
-	case 140:
-		*ret = (int)k->pci_subsystem_id;
-		break;
-	default:
-		return false;
-	}
-	return true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (rows[i].attribute == attribute) {
+			*ret = rows[i].value;
+			return true;
+		}
+	return false;
 }
 
 int device_attribute(const struct sim_cuda_device *d, unsigned attribute)
