@@ -273,11 +273,35 @@ int client_sample(struct nvml_client *c, uint32_t seq, const uint64_t *wanted,
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
+static int receive_probe_part(struct nvml_client *c, enum client_news *ret_news,
+	const union worker_msg *m, struct error *err)
+{
+	int r = probe_round_feed(&c->round, m, err);
+
+	if (r < 0)
+		return -1;
+	*ret_news = r > 0 ? CLIENT_INVENTORY : CLIENT_MORE;
+	return 0;
+}
+
 int client_receive(struct nvml_client *c, enum client_news *ret_news, union worker_msg *ret,
 	struct error *err)
 {
+	/* CLIENT_NONE: a part of a probe, or a type that the worker does not send. */
+	static const enum client_news news[WORKER_TYPE_COUNT_] = {
+		[WORKER_XID] = CLIENT_XID,
+		[WORKER_PROBE_HINT] = CLIENT_PROBE_HINT,
+		[WORKER_REINIT] = CLIENT_REINIT,
+		[WORKER_ERROR] = CLIENT_ERROR,
+		[WORKER_PROCESSES] = CLIENT_PROCESSES,
+		[WORKER_READ_END] = CLIENT_READ_END,
+		[WORKER_DEVICE] = CLIENT_SAMPLE,
+		[WORKER_VALUES] = CLIENT_SAMPLE,
+		[WORKER_TEXTS] = CLIENT_SAMPLE,
+		[WORKER_USERS] = CLIENT_SAMPLE,
+		[WORKER_SAMPLE_END] = CLIENT_SAMPLE_END,
+	};
 	ssize_t n;
-	int r;
 
 	*ret_news = CLIENT_NONE;
 	if (c->sock < 0)
@@ -293,52 +317,14 @@ int client_receive(struct nvml_client *c, enum client_news *ret_news, union work
 	}
 	if (worker_msg_check(ret, (size_t)n <= sizeof *ret ? (size_t)n : 0, err) < 0)
 		return -1;
-	switch ((enum worker_type)ret->head.type) {
-	case WORKER_XID:
-		*ret_news = CLIENT_XID;
-		return 0;
-	case WORKER_PROBE_HINT:
-		*ret_news = CLIENT_PROBE_HINT;
-		return 0;
-	case WORKER_REINIT:
-		*ret_news = CLIENT_REINIT;
-		return 0;
-	case WORKER_ERROR:
-		*ret_news = CLIENT_ERROR;
-		return 0;
-	case WORKER_PROCESSES:
-		*ret_news = CLIENT_PROCESSES;
-		return 0;
-	case WORKER_READ_END:
+	*ret_news = news[ret->head.type];
+	if (*ret_news == CLIENT_NONE)
+		return receive_probe_part(c, ret_news, ret, err);
+	if (*ret_news == CLIENT_READ_END)
 		c->reading = false;
-		*ret_news = CLIENT_READ_END;
-		return 0;
-	case WORKER_DEVICE:
-	case WORKER_VALUES:
-	case WORKER_TEXTS:
-	case WORKER_USERS:
-		*ret_news = CLIENT_SAMPLE;
-		return 0;
-	case WORKER_SAMPLE_END:
+	else if (*ret_news == CLIENT_SAMPLE_END)
 		c->sampling = false;
-		*ret_news = CLIENT_SAMPLE_END;
-		return 0;
-	case WORKER_PROBE:
-	case WORKER_READ:
-	case WORKER_SAMPLE:
-	case WORKER_BEGIN:
-	case WORKER_GPU:
-	case WORKER_MIG:
-	case WORKER_LINKS:
-	case WORKER_END:
-	case WORKER_TYPE_COUNT_:
-	default:
-		r = probe_round_feed(&c->round, ret, err);
-		if (r < 0)
-			return -1;
-		*ret_news = r > 0 ? CLIENT_INVENTORY : CLIENT_MORE;
-		return 0;
-	}
+	return 0;
 }
 
 /* ---- breadcrumbs ------------------------------------------------------------------------------ */
