@@ -56,6 +56,32 @@ static void add_utilization_reason(struct buf *b, const struct plan_answer *a,
 		l->slices, max, max * a->in->policy.rho_max);
 }
 
+/* What the workload needs, or its profile lacks. */
+static void add_workload_reason(struct buf *b, const struct plan_workload *w,
+	const struct answer_line *l)
+{
+	if (l->reason == PLAN_MISSES_SLO)
+		buf_printf(b, "'%s' would be too slow", w->name);
+	else if (l->reason == PLAN_PRICE_UNKNOWN)
+		buf_printf(b, "'%s' is not marked spot_ok", w->name);
+	else if (l->reason == PLAN_NO_ISOLATION_IN_MODE &&
+		 w->isolation <= fit_isolation_of[l->mode])
+		buf_printf(b, "replicas of '%s' have to be on nodes of their own", w->name);
+	else if (l->reason == PLAN_NO_ISOLATION_IN_MODE)
+		buf_printf(b, "'%s' wants more isolation than %s gives", w->name,
+			plan_mode_names[l->mode]);
+	else if (l->reason == PLAN_PROFILE_INCOMPLETE && w->mem_peak_mib.known)
+		buf_printf(b,
+			"of '%s' it is not known what less of a GPU does to it: measure u",
+			w->name);
+	else if (l->reason == PLAN_PROFILE_INCOMPLETE)
+		buf_printf(b, "the memory of '%s' is not known: measure mem_peak_mib", w->name);
+	else if (l->reason == PLAN_MODEL_NOT_ALLOWED && w->gpus > 1)
+		buf_printf(b, "'%s' wants %u whole GPUs of one node", w->name, w->gpus);
+	else if (l->reason == PLAN_MODEL_NOT_ALLOWED)
+		buf_printf(b, "'%s' may not run on %s", w->name, l->offer->gpu->name);
+}
+
 void plan_format_reason(struct buf *b, const struct plan_answer *a, const struct answer_line *l)
 {
 	const struct plan_workload *w = &a->in->workloads[l->culprit];
@@ -77,35 +103,12 @@ void plan_format_reason(struct buf *b, const struct plan_answer *a, const struct
 			"'%s' needs %u MiB of GPU memory with its context, and there are %u for %u",
 			w->name, pod->memory_mib, fit_usable_mib(a->fit, l->offer), l->slices);
 		break;
-	case PLAN_NO_ISOLATION_IN_MODE:
-		if (w->isolation <= fit_isolation_of[l->mode]) {
-			buf_printf(b, "replicas of '%s' have to be on nodes of their own",
-				w->name);
-			break;
-		}
-		buf_printf(b, "'%s' wants more isolation than %s gives", w->name,
-			plan_mode_names[l->mode]);
-		break;
 	case PLAN_MISSES_SLO:
-		buf_printf(b, "'%s' would be too slow", w->name);
-		break;
-	case PLAN_PROFILE_INCOMPLETE:
-		if (w->mem_peak_mib.known)
-			buf_printf(b,
-				"of '%s' it is not known what less of a GPU does to it: measure u",
-				w->name);
-		else
-			buf_printf(b, "the memory of '%s' is not known: measure mem_peak_mib",
-				w->name);
-		break;
 	case PLAN_PRICE_UNKNOWN:
-		buf_printf(b, "'%s' is not marked spot_ok", w->name);
-		break;
+	case PLAN_NO_ISOLATION_IN_MODE:
+	case PLAN_PROFILE_INCOMPLETE:
 	case PLAN_MODEL_NOT_ALLOWED:
-		if (w->gpus > 1)
-			buf_printf(b, "'%s' wants %u whole GPUs of one node", w->name, w->gpus);
-		else
-			buf_printf(b, "'%s' may not run on %s", w->name, l->offer->gpu->name);
+		add_workload_reason(b, w, l);
 		break;
 	case PLAN_HOST_CPU:
 		buf_puts(b, "the node has too few processors for as many");
