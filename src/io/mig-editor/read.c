@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/mig-editor/internal.h"
 
+#include "lib/base/units.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +38,6 @@ void mig_session_stop(struct mig_session *s)
 #define INSTANCES_MAX 64 /* of one profile in NVML's list; no GPU has as many */
 #define PLACES_MAX    64
 #define PROCESSES_MAX 8192
-
-#define MIB UINT64_C(1048576)
 
 static int check_read_result(const struct mig_session *s, struct error *err,
 	enum nvml_call call, nvmlReturn_t r)

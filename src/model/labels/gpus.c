@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/units.h"
 #include "model/offer/selection.h"
 #include "model/offer/slices.h"
 #include "model/slice/slice.h"
@@ -19,8 +20,6 @@
  * device, and a test compares labels and offer on random configs. The labels do not use the offer itself,
  * which has an ID for each replica (megabytes).
  */
-
-#define MIB (UINT64_C(1) << 20)
 
 /* How a resource is shared. Where its devices differ, the greatest number counts. */
 struct shared {

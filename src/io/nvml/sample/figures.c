@@ -3,12 +3,12 @@
 /* The calls for the state of a GPU at the moment: memory, clocks, temperature, power, load, PCIe, errors. */
 #include "io/nvml/sample/source.h"
 
+#include "lib/base/units.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #define CALL(name, ...) PROBE_CALL(a->p, a->gpu, name, __VA_ARGS__)
-
-#define MIB (UINT64_C(1) << 20)
 
 /* A call that returns one number, without or with one further argument. */
 #define NUMBER(function, name)                                                               \

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/nvml/sample/source.h"
 
+#include "lib/base/units.h"
+
 #define ALL_LINKS UINT32_MAX
 #define ALWAYS    SOURCE_ALWAYS
 #define COSTLY    SOURCE_COSTLY
 #define FIXED     SOURCE_FIXED
 #define PERCENT   0.01
-#define MEGA      1e6       /* NVML has clocks in MHz, DCGM some of them in Hz */
-#define MIB       1048576.0 /* GPM's traffic is in MiB/s, contrary to other help texts */
+#define MEGA      1e6 /* NVML has clocks in MHz, DCGM some of them in Hz */
 
 /* clang-format off */
 #define NONE(id) { id, SOURCE_NONE, SOURCE_ALWAYS, NULL, 0, 0, 1.0 }
@@ -16,6 +17,7 @@
 #define FIELD(id, every, number, scope) { id, SOURCE_FIELD, every, NULL, number, scope, 1.0 }
 #define MILLI(id, every, number) { id, SOURCE_FIELD, every, NULL, number, 0, 0.001 }
 #define RATE(id, directions, scope) { id, SOURCE_RATE, SOURCE_ALWAYS, NULL, directions, scope, 1.0 }
+/* GPM's traffic is in MiB/s, contrary to other help texts. */
 #define GPM(id, metric, scale) { id, SOURCE_GPM, SOURCE_ALWAYS, NULL, metric, 0, scale }
 #define ECC(id, type, counter, location)                                                           \
 	CALL(id, SOURCE_COSTLY, source_ecc_location, NVML_MEMORY_ERROR_TYPE_##type << 8 |          \

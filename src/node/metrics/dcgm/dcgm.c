@@ -2,6 +2,7 @@
 #include "node/metrics/dcgm/dcgm.h"
 
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 #include "model/health/health.h"
 
 #include <inttypes.h>
@@ -46,10 +47,8 @@ static bool is_part_measured_field(uint16_t id)
 static bool compute_part_value(const struct dcgm_device *d, const struct dcgm_container *p,
 	uint16_t id, uint64_t *ret)
 {
-	const uint64_t mib = 1048576;
-
 	if (id == ID_FB_USED) {
-		*ret = p->memory / mib * VIEW_MILLION + p->memory % mib * VIEW_MILLION / mib;
+		*ret = p->memory / MIB * VIEW_MILLION + p->memory % MIB * VIEW_MILLION / MIB;
 		return p->memory_known;
 	}
 	*ret = d->share ? p->busy * VIEW_MILLION / d->share : 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/metrics/dcgm/dcgm.h"
 
+#include "lib/base/units.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- values --- */
-
-#define MIB 1048576
 
 enum { ID_DRIVER_VERSION = 1, ID_NVML_VERSION = 2 };
 
@@ -38,7 +38,8 @@ static bool format_sampled_value(const struct sample_device *u, uint16_t field, 
 		(void)snprintf(ret, DCGM_VALUE_MAX, "%.6f", value->real);
 	else
 		(void)snprintf(ret, DCGM_VALUE_MAX, "%" PRId64,
-			raw_units && is_gpm_rate(fields[field].id) ? value->i / MIB : value->i);
+			raw_units && is_gpm_rate(fields[field].id) ? value->i / (int64_t)MIB
+								   : value->i);
 	return true;
 }
 

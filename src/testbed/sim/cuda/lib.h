@@ -42,6 +42,7 @@
 #include "abi/cuda-api.h"
 #include "abi/cuda-functions.h"
 #include "lib/base/cleanup.h"
+#include "lib/base/units.h"
 #include "testbed/sim/cuda/stub.h"
 #include "testbed/sim/cuda/wire.h"
 #include "testbed/sim/model.h"
@@ -50,7 +51,6 @@
 CUDA_FUNCTIONS(DECLARE_)
 #undef DECLARE_
 
-#define MIB         (UINT64_C(1) << 20)
 #define GRANULE     SIM_DEVICE_GRANULE /* of device memory */
 #define MAX_DEVICES 64
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 #include "testbed/sim/load.h"
 #include "testbed/sim/mig.h"
 #include "testbed/sim/nvml/lib.h"
@@ -183,7 +184,7 @@ static double traffic_mib_per_s(const nvmlGpmMetricsGet_t *get, unsigned int dir
 	double kb =
 		(double)(get->sample2->pcie_kb[direction] - get->sample1->pcie_kb[direction]);
 
-	return seconds > 0 ? kb * 1000 / (1024.0 * 1024.0) / seconds : 0;
+	return seconds > 0 ? kb * 1000 / MIB / seconds : 0;
 }
 
 static double measured_percent(const struct nvmlGpmSample_st *a,

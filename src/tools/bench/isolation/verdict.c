@@ -2,13 +2,12 @@
 #include "tools/bench/isolation/verdict.h"
 
 #include "lib/base/text.h"
+#include "lib/base/units.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#define GIB           1073741824.0
-#define MIB           1048576.0
 #define OUT_OF_MEMORY 2 /* error code of CUDA */
 #define WINDOW_MS \
 	50.0 /* a pod is back if its rate is high enough over this window; a shorter window can be one quantum of the pod */

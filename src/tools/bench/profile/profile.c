@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/profile/profile.h"
 
+#include "lib/base/units.h"
 #include "tools/bench/report/figures.h"
 
 #include <math.h>
@@ -8,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB       1048576.0
 #define BURST_NS  UINT64_C(1000000000) /* minimum period for a busy share */
 #define U_BW_MIN  0.05                 /* below this share of the bandwidth, u_bw is 0 */
 #define SHARE_EPS 1e-6

@@ -3,6 +3,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 
 #define PARENTS_MAX 64
 #define UID_LEN     36
-#define MIB         1048576.0
 
 struct state {
 	const struct observation_options *o;

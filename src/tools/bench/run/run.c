@@ -3,6 +3,7 @@
 
 #include "lib/base/array.h"
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 #include "tools/bench/run/load-io.h"
 #include "tools/bench/run/host.h"
 #include "tools/bench/run/load-pod.h"
@@ -16,7 +17,6 @@
 #define CALIBRATE_NS (120 * NS_PER_SEC)
 #define HOST_SAMPLE_LEAD_NS \
 	(30 * NS_PER_MS) /* before the end, while pods that end by themselves still run */
-#define MIB 1048576.0
 
 struct run_slot {
 	struct bench_runner *r;

@@ -2,13 +2,13 @@
 #include "tools/bench/run/sampler.h"
 
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB         1048576.0
 #define EARLIER_MAX 1024 /* maximum number of recorded foreign processes */
 
 /* Counters and states for doubt.h. NaN: unknown. */

@@ -7,6 +7,7 @@
 #include "lib/base/paths.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
+#include "lib/base/units.h"
 #include "tools/bench/isolation/isolation.h"
 #include "tools/bench/run/watch.h"
 #include "tools/bench/run/load-io.h"
@@ -238,7 +239,7 @@ static void fill_head(struct bench_head *h, struct strv *texts, const struct ses
 		.simulated = run->s->model || getenv("GPUSLICE_SIM_NODE"),
 		.mig = g->mig_enabled,
 		.power_limit_w = NAN,
-		.memory_mib = (double)g->memory_total_bytes / (1 << 20),
+		.memory_mib = (double)g->memory_total_bytes / MIB,
 		.multiprocessors = NAN,
 		.seconds = s->seconds,
 		.warmup_s = s->warmup_s,

@@ -4,6 +4,8 @@
 #include "tools/plan/gpus/gpus.h"
 #include "tools/plan/input/internal.h"
 
+#include "lib/base/units.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +13,6 @@
 
 /* Readers of the forms of values. */
 
-#define MIB          (1024.0 * 1024.0)
 #define NS_PER_S     1e9
 #define EXPECTED_MAX 256
 #define TEXTS_MAX    1024

@@ -2,6 +2,8 @@
 /* The cells of a row, the columns that have room, and numbers for narrow columns. */
 #include "tools/cli/top/view/view.h"
 
+#include "lib/base/units.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +11,6 @@
 
 /* --- numbers as text --- */
 
-#define KIB        1024U
 #define PERCENT    10000U  /* in millionths */
 #define MONEY_STEP 100000U /* nano-units; value of the last digit shown */
 
@@ -62,8 +63,7 @@ char *figure_bytes(char ret[FIGURE_MAX], uint64_t bytes)
 	}
 	/* chooses the unit in which the number is below 1024; Mi and smaller need no tenths */
 	for (kib_tenths = bytes / KIB * 10 + bytes % KIB * 10 / KIB;
-		kib_tenths >= (uint64_t)KIB * 10 && i + 1 < sizeof(units) / sizeof(units[0]);
-		i++)
+		kib_tenths >= KIB * 10 && i + 1 < sizeof(units) / sizeof(units[0]); i++)
 		kib_tenths /= KIB;
 	if (i < 2)
 		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "%s", kib_tenths / 10, units[i]);
@@ -77,7 +77,7 @@ char *figure_mib(char ret[FIGURE_MAX], uint64_t bytes)
 	if (bytes == TOP_UNKNOWN)
 		(void)snprintf(ret, FIGURE_MAX, "N/A");
 	else
-		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "MiB", bytes / KIB / KIB);
+		(void)snprintf(ret, FIGURE_MAX, "%" PRIu64 "MiB", bytes / MIB);
 	return ret;
 }
 
