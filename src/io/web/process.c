@@ -3,12 +3,12 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/paths.h"
+#include "lib/base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -28,28 +28,14 @@ static int spawn_web_process(const char *path, int sock, int page, pid_t *ret,
 	struct error *err)
 {
 	char *argv[] = { (char *)(uintptr_t)NAME, NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int r;
+	const struct spawn_fd fds[] = {
+		/* Not the agent's log: the process could fill it, forge lines in it, or make the agent wait for it. */
+		{ 0, STDERR_FILENO },
+		{ sock, WEB_FD_SOCKET },
+		{ page, WEB_FD_SHM },
+	};
 
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawnattr_init(&attr);
-	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-	(void)posix_spawn_file_actions_adddup2(&actions, 0, 1);
-	/* Not the agent's log: the process could fill it, forge lines in it, or make the agent wait for it. */
-	(void)posix_spawn_file_actions_adddup2(&actions, 0, 2);
-	(void)posix_spawn_file_actions_adddup2(&actions, sock, WEB_FD_SOCKET);
-	(void)posix_spawn_file_actions_adddup2(&actions, page, WEB_FD_SHM);
-	(void)posix_spawnattr_setsigmask(&attr, &none);
-	(void)posix_spawnattr_setsigdefault(&attr, &all);
-	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn(ret, path, &actions, &attr, argv, environ);
-	(void)posix_spawnattr_destroy(&attr);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	return r == 0 ? 0 : error_sys(err, r, "start '%s'", path);
+	return spawn_helper(ret, path, argv, fds, ARRAY_LEN(fds), err);
 }
 
 static bool is_stuck(struct web_process *p)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/paths.h"
+#include "lib/base/spawn.h"
 #include "lib/base/time.h"
 #include "io/nvml/worker/events.h"
 
@@ -104,11 +104,9 @@ static int spawn_nvml_worker(const struct nvml_client *c, int sock, int crumbs, 
 	char path[PATH_MAX];
 	const char *words[12];
 	char *argv[ARRAY_LEN(words)];
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
+	const struct spawn_fd fds[] = { { sock, WORKER_FD_SOCKET },
+		{ crumbs, WORKER_FD_CRUMBS } };
 	size_t n = 0;
-	int r;
 
 	if (find_worker(c, path, err) < 0)
 		return -1;
@@ -133,22 +131,7 @@ static int spawn_nvml_worker(const struct nvml_client *c, int sock, int crumbs, 
 		words[n++] = "--no-events";
 	words[n] = NULL;
 	memcpy(argv, words, sizeof argv); /* exec changes no string, despite the type */
-
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawnattr_init(&attr);
-	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
-	(void)posix_spawn_file_actions_adddup2(&actions, 0, 1);
-	(void)posix_spawn_file_actions_adddup2(&actions, sock, WORKER_FD_SOCKET);
-	(void)posix_spawn_file_actions_adddup2(&actions, crumbs, WORKER_FD_CRUMBS);
-	(void)posix_spawnattr_setsigmask(&attr, &none);
-	(void)posix_spawnattr_setsigdefault(&attr, &all);
-	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn(ret, path, &actions, &attr, argv, environ);
-	(void)posix_spawnattr_destroy(&attr);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	return r == 0 ? 0 : error_sys(err, r, "start '%s'", path);
+	return spawn_helper(ret, path, argv, fds, ARRAY_LEN(fds), err);
 }
 
 static int make_crumbs(struct worker_crumbs **ret, int *ret_fd, struct error *err)
