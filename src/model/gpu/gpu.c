@@ -89,6 +89,14 @@ int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig 
 	return 0;
 }
 
+bool gpu_mig_equal_capacity(const struct gpu_mig *a, const struct gpu_mig *b)
+{
+	return a->memory_mib == b->memory_mib && a->multiprocessors == b->multiprocessors &&
+	       a->gi_slices == b->gi_slices && a->ci_slices == b->ci_slices &&
+	       a->copy == b->copy && a->decoder == b->decoder && a->encoder == b->encoder &&
+	       a->jpeg == b->jpeg && a->ofa == b->ofa;
+}
+
 uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
 	struct gpu_mig ret[GPU_MIG_MAX])
 {

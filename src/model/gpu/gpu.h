@@ -185,6 +185,9 @@ DEFINE_CLEANUP(struct inventory *, inventory_free)
 int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
 	uint32_t n, struct error *err) MUST_USE;
 
+/* Whether two MIG devices have the same memory, slices, multiprocessors and engines. */
+bool gpu_mig_equal_capacity(const struct gpu_mig *a, const struct gpu_mig *b);
+
 /* Copies the MIG devices of the GPU at position @gpu and returns their number. */
 uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
 	struct gpu_mig ret[GPU_MIG_MAX]);

@@ -9,10 +9,7 @@
 
 static bool mig_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
 {
-	return strcmp(a->profile, b->profile) == 0 && a->memory_mib == b->memory_mib &&
-	       a->multiprocessors == b->multiprocessors && a->gi_slices == b->gi_slices &&
-	       a->ci_slices == b->ci_slices && a->copy == b->copy && a->decoder == b->decoder &&
-	       a->encoder == b->encoder && a->jpeg == b->jpeg && a->ofa == b->ofa;
+	return strcmp(a->profile, b->profile) == 0 && gpu_mig_equal_capacity(a, b);
 }
 
 static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)

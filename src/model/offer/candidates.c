@@ -231,14 +231,6 @@ static int add_gpu_candidates(struct candidates_work *w, uint32_t i, struct erro
 
 /* ---- strategy single: one type of MIG device in a resource ------------------------------------ */
 
-static bool is_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
-{
-	return a->memory_mib == b->memory_mib && a->multiprocessors == b->multiprocessors &&
-	       a->gi_slices == b->gi_slices && a->ci_slices == b->ci_slices &&
-	       a->copy == b->copy && a->decoder == b->decoder && a->encoder == b->encoder &&
-	       a->jpeg == b->jpeg && a->ofa == b->ofa;
-}
-
 /* The MIG device of candidate @i if its type is known and the candidate is available; else NULL.
  * Temporarily unreadable data is a matter of health. It must not change which type serves. */
 static const struct gpu_mig *typed_mig(const struct candidates_work *w, uint32_t i)
@@ -266,11 +258,11 @@ static const struct gpu_mig *find_leading_mig_type(const struct candidates_work 
 		const struct gpu_mig *m = typed_mig(w, i), *o;
 		uint32_t n = 0;
 
-		if (!m || !is_beside(w, first, i) || (best && is_same_type(m, best)))
+		if (!m || !is_beside(w, first, i) || (best && gpu_mig_equal_capacity(m, best)))
 			continue;
 		for (uint32_t k = first; k < w->candidates->n; k++) {
 			o = typed_mig(w, k);
-			n += o && is_beside(w, first, k) && is_same_type(m, o);
+			n += o && is_beside(w, first, k) && gpu_mig_equal_capacity(m, o);
 		}
 		if (n > max) {
 			max = n;
@@ -315,7 +307,8 @@ static int settle_single(struct candidates_work *w, struct error *err)
 			const struct gpu_mig *m = typed_mig(w, i);
 
 			if (u->why || !is_beside(w, first, i) ||
-				(u->mig != OFFER_WHOLE && (!m || is_same_type(m, one))))
+				(u->mig != OFFER_WHOLE &&
+					(!m || gpu_mig_equal_capacity(m, one))))
 				continue;
 			if (set_candidate_unavailable(w, u, one, err) < 0)
 				return -1;
