@@ -84,8 +84,7 @@
  *	- the share was demoted;
  *	- the bucket of its cap was empty;
  *	- concurrent operation ended.
- * A quantum that ends because the slice has no work is not a revocation. A quantum that follows the last one of
- * the same share is none either.
+ * The end of a quantum is no revocation if the slice has no work, or if another quantum of the same share follows.
  *
  * The reasons in "quantum_ends" are those of model/sched/quantum-end.h. A quantum that was interrupted and
  * resumes ends a second time.

@@ -329,8 +329,8 @@ typedef struct nvmlPciInfoExt_v1_st {
 } nvmlPciInfoExt_v1_t;
 
 typedef struct nvmlMemory_st {
-	unsigned long long total, free,
-		used; /* bytes; used includes the driver's reserved memory */
+	/* bytes; .used includes the driver's reserved memory */
+	unsigned long long total, free, used;
 } nvmlMemory_t;
 
 typedef struct nvmlMemory_v2_st {

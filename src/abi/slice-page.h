@@ -79,8 +79,8 @@ struct slice_page {
 	uint32_t bytes; /* SLICE_PAGE_BYTES */
 	uint32_t gpu_count;
 	uint64_t serial; /* of this registration; never 0, and this arbiter never reuses it */
-	_Atomic uint32_t
-		turns; /* SLICE_TURNS_...; may change. Not 0: abi/turn-page.h applies */
+	/* SLICE_TURNS_...; may change. Not 0: abi/turn-page.h applies. */
+	_Atomic uint32_t turns;
 	_Alignas(64) struct slice_gpu_page gpus[SLICE_GPUS_MAX];
 };
 

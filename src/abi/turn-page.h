@@ -23,8 +23,8 @@
  *	CLOSED   The thread subtracts its one from .begun, reports that it wants the GPU, and waits on .gate (a
  *	         futex).
  *	DOORBELL A bit beside the state. The gate thread sets it when the process has nothing in flight and wants
- *	         nothing, or when no context of the GPU is known. The next submitting thread
- *	         clears it, reports (SLICE_STATE), and goes on as the state says.
+ *	         nothing, or when no context of the GPU is known. The next submitting thread clears the bit, reports
+ *	         (SLICE_STATE), and goes on as the state says.
  *
  * The arbiter changes state and generation by compare-and-swap and keeps DOORBELL as it is. The process changes
  * DOORBELL alone, by atomic operations. A new page begins as CLOSED with DOORBELL. Each change of the state has a

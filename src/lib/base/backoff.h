@@ -11,8 +11,8 @@
 uint64_t backoff_doubled(uint64_t min_ns, uint64_t max_ns, uint32_t failures);
 
 struct backoff {
-	uint64_t min_ns, max_ns;
-	uint32_t failures;
+	uint64_t min_ns, max_ns; /* of the wait, without jitter */
+	uint32_t failures;       /* in a row */
 };
 
 #define BACKOFF_API                                                       \
@@ -27,6 +27,7 @@ struct backoff {
  * clients. @random is any number.
  */
 uint64_t backoff_next(struct backoff *b, uint64_t retry_after_ns, uint64_t random);
+/* Forgets the failures: call it after a success. */
 void backoff_reset(struct backoff *b);
 
 /* For jitter only: does not wait until the kernel has entropy. */

@@ -29,8 +29,11 @@ struct buf {
 		.data = NULL, .max = (max_bytes) \
 	}
 
+/* Frees the memory. The buffer is empty afterwards; a failure stays. */
 void buf_fini(struct buf *b);
 void buf_clear(struct buf *b); /* empties, keeps the memory, clears the failure */
+/* Append @len bytes, a string without its NUL, one character, or formatted text. An append that fails adds
+ * nothing, and what the buffer had stays. */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);

@@ -74,6 +74,7 @@ void error_suffix(struct error *err, const char *text);
 /* Copies @from to @to; either may be NULL. */
 void error_copy(struct error *to, const struct error *from);
 
+/* Sets ERR_NONE and an empty text. */
 void error_clear(struct error *err);
 
 struct error_class {

@@ -40,6 +40,8 @@ void log_setup(enum log_level max, enum log_format format);
 bool log_level_parse(const char *text, enum log_level *ret);
 bool log_format_parse(const char *text, enum log_format *ret);
 
+/* Writes one line to standard error, unless @level is less urgent than the level of log_setup(). @text is the
+ * start of the sentence. A write that fails is ignored. The macros below count the fields. */
 void log_write(enum log_level level, const char *text, const struct log_field *fields,
 	size_t n);
 
@@ -52,12 +54,13 @@ void log_write(enum log_level level, const char *text, const struct log_field *f
 #define log_info(text, ...)  LOG_AT_(LOG_INFO, text, ##__VA_ARGS__)
 #define log_debug(text, ...) LOG_AT_(LOG_DEBUG, text, ##__VA_ARGS__)
 
-/* For lines that a peer can trigger in a loop: returns true at most @burst times in each @per_ns. Not
- * thread-safe: the counter belongs to the caller, and to one thread. */
+/* The counter of lines that a peer can trigger in a loop. Zeroed at first. It belongs to one thread. */
 struct log_limit {
 	uint64_t window_start_ns;
 	uint32_t in_window;
-	uint32_t suppressed; /* since the last logged line */
+	uint32_t suppressed; /* lines not logged; log_limit_pass() never resets it */
 };
 
+/* Whether a line may be logged at @now_ns, of the monotonic clock: at most @burst in each window of @per_ns.
+ * False: counted in .suppressed. */
 bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint64_t per_ns, uint32_t burst);

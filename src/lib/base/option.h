@@ -63,11 +63,11 @@ struct options {
 };
 
 enum options_flags {
-	OPTIONS_STOP_AT_ARG =
-		1 << 0, /* the first non-option ends the options: `bench -- cmd -x` */
+	/* the first word that is no option ends the options: `bench -- cmd -x` */
+	OPTIONS_STOP_AT_ARG = 1 << 0,
 };
 
-#define OPTIONS_HELP    1 /* -h or --help: print help, exit 0 */
+#define OPTIONS_HELP    1 /* -h or --help: the caller prints the help and exits with 0 */
 #define OPTIONS_VERSION 2 /* --version */
 
 /*
@@ -79,12 +79,15 @@ int options_parse(struct options *o, const struct option_def *defs, size_t n_def
 	char *const *argv, unsigned flags, const char *(*env)(const char *name),
 	struct error *err) MUST_USE;
 
+/* Frees what options_parse() allocated. Strings of values are borrowed from argv and the environment, and
+ * stay. */
 void options_fini(struct options *o);
 
 /* The value of the option @name; never NULL for a name in the table (assert). Borrowed. */
 const struct option_value *option_get(const struct options *o, const char *name);
 
-/* Like option_get(), with a default for an unset option. */
+/* The value of an option of that type, or @def if the option is unset. The string is borrowed as in
+ * option_get(). */
 const char *option_str(const struct options *o, const char *name, const char *def);
 bool option_bool(const struct options *o, const char *name, bool def);
 uint64_t option_uint(const struct options *o, const char *name, uint64_t def);

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool parse_u64(const char *text, uint64_t *ret); /* decimal digits only */
-bool parse_u32(const char *text, uint32_t *ret);
+bool parse_u64(const char *text, uint64_t *ret);  /* decimal digits only */
+bool parse_u32(const char *text, uint32_t *ret);  /* decimal digits only */
 bool parse_i64(const char *text, int64_t *ret);   /* with an optional sign */
 bool parse_double(const char *text, double *ret); /* finite; decimal or exponent form */
 

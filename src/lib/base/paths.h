@@ -16,9 +16,9 @@
 
 /* ---- paths of a node ---- */
 
-/* Paths on a node on which several programs must agree. Options replace them; no other file names them. */
-#define DEFAULT_RUN_DIR \
-	"/run/gpuslice" /* the agent's and the arbiter's sockets, slices, locks */
+/* Paths on a node on which several programs must agree. Options replace them; no other file names them.
+ * DEFAULT_RUN_DIR has the agent's and the arbiter's sockets, the slices and the locks. */
+#define DEFAULT_RUN_DIR     "/run/gpuslice"
 #define DEFAULT_KUBELET_DIR "/var/lib/kubelet"
 #define AGENT_SOCKET        "gpusliced.sock" /* in the agent's run directory */
 
@@ -97,4 +97,5 @@ struct file_stamp {
 
 /* Calls stat() once. Take the stamp before reading the file, so that a change in between is noticed. */
 struct file_stamp file_stamp_of(const char *path);
+/* Whether the file was unchanged between the two stamps, or missing at both. */
 bool file_stamp_same(const struct file_stamp *a, const struct file_stamp *b);

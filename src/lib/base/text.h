@@ -18,6 +18,7 @@
 /* Bytes of the character at @text, where @left bytes remain; 0: the first byte begins no character. */
 size_t utf8_char_len(const void *text, size_t left);
 
+/* Whether the whole of @text, up to its NUL, is UTF-8. */
 bool utf8_is_valid(const char *text);
 
 /* For foreign text, and for text cut within a character: replaces each byte that is part of no character

@@ -24,7 +24,8 @@ struct file_id {
 	uint32_t nsec;
 };
 
-/* The id of a link itself, not of its target: use "<dir>/." for a directory. False: no such file. */
+/* The id of the file @path; of a link, the id of the link itself, not of its target. Use "<dir>/." for a
+ * directory. False: no such file. */
 bool file_id_get(const char *path, struct file_id *ret);
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 

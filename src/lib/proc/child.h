@@ -50,6 +50,8 @@ struct child_spec {
 	uint64_t silence_ns;
 };
 
+/* Starts the program. *ret is valid until .ended has returned or proc_stop(). @ops is borrowed until then.
+ * ERR_IO: the program was not started; ERR_NOMEM. No callback runs after an error. */
 int proc_start(struct child **ret, uv_loop_t *loop, const struct child_spec *what,
 	const struct child_ops *ops, void *arg, struct error *err) MUST_USE;
 

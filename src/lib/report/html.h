@@ -20,5 +20,5 @@ void html_vtextf(struct buf *b, const char *fmt, va_list ap);
 
 /* Appends <@name>@text</@name>. @attributes: "" or such as " class=\"text\"", with the blank. */
 void html_span(struct buf *b, const char *name, const char *attributes, const char *text);
-/* The same without attributes, on a line of its own. */
+/* Like html_span() without attributes, with a line feed at the end. */
 void html_element(struct buf *b, const char *name, const char *text);

@@ -23,10 +23,12 @@ struct svg {
 	bool in_path;          /* the path has a point */
 };
 
-/* @title names the plot. @what describes it for screen readers. */
+/* Begin and end a plot; the shapes come between the two. @title names the plot. @what describes it for screen
+ * readers. The caller sets .b, .width, .height, .count and .watermark before; svg_begin() counts *.count up. */
 void svg_begin(struct svg *p, const char *title, const char *what);
 void svg_end(struct svg *p);
 
+/* A straight line, and a rectangle by its upper left corner. A width or height below 0 counts as 0. */
 void svg_line(struct svg *p, const char *class, double x1, double y1, double x2, double y2);
 void svg_rect(struct svg *p, const char *class, double x, double y, double width,
 	double height);
@@ -34,7 +36,8 @@ void svg_rect(struct svg *p, const char *class, double x, double y, double width
 void svg_text(struct svg *p, const char *class, double x, double y, const char *fmt, ...)
 	PRINTF(5, 6);
 
-/* Straight lines from point to point: begin, points, end. */
+/* Straight lines from point to point. Order of calls: svg_path_begin(), svg_path_to() for each point,
+ * svg_path_end(). */
 void svg_path_begin(struct svg *p, const char *class);
 void svg_path_to(struct svg *p, double x, double y);
 void svg_path_end(struct svg *p);

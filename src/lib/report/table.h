@@ -24,10 +24,12 @@ struct table {
 	bool failed;    /* out of memory; table_print() reports it */
 };
 
-/* @heads ends with NULL and has TABLE_COLUMNS_MAX texts at most. The gap is TABLE_GAP. */
+/* @heads ends with NULL and has TABLE_COLUMNS_MAX texts at most. The gap is TABLE_GAP. table_fini() frees the
+ * cells. */
 void table_init(struct table *t, const char *const *heads);
 void table_fini(struct table *t);
-void table_add(struct table *t, const char *text); /* the next cell; NULL is "" */
+/* Append the next cell, row after row. @text is copied; NULL is "". table_addf() cuts its text at 511 bytes. */
+void table_add(struct table *t, const char *text);
 void table_addf(struct table *t, const char *fmt, ...) PRINTF(2, 3);
 
 /* Whether there is a row besides the heads. */

@@ -37,10 +37,11 @@ DEFINE_CLEANUP(struct http_get *, http_get_free)
 
 /* Starts a request. No other request may be under way. */
 int http_get_begin(struct http_get *g, struct error *err) MUST_USE;
+/* Whether a request is under way, of which http_get_wait() has not reported the end. */
 bool http_get_is_busy(const struct http_get *g);
 
 /*
- * Waits until the answer is complete, one of @fds is readable, or @timeout_ns has passed. Returns 0 or
+ * Waits until the answer is complete, one of @fds (at most 8) is readable, or @timeout_ns has passed. Returns 0 or
  * HTTP_GET_DONE. < 0: one of the following, and no request is under way any more.
  *  - There was no answer. ERR_UNAVAILABLE: no process listens. ERR_TIMEOUT.
  *  - The status was not 200; the text is the server's own. ERR_PERMISSION: 401 and 403.

@@ -34,9 +34,11 @@ const char *http_query(const struct http_exchange *x, const char *name);
 typedef void (
 	*http_handler)(void *arg, struct http_exchange *x, const struct http_request *req);
 
-/* Copies @body. */
+/* Answers with @len bytes, which libmicrohttpd copies. @content_type NULL: none. @x is invalid afterwards. */
 void http_reply(struct http_exchange *x, int status, const char *content_type, const char *body,
 	size_t len);
+/* http_reply() with the HTTP status of the error's code (error_class()) and {"code": ..., "error": ...} as
+ * JSON. */
 void http_reply_error(struct http_exchange *x, const struct error *err);
 
 /* @address is "unix:/path"; the socket gets @mode. Replaces a socket that no process serves. ERR_EXISTS: a
