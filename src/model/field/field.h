@@ -33,7 +33,7 @@ struct field {
 	uint8_t kind;     /* enum field_kind */
 	uint8_t of;       /* FIELD_OF_... */
 	const char *name; /* "DCGM_FI_DEV_GPU_TEMP" */
-	/* name in DCGM 4.6.1, "DCGM_FI_DEV_GPU_TEMP_CELSIUS"; NULL: the same */
+	/* name in DCGM 4.6.1, "DCGM_FI_DEV_GPU_TEMP_CELSIUS"; NULL: it is .name */
 	const char *alias;
 };
 

@@ -146,8 +146,8 @@ struct gpu_mig {
 	bool placed;
 	uint32_t start, size; /* of the GPU instance, in memory slots; valid if placed */
 	bool has_minors;
-	uint32_t gi_minor,
-		ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
+	/* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
+	uint32_t gi_minor, ci_minor;
 	/* readable text of why the device is unusable; "": usable */
 	char reason[GPU_REASON_MAX];
 };
@@ -174,8 +174,9 @@ struct inventory {
 	struct gpu_mig *mig; /* [n_mig], by GPU, then index; NULL: none */
 };
 
-/* An inventory with @n zeroed GPUs and .links of unknown level; 0: empty. */
+/* An inventory with @n zeroed GPUs and .links of unknown level; 0: empty. ERR_LIMIT: more than GPU_NODE_MAX. */
 int inventory_new(struct inventory **ret, uint32_t n, struct error *err) MUST_USE;
+/* A copy of all of @from, which shares no memory with it. ERR_NOMEM. */
 int inventory_copy(struct inventory **ret, const struct inventory *from,
 	struct error *err) MUST_USE;
 struct inventory *inventory_free(struct inventory *inv); /* returns NULL */

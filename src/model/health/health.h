@@ -109,6 +109,7 @@ struct health_policy {
 	uint64_t forget_after_ns;
 };
 
+/* Fills @p with the defaults named above, those of health_signals, no rules and no rates. */
 void health_policy_default(struct health_policy *p);
 
 /*
@@ -125,8 +126,9 @@ int health_policy_add_rate(struct health_policy *p, const struct xid_rate *rate,
 
 enum xid_verdict { XID_IGNORED, XID_COUNTED, XID_ACTED };
 
-/* The effect of one @xid. The first match decides: all enabled; a rule for @xid; a rate that counts @xid;
- * all disabled; the default. The default acts on all XIDs, known or unknown, except the application class. */
+/* The effect of one @xid; health_policy_acts(): whether it is XID_ACTED. The first match decides: all enabled;
+ * a rule for @xid; a rate that counts @xid; all disabled; the default. The default acts on all XIDs, known or
+ * unknown, except the application class. */
 enum xid_verdict health_policy_verdict(const struct health_policy *p, uint32_t xid);
 bool health_policy_acts(const struct health_policy *p, uint32_t xid);
 
@@ -169,6 +171,7 @@ struct health {
 	bool recovered;      /* was unhealthy before; recovered at .since_ns */
 };
 
+/* Starts the history of a GPU: healthy since @now_ns. */
 void health_init(struct health *h, uint64_t now_ns);
 
 /*
@@ -186,7 +189,8 @@ void health_restore(struct health *h, const struct health_policy *p, const struc
 uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
 	uint64_t at_ns[XID_RATE_COUNT_MAX]);
 
-/* True if the kubelet's view (healthy or not), the reason or the warning changed. */
+/* Apply an XID, the result @seen of a probe of the GPU, and the passing of time until @now_ns. True: the
+ * kubelet's view (healthy or not), the reason or the warning changed. */
 bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns);
 bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,
 	uint64_t now_ns);
@@ -204,4 +208,4 @@ static inline bool health_ok(const struct health *h)
 	return h->state == HEALTH_HEALTHY;
 }
 
-const char *health_state_name(enum health_state s);
+const char *health_state_name(enum health_state s); /* "healthy", "probation"; static */

@@ -51,4 +51,4 @@ DEFINE_CLEANUP(struct labels *, labels_free)
 
 bool labels_equal(const struct labels *a, const struct labels *b); /* ignores the timestamp */
 const char *labels_get(const struct labels *l, const char *key);   /* borrowed or NULL */
-bool label_value_ok(const char *value);
+bool label_value_ok(const char *value); /* by Kubernetes' rules; "" is legal */

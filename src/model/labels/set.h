@@ -29,6 +29,7 @@ void label_set_add(struct label_set *s, const char *prefix, const char *suffix, 
 void label_set_add_text(struct label_set *s, const char *prefix, const char *suffix,
 	const char *text, const char *end);
 
+/* Adds a line to .notes, cut at ERROR_MSG_MAX - 1 bytes. Does nothing without .notes. */
 void label_set_add_note(struct label_set *s, const char *fmt, ...) PRINTF(2, 3);
 
 /* NVIDIA's sanitizing, in place: removes characters outside [A-Za-z0-9_. -], replaces each inner run of

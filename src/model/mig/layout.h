@@ -114,5 +114,6 @@ struct mig_ci_match {
 	uint32_t kept;   /* bit i: CI i of @gi stays */
 	uint32_t served; /* bit i: a kept CI serves CI i of @desired */
 };
+/* See struct mig_ci_match. Both arguments have passed their checks. */
 struct mig_ci_match mig_match_cis(const struct mig_gi *gi,
 	const struct mig_desired_gi *desired);

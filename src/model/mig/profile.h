@@ -33,6 +33,7 @@ int mig_profile_parse(struct mig_profile *ret, const char *text, struct error *e
 /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me". */
 void mig_profile_format(const struct mig_profile *p, char ret[MIG_PROFILE_NAME_MAX]);
 
+/* Whether both have one name: the numbers and the attributes are equal. */
 bool mig_profile_equal(const struct mig_profile *a, const struct mig_profile *b);
 
 /* As part of a resource, label or config name: "+" and "," become "." (1g.10gb.me), "-" is unchanged. */

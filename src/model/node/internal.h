@@ -15,6 +15,7 @@ struct node_entry {
 	uint32_t old, seen; /* positions; UINT32_MAX: none */
 };
 
+/* Sets .fault and .reason (a copy, cut to its room) of @g, and clears .nvml_code. */
 void node_set_gpu_fault(struct gpu *g, enum gpu_fault fault, const char *reason);
 /* The persisted state of a GPU or MIG device that is new in this run; NULL: none. Borrowed from @n. */
 const struct node_persisted *node_find_persisted(const struct node *n, const char *uuid,

@@ -57,6 +57,7 @@ struct node {
 	bool driver_mismatch;
 };
 
+/* node_init(): no GPU is known. node_fini() frees what the members point to, but not @n. */
 void node_init(struct node *n);
 void node_fini(struct node *n);
 

@@ -117,8 +117,8 @@ const char *offer_original_name(const struct config *config, const struct gpu *g
 /* Whether the GPU at position @i can be offered: not a display, with a unique UUID. */
 bool offer_can_have(const struct inventory *inv, uint32_t i);
 
-const struct resource *offer_find(const struct offer *o,
-	const char *name); /* borrowed or NULL */
+/* The resource by its name, and a device of it by its ID; NULL: none. Borrowed. */
+const struct resource *offer_find(const struct offer *o, const char *name);
 const struct offer_device *resource_find(const struct resource *r, const char *id);
 
 /* How @d of @r is shared; NULL: not shared. Borrowed. */

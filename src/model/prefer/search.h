@@ -41,5 +41,9 @@ struct prefer_search {
 	bool *chosen;           /* [n]; the result */
 };
 
+/*
+ * Find the best set, as described above, and set .chosen, which the caller zeroes before.
+ * prefer_search_exact() takes at most PREFER_EXACT_GPUS places (prefer.h). ERR_NOMEM: .chosen is unchanged.
+ */
 int prefer_search_exact(const struct prefer_search *s, struct error *err) MUST_USE;
 int prefer_search_greedy(const struct prefer_search *s, struct error *err) MUST_USE;

@@ -56,7 +56,7 @@ static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, ui
 	return since;
 }
 
-/* The same for a slice, while it has something to submit. */
+/* get_stall_start() of the whole slice, while it has something to submit; else SCHED_NEVER. */
 static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_slice *s,
 	uint64_t now)
 {

@@ -92,9 +92,13 @@ static bool is_blocked_by_latency(const struct sched_share *p)
 }
 
 /*
- * The share holds back the GPU's virtual time: it has work, or could have. Not a share that waits for its bucket
- * or for another GPU: it gets on no faster if others wait for it. But a gang does, beside a latency share at
- * work: otherwise that share would never be ahead of it, and never be demoted.
+ * Whether the share holds back the GPU's virtual time. Shares under MPS never do.
+ *
+ * 1. A share with work in flight, or in its grace period, holds it back.
+ * 2. A share that wants the GPU holds it back, unless the share waits for its bucket or is a gang. Such a
+ *    share waits for something else, and gets on no faster if the others wait for it.
+ * 3. A gang that wants the GPU beside a latency share at work holds it back all the same, if its bucket
+ *    allows a start. Otherwise the latency share would never be ahead of the gang, and never be demoted.
  */
 static bool holds_back_vtime(const struct sched_share *p)
 {

@@ -17,8 +17,9 @@
 #define DEMAND_NS UINT64_C(50000000)
 #define DONE_MIN  16 /* in a period: with fewer the pace is not known */
 /* between two checks; the process reports the number */
-#define DONE_MAX             UINT64_C(1000000000)
-#define CONCURRENT_RETRY_MIN UINT64_C(1000000000) /* delay of the next attempt, doubled up to */
+#define DONE_MAX UINT64_C(1000000000)
+/* bounds of the delay before the next attempt, which doubles with each loss */
+#define CONCURRENT_RETRY_MIN UINT64_C(1000000000)
 #define CONCURRENT_RETRY_MAX UINT64_C(64000000000)
 
 bool sched_has_demand(const struct sched_share *p, uint64_t at)

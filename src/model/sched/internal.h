@@ -45,7 +45,7 @@ struct sched_share {
 
 	uint64_t busy_since;       /* since when some client is busy */
 	uint64_t inactive_since;   /* since when no client is busy or wants the GPU */
-	uint64_t idle_since;       /* the same, but not before its quantum */
+	uint64_t idle_since;       /* .inactive_since, or the start of its quantum if later */
 	bool awaited;              /* idle, but the GPU waits for it (grace period) */
 	uint64_t idle_gap;         /* length of its short idle times; mean */
 	unsigned int soon_returns; /* how frequent these are, of SOON_ALWAYS; mean */
@@ -67,9 +67,10 @@ struct sched_share {
 		 * it wanted the GPU
 		 */
 		uint64_t done, demand;
-		/* demand for a submission, with time sharing; 0: not known */
+		/* its pace: the lesser .now_ns of the last two time-shared periods; 0: not known */
 		uint64_t each_ns;
-		uint64_t now_ns; /* the same in the last period alone */
+		/* demand for a submission in the last time-shared period; 0: not known */
+		uint64_t now_ns;
 		/* ns of demand lost against .each_ns since the gates opened concurrently */
 		int64_t lost;
 	} pace;
@@ -136,13 +137,13 @@ static inline void sched_mark_dirty(struct sched *t, const struct sched_gpu *g)
 	t->dirty |= UINT64_C(1) << g->index;
 }
 
-/* It goes first: its gates never close. */
+/* Whether the share goes first: its gates never close. */
 static inline bool sched_has_priority(const struct sched_share *p)
 {
 	return p->config.latency && !p->demoted;
 }
 
-/* It takes quanta: its gates open and close, and other shares wait for it. */
+/* Whether the share takes quanta: its gates open and close, and other shares wait for it. */
 static inline bool sched_is_time_shared(const struct sched_share *p)
 {
 	return !p->config.mps && !sched_has_priority(p);
@@ -170,28 +171,30 @@ static inline struct sched_share *sched_next_time_shared(struct sched_share *p)
 void sched_accrue(struct sched_gpu *g, uint64_t now);
 /* Advances the GPU's virtual time to the share that is furthest behind, and limits debts. */
 void sched_update_gpu_vtime(struct sched_gpu *g);
-/* The share was idle and has something to do again. */
+/* Call it when a share that was idle has something to do again. Limits its credit, and learns its idle time. */
 void sched_wake_up_share(struct sched_share *p, uint64_t now);
-/* The work that was in flight when the gates closed ended at @end. */
+/* Call it when the work that was in flight as the gates closed has ended, at @end. Learns the overrun's
+ * length. */
 void sched_learn_overrun(struct sched_share *p, uint64_t end);
-/*
- * Limits the share's credit to one quantum. Otherwise one that did not hold back the GPU's virtual time could be
- * far behind.
- */
+/* Limits the share's credit to one quantum. Otherwise a share that did not hold back the GPU's virtual time
+ * could be far behind. */
 void sched_limit_credit(struct sched_share *p);
+/* Applies a config, also with work in flight. In nanoseconds the share keeps its lead over the GPU's virtual
+ * time, or its credit, limited to one quantum. The caller sets the gates. */
 void sched_set_share_config(struct sched_share *p, const struct sched_share_config *share);
-/* The bucket has enough for a quantum. Always true without a cap or with a boost. */
+/* Whether the bucket has enough for a quantum. Always true without a cap or with a boost. */
 bool sched_cap_allows_start(const struct sched_share *p);
 /* How long the bucket lasts if the share has the GPU alone; 0: it is empty; SCHED_NEVER: no cap. */
 uint64_t sched_cap_runtime_ns(const struct sched_share *p);
 /* Lends the bucket what it lacks of a portion, or takes that back. What the share owed stays. */
 void sched_lend_cap(struct sched_share *p, bool lend);
-/* When the share may begin. */
+/* When the bucket has enough for the share to begin. */
 uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now);
 
 /* vtime-order.c */
-/* Wants the quantum and may have it. Of a gang: as far as its own buckets allow. */
+/* Whether the share wants the quantum and may have it; of a gang, as far as its own buckets allow. */
 bool sched_is_ready(const struct sched_share *p);
+/* Whether any share of the GPU is ready (sched_is_ready()). */
 bool sched_is_contended(const struct sched_gpu *g);
 /*
  * How far the slice is ahead in virtual time; of a gang, where it is furthest ahead. A boosted slice is behind
@@ -207,7 +210,7 @@ int64_t sched_vtime_band(const struct sched_gpu *g);
 struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now);
 /* The share that interrupts the holder: one whose last quantum ended early because it was idle. NULL: none. */
 struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t now);
-/* At the end of its quantum the holder must hand over to another share. */
+/* Whether the holder must hand over to another share at the end of its quantum. */
 bool sched_must_hand_over(const struct sched_share *holder, uint64_t now);
 /* The longest quantum of the share as things are now. */
 uint64_t sched_quantum_max(const struct sched_share *p);
@@ -215,44 +218,47 @@ uint64_t sched_quantum_max(const struct sched_share *p);
 uint64_t sched_quantum_length(const struct sched_slice *s);
 
 /* gang.c */
+/* Whether the slice is a gang. Whether all its time-shared shares are idle. Whether one of them wants its GPU. */
 bool sched_is_gang(const struct sched_slice *s);
 bool sched_slice_is_idle(const struct sched_slice *s);
 bool sched_slice_wants(const struct sched_slice *s);
 /* How long all buckets of the slice last. */
 uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s);
-/* The share may begin its quantum. Of a gang: it can have all its GPUs, and none is owed to another slice. */
+/* Whether the share may begin its quantum. Of a gang: it can have all its GPUs, and none is owed to another
+ * slice. */
 bool sched_can_start(const struct sched_share *p, uint64_t now);
-/* One of its GPUs is reserved for a gang that goes before it. */
+/* Whether one of the slice's GPUs is reserved for a gang that goes before the slice. */
 bool sched_yields_to_gang(const struct sched_slice *s);
 
 /* latency.c */
 /* Demotes latency shares that are beyond their share, and promotes those that are level again. */
 void sched_update_demotions(struct sched_gpu *g, uint64_t now);
-/* A share with priority is at work, or in its grace period. */
+/* Whether a share with priority is at work, or in its grace period. */
 bool sched_is_priority_active(struct sched_gpu *g, uint64_t now);
 
 /* concurrent.c */
-/* Wants the GPU, or did a moment ago. */
+/* Whether the share wants the GPU at @at, or did a moment before. */
 bool sched_has_demand(const struct sched_share *p, uint64_t at);
 /*
  * Forgets the pace of the share. So a concurrent period of its GPU ends: what time sharing would give the others
  * is not known either.
  */
 void sched_reset_pace(struct sched_share *p);
-/* Decides whether all gates are open concurrently. */
+/* Decides whether all gates are open concurrently, and returns that. */
 bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now);
 
 /* boost.c */
-/* The gates of a share with work in flight close. */
+/* Call it when the gates of a share with work in flight close. */
 void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now);
 /* Decides which slices are boosted, and which need no boost any more. */
 void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now);
-/* The quantum of a slice begins; it has come to its end. */
+/* Call them when a quantum of the slice begins, and when it ends. They change only a boosted slice: lend to its
+ * caps and take that back, and set the delay of its next boost. */
 void sched_boost_begin(struct sched_slice *s, uint64_t now);
 void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now);
 
 /* quantum.c */
-/* The set of GPUs of a slice changes. Ends its quantum, which must not go on on some of them only. */
+/* Call it when the set of GPUs of a slice changes. Ends its quantum, which must not go on on a part of the GPUs. */
 void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now);
 /* How long the GPU waits for the idle share. */
 uint64_t sched_grace_ns(const struct sched_share *p);
@@ -262,7 +268,11 @@ uint64_t sched_grace_ns(const struct sched_share *p);
  */
 void sched_end_quantum(struct sched *t, const struct sched_share *holder,
 	enum sched_end_reason why, uint64_t now);
+/* Decides about one GPU: concurrency, boosts, demotions, and which share has the quantum until when. Can mark
+ * other GPUs as dirty. Sets no gate. */
 void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now);
 
 /* gates.c */
+/* Sets the gates of all clients of the GPU as decided, and calls .gate for each whose gate, window or end
+ * changes. */
 void sched_set_gates(struct sched *t, struct sched_gpu *g, uint64_t now);

@@ -144,8 +144,8 @@
 
 #define SCHED_GPUS_MAX   64
 #define SCHED_QUANTUM_NS UINT64_C(25000000) /* a quantum; it may last up to 5/4 of this */
-#define SCHED_ROUND_NS \
-	UINT64_C(100000000) /* with many shares quanta are shorter, to keep this round */
+/* With many shares quanta are shorter, to keep this round. */
+#define SCHED_ROUND_NS           UINT64_C(100000000)
 #define SCHED_QUANTUM_MIN_NS     UINT64_C(2000000)
 #define SCHED_INTERRUPT_MIN_NS   UINT64_C(1000000) /* before an interruption */
 #define SCHED_INTERRUPT_MAX_NS   UINT64_C(4000000)
@@ -163,7 +163,7 @@
 #define SCHED_CONCURRENT_LOSS_NS UINT64_C(100000000) /* of one share, by concurrent gates */
 #define SCHED_CONCURRENT_MAX_NS  UINT64_C(10000000000)
 #define SCHED_WINDOW_NS          SCHED_TIME_SLICE_NS /* limit of work in flight */
-#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* the same at the end of a quantum */
+#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* that limit at the end of a quantum */
 #define SCHED_WINDOW_LATENCY_NS  UINT64_C(300000)    /* both limits, beside a latency share */
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
@@ -255,6 +255,7 @@ void sched_client_set_state(struct sched *t, struct sched_client *client, bool b
  * needed.
  */
 uint64_t sched_next_deadline(const struct sched *t);
+/* Makes all decisions that are due at @now. A call that is too early changes nothing. */
 void sched_advance_time(struct sched *t, uint64_t now);
 
 /* Brings the charges up to @now, before a caller reads them. */
@@ -279,10 +280,10 @@ struct sched_account {
 	/* how long it has had work in flight since its gates closed; 0: it has none */
 	uint64_t stuck_ns;
 };
-/* All zero: the slice never had clients on that GPU. */
+/* The account of the slice on GPU number @gpu, at @now. All zero: the slice never had clients on that GPU. */
 void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret);
-/* All gates are open now, as time sharing would leave the GPU idle. */
+/* Whether all gates are open now, as time sharing would leave the GPU idle. */
 bool sched_is_concurrent(const struct sched *t, unsigned int gpu);
 /* ns in which any share had work on the GPU: the sum of all charges there, including slices that are gone. */
 uint64_t sched_gpu_busy_ns(const struct sched *t, unsigned int gpu);

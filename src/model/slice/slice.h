@@ -82,5 +82,5 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 /* The config has no isolation any more: removes what the plan enforces. The slice remains. */
 void slice_plan_open(struct slice_plan *plan);
 
-/* The same in all that is valid. */
+/* Whether both plans are equal in all valid members. */
 bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b);

@@ -14,11 +14,13 @@ static inline uint64_t account_scale(uint64_t a, uint64_t b, uint64_t c)
 
 /* ---- accounts.c ---- */
 
-/* The account that @in continues, or a new one; NULL: out of memory. */
+/* The account of @u that @in continues, or a new one that begins at @began_wall_ns. NULL: out of memory. */
 struct account *account_match(struct account_device *u, const struct account_use *in,
 	uint64_t began_wall_ns, struct error *err);
+/* Adds an account to @u with the names and the mode of @in, which are copied. NULL: out of memory. */
 struct account *account_new(struct account_device *u, const struct account_use *in,
 	struct error *err);
+/* Frees the account only: the caller removes it from the list of its device. NULL is fine. */
 struct account *account_free(struct account *a); /* returns NULL */
 
 /* Ends the accounts without a match, and adds those that ended long ago to the past. */

@@ -160,6 +160,7 @@ struct accounts {
 	uint32_t next_odd;   /* the GPU that gets the next odd nano-unit */
 };
 
+/* Both leave @a empty and usable. accounts_fini() frees the devices with their accounts. */
 void accounts_init(struct accounts *a);
 void accounts_fini(struct accounts *a);
 
@@ -167,12 +168,19 @@ void accounts_fini(struct accounts *a);
 int accounts_round(struct accounts *a, const struct account_round *r,
 	struct error *err) MUST_USE;
 
-/* Borrowed; NULL: none. */
+/* The device with this UUID; NULL: none. Borrowed until the device is gone. */
 struct account_device *accounts_find_device(const struct accounts *a, const char *uuid);
 
 /*
- * Restore saved figures: first the devices, then their accounts. accounts_settle() then sets the past of each
- * device to what its parts lack of its whole. Parts that exceed the whole enlarge it.
+ * Restore saved figures, before the first round:
+ *
+ * 1. accounts_restore_device() finds or adds the device of each UUID, and the caller sets its figures.
+ * 2. accounts_restore_account() adds an account with the names and the mode of @use, and the caller sets
+ *    its figures.
+ * 3. accounts_settle() sets the past of each device to what its parts lack of its whole. Parts that exceed
+ *    the whole enlarge it.
+ *
+ * Results are borrowed. ERR_NOMEM.
  */
 int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err) MUST_USE;

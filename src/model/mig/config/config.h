@@ -99,6 +99,7 @@ struct mig_node {
 
 /* "0x20B010DE" or "0x20B010DE:0x134F10DE", in any base that Go accepts. Any other text matches nothing. */
 void mig_filter_parse(struct mig_filter *ret, const char *text);
+/* Whether a GPU with these PCI IDs passes the filter. */
 bool mig_filter_matches(const struct mig_filter *f, const struct mig_pci *pci);
 
 /* The last entry of @c that matches @g; NULL: none, and the GPU stays as it is. */
@@ -157,14 +158,17 @@ int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 /* For the reader, export and generate. Lists have the limits above. ERR_LIMIT names the limit. A partly built
  * object can be freed. New elements are zero except for the given members. */
 
+/* An object without configs. ERR_NOMEM. */
 int mig_configs_new(struct mig_configs **ret, struct error *err) MUST_USE;
 
-/* Borrowed until the next element of the same list is added. ERR_LIMIT also for a name that is too long. */
+/* Append a config named @name, or an entry. *ret is borrowed until the next element of that list is added.
+ * ERR_LIMIT also for a name that is too long. */
 int mig_configs_add(struct mig_configs *c, const char *name, struct mig_config **ret,
 	struct error *err) MUST_USE;
 int mig_config_add_entry(struct mig_config *c, struct mig_entry **ret,
 	struct error *err) MUST_USE;
 
+/* Append a GPU index, a copy of @f, or a copy of @row to @e. */
 int mig_entry_add_device(struct mig_entry *e, uint32_t index, struct error *err) MUST_USE;
 int mig_entry_add_filter(struct mig_entry *e, const struct mig_filter *f,
 	struct error *err) MUST_USE;

@@ -20,7 +20,7 @@
 enum mig_keep {
 	MIG_KEEP_NOTHING, /* as if the GPU were empty */
 	MIG_KEEP_MOST,    /* keep busy instances first, then minimize the steps */
-	MIG_KEEP_BUSY,    /* same, but ERR_UNAVAILABLE if a busy instance must go */
+	MIG_KEEP_BUSY,    /* as MIG_KEEP_MOST; ERR_UNAVAILABLE if a busy one must go */
 };
 
 struct mig_placement {

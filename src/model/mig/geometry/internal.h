@@ -16,7 +16,7 @@
 
 /* ---- lists in error texts ---- */
 
-/* "2 x 3g.20gb, 1 x 1g.5gb"; ends in "..." if truncated. */
+/* "2 x 3g.20gb, 1 x 1g.5gb"; the text ends in "..." if a further item has no room. */
 
 #define MIG_LIST_MAX 320
 
@@ -31,6 +31,7 @@ struct mig_list {
 		.text = { 0 } \
 	}
 
+/* Appends one item, and ", " before it unless it is the first. */
 void mig_list_add(struct mig_list *l, const char *fmt, ...) PRINTF(2, 3);
 
 /* ---- memory slots as a bit set ---- */
@@ -89,6 +90,7 @@ struct mig_budget {
 	uint32_t more[MIG_PROFILES_MAX]; /* further instances of each profile by its .max */
 };
 
+/* Sets @b to the resources of the whole, empty GPU @l. */
 void mig_budget_init(struct mig_budget *b, const struct mig_layout *l);
 
 /* How many further instances of profile @i the budget allows. At most MIG_GIS_MAX. */
