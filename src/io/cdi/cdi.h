@@ -110,6 +110,7 @@ int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *foun
 	const struct config *config, struct error *err) MUST_USE;
 
 const char *cdi_class_name(enum cdi_class class_); /* "imex-channel"; static */
+/* The class of that name. False: none, and *ret is unchanged. */
 bool cdi_class_find(const char *name, enum cdi_class *ret);
 
 /* Writes "k8s.device-plugin.nvidia.com-gpu.json" to @ret of CDI_FILE_NAME_MAX bytes. */

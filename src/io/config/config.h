@@ -67,7 +67,7 @@ typedef void config_each_fn(void *arg, const char *name, const char *text,
 int config_each(const char *path, const struct config_sources *sources, config_each_fn *each,
 	void *arg, struct error *err) MUST_USE;
 
-/* The same for a text in memory. Messages call it @path. */
+/* config_each() for a text in memory, which messages call @path. */
 int config_each_text(const char *path, const char *text, size_t len,
 	const struct config_sources *sources, config_each_fn *each, void *arg,
 	struct error *err) MUST_USE;

@@ -70,11 +70,12 @@ extern const struct field_words words_version, words_mig, words_discovery, words
 	words_profile_compute, words_class, words_unhooked, words_compute_mode,
 	words_signal_policy, words_rule_policy, words_xids;
 
-/* The row of @path; NULL: no such key, or no limits. */
+/* The row of @path, and its limits. NULL: no such key; no limits. Static. */
 const struct config_field *field_by_path(const char *path);
 const struct field_range *field_range(const char *path);
 
-/* The key of @f within its object. Whether that object is @parent ("": top level). */
+/* The key of @f within its object, a part of .path. Whether that object is @parent ("": top level); false for
+ * an element of a list. */
 const char *field_key(const struct config_field *f);
 bool field_is_in(const struct config_field *f, const char *parent);
 

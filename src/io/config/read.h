@@ -60,7 +60,7 @@ int read_fail(struct config_reader *r, const struct yaml_node *at,
  */
 int read_on(struct config_reader *r, int ret) MUST_USE;
 
-/* A warning in the same form. < 0 only for lack of memory. */
+/* Adds "file:line:column: key.path: text" to .warnings. < 0 only for lack of memory. */
 int read_warn(struct config_reader *r, const struct yaml_node *at,
 	const struct config_value_path *w, const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
@@ -84,7 +84,8 @@ const struct yaml_node *read_find_key(const struct yaml_node *object, const char
 	const char *key);
 
 /* Read one value. Return 1 with *ret set, or 0 for NULL or null without changing *ret. A text of NVIDIA's
- * plain fields may be written as a number or boolean. @strict forbids that. */
+ * plain fields may be written as a number or boolean. @strict forbids that. read_range() checks the limits of
+ * @range, and read_word_value() gives the position in @words. */
 int read_text_value(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, bool strict, const char **ret) MUST_USE;
 int read_bool(struct config_reader *r, const struct yaml_node *n,
@@ -97,7 +98,8 @@ int read_range(struct config_reader *r, const struct yaml_node *n,
 int read_word_value(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const struct field_words *words, int *ret) MUST_USE;
 
-/* Each part reads the object below its key of @top; @top may be NULL. */
+/* Each part reads the value below its key of @top into .c (read_flags(): into .values); @top may be NULL. @w is
+ * the path of @sharing. 0: done, or the key is absent. < 0: .err or .first has the mistake. */
 int read_flags(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_sharing(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_resources(struct config_reader *r, const struct yaml_node *top) MUST_USE;
@@ -112,8 +114,8 @@ int read_isolation(struct config_reader *r, const struct yaml_node *n,
 /* none | equal | 8Gi | 25%. @replicas 0: a profile, without `equal`. Returns as read_text_value(). */
 int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, uint32_t replicas, struct isolation *iso) MUST_USE;
-/* Reads `compute`, `class` and `unhooked` of the object @n. @replicas as above. If .compute is already set,
- * @n is a profile. */
+/* Reads `compute`, `class` and `unhooked` of the object @n. @replicas: as in read_isolation_memory(). If
+ * .compute is already set, @n is a profile. */
 int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *w, const char *pattern, uint32_t replicas,
 	struct isolation *iso) MUST_USE;
@@ -156,6 +158,8 @@ struct config_text {
 	/* mistakes after the first, which is the error; NULL: stop at the first */
 	struct strv *mistakes;
 };
+/* Reads @t.src (.text NULL: only flags and variables). @sources and @warnings may be NULL. *ret is the
+ * caller's. */
 int config_read_text(struct config **ret, const struct config_text *t,
 	const struct config_sources *sources, struct strv *warnings,
 	struct error *err) MUST_USE;
@@ -163,6 +167,6 @@ int config_read_text(struct config **ret, const struct config_text *t,
 /* Reads the whole file. An error has the text of NVIDIA's loader. */
 int config_file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
 
-/* Go's form of a duration: "1m30s", "5ns", "infinite". */
+/* Go's form of a duration: "1m30s", "5ns"; INT64_MAX: "infinite". @buf has DURATION_TEXT_MAX bytes. */
 #define DURATION_TEXT_MAX 48
 void duration_text(int64_t ns, char *buf);

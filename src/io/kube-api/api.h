@@ -41,8 +41,8 @@ struct api_config {
 	char *server;               /* "https://10.0.0.1:443"; [v6] bracketed */
 	char *ca_file, *ca_data;    /* PEM; both NULL: the system's CAs */
 	char *token_file, *token;   /* the file has precedence: it can rotate */
-	char *cert_file, *key_file; /* client certificate; or: */
-	char *cert_data, *key_data; /* PEM */
+	char *cert_file, *key_file; /* client certificate and its key: paths of PEM files */
+	char *cert_data, *key_data; /* client certificate and its key: PEM */
 	char *namespace_;           /* the client's namespace, a DNS label; NULL: unknown */
 	bool insecure;              /* kubeconfig's insecure-skip-tls-verify */
 	char *tls_server_name;      /* NULL: the host of .server */
@@ -66,6 +66,7 @@ int api_config_in_cluster(struct api_config *ret, const char *dir,
 int api_config_kubeconfig(struct api_config *ret, const char *path, struct error *err) MUST_USE;
 /* Checks that the process can read the token, CA and certificate files now. Blocks on files. */
 int api_config_probe(const struct api_config *c, struct error *err) MUST_USE;
+/* Frees all strings, and makes all members NULL or false. */
 void api_config_fini(struct api_config *c);
 
 /* Whether @text is a valid name of a namespace: a DNS label. */

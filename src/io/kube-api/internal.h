@@ -126,10 +126,12 @@ struct api {
 
 /* --- loop.c --- */
 
+/* Prepares libcurl's handle and the timer of @a. Needs .loop and .curl. After an error there is nothing for
+ * api_loop_fini() to do. */
 int api_loop_init(struct api *a, struct error *err) MUST_USE;
 /* Closes connections and sockets. Frees @a (api_free_memory()) when libuv has closed the timer. */
 void api_loop_fini(struct api *a);
-void api_free_memory(struct api *a);
+void api_free_memory(struct api *a); /* strings, secrets and @a itself */
 
 /* --- config.c --- */
 
@@ -176,6 +178,8 @@ int api_transfer_start(struct api_transfer *t, const struct api_request *req,
 	uint64_t timeout_ns, struct error *err) MUST_USE;
 /* Ends the exchange without a callback; allowed if none is in progress. */
 void api_transfer_stop(struct api_transfer *t);
+/* Delivers the news of all transfers to their owners. Call it outside of libcurl. @a may have been freed by
+ * api_free() afterwards, but stays readable until a later iteration of the loop. */
 void api_settle(struct api *a);
 /*
  * After API_NEWS_END. True if the answer shows that the credentials or the CA are old, and the files
@@ -190,9 +194,10 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 
 /* --- transfer.c: errors of the server --- */
 
+/* The error code for an HTTP status; ERR_NONE for 2xx. api_done has the usual ones. */
 enum error_code api_code_of_status(int status);
 /* Copies at most API_TEXT_MAX bytes of foreign text; unprintable characters become '?'. */
 void api_printable(char *ret, size_t cap, const char *text);
-/* The same for a name or an address in a message. Returns @ret. */
+/* api_printable() for a name or an address in a message. Returns @ret. */
 #define API_SHOWN_MAX 101
 const char *api_shown(char ret[API_SHOWN_MAX], const char *text);

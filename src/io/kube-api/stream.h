@@ -30,6 +30,7 @@ struct api_stream {
 		.line_max = (max_bytes)                                                 \
 	}
 
+/* Both empty the stream; api_stream_fini() also frees the memory. The stream stays usable. */
 void api_stream_fini(struct api_stream *s);
 void stream_clear(struct api_stream *s);
 
@@ -62,7 +63,7 @@ struct watch_event {
  * no event. */
 int watch_event_parse(struct watch_event *ret, const char *line, size_t len,
 	struct error *err) MUST_USE;
-void watch_event_fini(struct watch_event *e);
+void watch_event_fini(struct watch_event *e); /* drops .document; a zeroed event is fine */
 
 /* The object's .metadata.resourceVersion; NULL: missing, empty or too long for a query. Borrowed. */
 #define RESOURCE_VERSION_MAX 128

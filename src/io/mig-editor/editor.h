@@ -52,11 +52,12 @@ void mig_editor_each_client(const struct mig_editor *e, uint32_t index,
 /* The name of GPU @index from NVML, for display; "" if NVML reports none. */
 void mig_editor_gpu_name(struct mig_editor *e, uint32_t index, char *ret, size_t cap);
 
-/* Reads the UUIDs of the MIG devices of GPU @index. */
 struct mig_device_id {
 	uint32_t gi, ci;
 	char uuid[96];
 };
+/* Reads the UUIDs of the MIG devices of GPU @index, after mig_editor_read(). *ret_n: their number, valid also
+ * after an error. */
 int mig_editor_device_ids(struct mig_editor *e, uint32_t index,
 	struct mig_device_id ret[MIG_GIS_MAX * MIG_CIS_MAX], uint32_t *ret_n,
 	struct error *err) MUST_USE;

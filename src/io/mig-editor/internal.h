@@ -46,13 +46,15 @@ struct mig_session {
 /* Calls NVML and counts the call. */
 #define MIG_CALL(s, name, ...) ((s)->calls++, (s)->nvml.name(__VA_ARGS__))
 
-/* The same; a result other than SUCCESS fills @err and makes the value -1. */
+/* MIG_CALL(), as 0 or -1: a result other than SUCCESS fills @err. */
 #define MIG_TRY(s, err, name, ...) \
 	mig_session_result((s), (err), NVML_CALL_##name, MIG_CALL(s, name, __VA_ARGS__))
 
+/* 0 for SUCCESS. Else -1, and @err names the @call and @r. For MIG_TRY(). */
 int mig_session_result(const struct mig_session *s, struct error *err, enum nvml_call call,
 	nvmlReturn_t r) MUST_USE;
 
+/* Initializes NVML for the open library, and counts the call. */
 int mig_session_start(struct mig_session *s, struct error *err) MUST_USE;
 void mig_session_stop(struct mig_session *s); /* keeps the library, ends all handles */
 

@@ -28,4 +28,4 @@ struct label_facts_store {
  */
 int label_facts_read(struct label_facts_store *s, const char *machine_file, const char *sysfs,
 	struct strv *notes, struct error *err) MUST_USE;
-void label_facts_fini(struct label_facts_store *s);
+void label_facts_fini(struct label_facts_store *s); /* leaves it zeroed */

@@ -52,6 +52,7 @@ int nvml_find(char ret[PATH_MAX], const char *explicit_path, const char *driver_
  * this node, or its libraries are not mounted). ERR_UNSUPPORTED: the file is not a usable library.
  */
 int nvml_open(struct nvml *n, const char *path, struct error *err) MUST_USE;
+/* Closes the library; the table must not be used afterwards. Does not shut NVML down. Twice is fine. */
 void nvml_close(struct nvml *n);
 
 /*

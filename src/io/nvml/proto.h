@@ -51,7 +51,7 @@ enum worker_type {
 	WORKER_SAMPLE,
 	WORKER_DEVICE, /* a GPU or MIG device; the messages up to the next are of it */
 	WORKER_VALUES, /* at most one for each device */
-	WORKER_TEXTS,  /* likewise */
+	WORKER_TEXTS,  /* at most one for each device */
 	WORKER_USERS,  /* several in a row for a device with many processes */
 	WORKER_SAMPLE_END,
 	WORKER_TYPE_COUNT_,
@@ -68,8 +68,8 @@ struct worker_probe {
 	uint32_t n_skip, n_known;
 	uint32_t p2p;                /* 1: links with .p2p */
 	uint16_t skip[GPU_NODE_MAX]; /* NVML indexes of GPUs not to touch */
-	uint64_t known
-		[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs with known links (.p2p, too, if requested) */
+	/* worker_uuid_hash() of GPUs with known links (.p2p, too, if requested) */
+	uint64_t known[GPU_NODE_MAX];
 };
 
 struct worker_begin {
@@ -230,6 +230,7 @@ void worker_head(struct worker_head *h, enum worker_type type);
  */
 int worker_msg_check(const union worker_msg *m, size_t len, struct error *err) MUST_USE;
 
+/* A hash (FNV) of @uuid, for .known of a PROBE. */
 uint64_t worker_uuid_hash(const char *uuid);
 
 /* ---- breadcrumbs ------------------------------------------------------------------------------ */
@@ -248,8 +249,8 @@ enum {
 #define WORKER_GPU_NONE 0xFFFFu
 
 struct worker_crumbs {
-	_Atomic uint64_t
-		slot[WORKER_SLOT_COUNT_]; /* count << 32 | gpu << 16 | step; 0: no crumb yet */
+	/* count << 32 | gpu << 16 | step; 0: no crumb yet */
+	_Atomic uint64_t slot[WORKER_SLOT_COUNT_];
 };
 
 struct worker_crumb {

@@ -99,14 +99,13 @@ bool price_is_stale(const struct price *p, uint64_t now_s, char *buf);
  * PRICE_MAX. */
 bool price_parse(const char *text, int64_t *ret_nano);
 
-/* Nine decimals without the zeros at the end, but at least @decimals: "3.06", "0.0000005". */
+/* Nine decimals without the zeros at the end, but at least @decimals: "3.06", "0.0000005". @buf has
+ * PRICE_TEXT_MAX bytes. Returns @buf. */
 #define PRICE_TEXT_MAX 32
 const char *price_text(int64_t nano, unsigned decimals, char *buf);
 
-/*
- * Sums that stop at PRICE_SUM_MAX, 9.2 million an hour: the sum of a month still fits into int64_t.
- * Arguments are not negative.
- */
+/* @nano times @n, and @a plus @b. The results stop at PRICE_SUM_MAX, 9.2 million an hour: the sum of a month
+ * still fits into int64_t. Arguments are not negative. */
 #define PRICE_SUM_MAX (INT64_MAX / 1000)
 int64_t price_times(int64_t nano, uint64_t n);
 int64_t price_plus(int64_t a, int64_t b);
@@ -120,12 +119,12 @@ void price_split(int64_t total, const int64_t *weights, int64_t *ret, size_t n);
 
 /*
  * OpenCost's split of the price of a node whose components have no prices of their own. The weights
- * are OpenCost's list prices of a CPU, a GiB and a GPU (0.031611, 0.004237 and 0.95 USD an hour).
- * Result: nano-units an hour of one of each. So the GPUs' share is a third on large nodes, four fifths
- * on small ones.
+ * are OpenCost's list prices of a CPU, a GiB and a GPU (0.031611, 0.004237 and 0.95 USD an hour). So
+ * the GPUs' share is a third on large nodes, four fifths on small ones.
  */
 struct price_parts {
-	int64_t cpu, gib, gpu;
+	int64_t cpu, gib, gpu; /* nano-units an hour of one of each */
 };
+/* @nano_per_hour: price of the node. All parts are 0 for a node without CPUs, memory and GPUs. */
 struct price_parts price_opencost(int64_t nano_per_hour, uint32_t vcpus, uint32_t memory_mib,
 	uint32_t gpus);

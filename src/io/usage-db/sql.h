@@ -15,7 +15,7 @@
 struct sql {
 	sqlite3 *db;
 	const char *path; /* for messages; borrowed */
-	const char *what; /* likewise; "read" or "write" */
+	const char *what; /* for messages: "read" or "write"; borrowed */
 	bool damaged;     /* an error said that the file is damaged */
 	bool full;        /* an error said that the file is full */
 };
@@ -31,9 +31,10 @@ int sql_run(struct sql *s, const char *text, struct error *err) MUST_USE;
 /* The first column of the first row; ERR_INTERNAL if there is none. */
 int sql_number(struct sql *s, const char *text, int64_t *ret, struct error *err) MUST_USE;
 
+/* Compiles one statement. The caller declares *ret with CLEANUP(sql_finalizep). */
 int sql_prepare(struct sql *s, sqlite3_stmt **ret, const char *text,
 	struct error *err) MUST_USE;
-void sql_finalizep(sqlite3_stmt **stmt);
+void sql_finalizep(sqlite3_stmt **stmt); /* NULL is fine */
 
 /* One step. 1: a row; 0: the end; < 0: failed. At 0 and < 0 the statement is reset. */
 int sql_step(struct sql *s, sqlite3_stmt *stmt, const char *what, struct error *err) MUST_USE;
@@ -44,10 +45,9 @@ int sql_do(struct sql *s, sqlite3_stmt *stmt, const char *what, struct error *er
 /* Rolls back the transaction, if any; errors are ignored. */
 void sql_rollback(struct sql *s);
 
-/* Binds a parameter. A failure (out of memory) shows at the step: the parameter is NULL where NULL is not
- * allowed. */
-void sql_text(sqlite3_stmt *stmt, int at,
-	const char *text); /* borrowed until the reset; NULL: "" */
+/* Bind parameter @at, from 1. @text is borrowed until the reset; NULL is "". A failure (out of memory) shows at
+ * the step: the parameter is NULL where NULL is not allowed. */
+void sql_text(sqlite3_stmt *stmt, int at, const char *text);
 void sql_int(sqlite3_stmt *stmt, int at, int64_t v);
 
 /* A column as text, never NULL; borrowed until the next step. */

@@ -57,9 +57,9 @@ enum usage_db_kind {
 
 /* The node and the price that the rows of a bucket belong to. Texts are never NULL; "": not known. */
 struct usage_db_period {
-	uint64_t
-		start_s; /* UTC, since 1970; for usage_db_add() a multiple of USAGE_DB_BUCKET_S */
-	uint64_t end_s; /* usage_db_add() ignores it: one bucket */
+	/* UTC, since 1970; for usage_db_add() a multiple of USAGE_DB_BUCKET_S */
+	uint64_t start_s;
+	uint64_t end_s; /* UTC, since 1970; usage_db_add() ignores it: one bucket */
 	const char *node, *instance_type, *region;
 	const char *currency;        /* three letters; "": no price */
 	const char *price_source;    /* "catalogue 2026-07-20", "option", "" */

@@ -15,9 +15,9 @@
 #define WEB_END_NS            (NS_PER_SEC)      /* for a process to exit by itself */
 #define WEB_KILL_NS           (5 * NS_PER_SEC)  /* for the kernel to end a killed process */
 #define WEB_STOP_NS           (WEB_END_NS + WEB_KILL_NS + 2 * NS_PER_SEC) /* for the thread to end */
-#define WEB_RESTART_DELAY_MAX 60                /* times .restart_ns: the longest delay */
-#define WEB_NOTICES_MAX       16                /* notices of a process at once, */
-#define WEB_NOTICE_NS         (60 * NS_PER_SEC) /* and one more in each of these periods */
+#define WEB_RESTART_DELAY_MAX 60 /* times .restart_ns: the longest delay */
+#define WEB_NOTICES_MAX       16 /* notices of one process that the thread reports in a row */
+#define WEB_NOTICE_NS         (60 * NS_PER_SEC) /* time until the thread may report one more */
 
 /* --- process.c: one process. Thread: web --- */
 
@@ -68,8 +68,9 @@ struct web {
 	 */
 	atomic_bool detached;
 	unsigned listen_port;
-	bool no_token; /* no token file; then: */
-	/* Requests must name a loopback host, as the server listens on a loopback address. */
+	bool no_token; /* there is no token file */
+	/* Without a token file: requests must name a loopback host, as the server listens on a loopback
+	 * address. */
 	bool only_local;
 	struct web_shm *shm;
 
@@ -95,6 +96,8 @@ struct web {
 	unsigned char packet[WEB_PACKET_MAX]; /* the last packet received */
 };
 
+/* The web thread, for pthread_create(). @web: the struct web. Ends after .stop_fd, and frees @web if web_stop()
+ * has left the thread behind. Returns NULL. */
 void *web_thread(void *web);
 /* web_free() at the end of the server's life, then .released(). */
 void web_release(struct web *w);
@@ -105,4 +108,4 @@ void web_release(struct web *w);
  * Thread: web.
  */
 int web_reply(struct web *w, const void *packet, size_t len, struct error *err) MUST_USE;
-void web_reply_fini(struct web *w);
+void web_reply_fini(struct web *w); /* frees the kept bodies */

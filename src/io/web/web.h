@@ -171,7 +171,7 @@ enum web_state {
  * content is in use, or ERR_NONE. */
 enum web_state web_state(struct web *w, struct error *ret_why);
 
-struct web_counts web_counts(const struct web *w);
+struct web_counts web_counts(const struct web *w); /* now; each figure is read on its own */
 
 /*
  * Ends all connections, the process and the thread. The thread calls no function of @ops afterwards but

@@ -29,11 +29,13 @@
 #define MIG_SERVICES_MAX     64         /* of one GPU clients file */
 #define MIG_SERVICE_NAME_MAX 255
 
+/* The named layouts; a text without any gives an empty object. Free *ret with mig_configs_free(). */
 int mig_configs_parse(struct mig_configs **ret, const struct yaml_source *src,
 	struct strv *warnings, struct error *err) MUST_USE;
 int mig_configs_load(struct mig_configs **ret, const char *path, struct strv *warnings,
 	struct error *err) MUST_USE;
 
+/* The hooks; a text without any gives an empty object. Free *ret with mig_hooks_free(). */
 int mig_hooks_parse(struct mig_hooks **ret, const struct yaml_source *src,
 	struct strv *warnings, struct error *err) MUST_USE;
 int mig_hooks_load(struct mig_hooks **ret, const char *path, struct strv *warnings,
@@ -47,7 +49,7 @@ int mig_services_load(struct strv *ret, const char *path, struct strv *warnings,
 /* Whether @len bytes can be a service name: not an option, path or second word. */
 bool mig_service_is(const char *text, size_t len);
 
-/* Messages call the text @name. */
+/* Messages call the text @name. Free *ret with mig_checkpoint_free(). */
 int mig_checkpoint_parse(struct mig_checkpoint **ret, const char *name, const char *text,
 	size_t len, struct error *err) MUST_USE;
 int mig_checkpoint_load(struct mig_checkpoint **ret, const char *path,
@@ -59,7 +61,7 @@ char *mig_configs_to_yaml(const struct mig_configs *c) MUST_USE;
 char *mig_configs_to_json(const struct mig_configs *c) MUST_USE;
 char *mig_checkpoint_to_json(const struct mig_checkpoint *c) MUST_USE;
 
-/* The default configs, built into the program from mig-default.yaml. */
+/* The default configs, built into the program from mig-default.yaml, as text and read. */
 extern const char mig_default_yaml[];
 extern const size_t mig_default_yaml_len;
 int mig_default_configs(struct mig_configs **ret, struct error *err) MUST_USE;

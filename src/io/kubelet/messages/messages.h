@@ -59,12 +59,14 @@ struct register_request {
 	struct arena *owner; /* NULL if not decoded */
 };
 
+/* RegisterRequest. Texts are borrowed for the call when encoding, and from .owner when decoded. */
 int register_request_encode(struct buf *b, const struct register_request *r,
 	struct error *err) MUST_USE;
 int register_request_decode(struct register_request *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 void register_request_fini(struct register_request *r);
 
+/* DevicePluginOptions. Decoded options have nothing to free. */
 int plugin_options_encode(struct buf *b, const struct plugin_options *o,
 	struct error *err) MUST_USE;
 int plugin_options_decode(struct plugin_options *ret, const uint8_t *data, size_t len,
@@ -84,6 +86,7 @@ struct plugin_devices {
 	struct arena *owner;
 };
 
+/* A decoded health other than "Healthy" is unhealthy. ERR_LIMIT: decoded more than MESSAGE_DEVICES_MAX. */
 int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n,
 	struct error *err) MUST_USE;
 int plugin_devices_decode(struct plugin_devices *ret, const uint8_t *data, size_t len,
@@ -103,6 +106,7 @@ struct id_lists {
 	struct arena *owner;
 };
 
+/* Frees the lists of any message below. */
 void id_lists_fini(struct id_lists *l);
 
 /* AllocateRequest. The kubelet sends exactly one container. */
@@ -144,6 +148,7 @@ struct allocate_response {
 	struct arena *owner;
 };
 
+/* One allocation for each container. ERR_LIMIT: decoded more than MESSAGE_CONTAINERS_MAX, or too much memory. */
 int allocate_response_encode(struct buf *b, const struct allocation *const *containers,
 	size_t n, struct error *err) MUST_USE;
 int allocate_response_decode(struct allocate_response *ret, const uint8_t *data, size_t len,

@@ -68,15 +68,17 @@ void rpc_arm(struct rpc *r, struct rpc_op *op, void (*done)(struct rpc_op *op, b
 void rpc_start_batch(struct rpc *r, grpc_call *call, const grpc_op *ops, size_t n,
 	struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));
 
+/* A buffer with a copy of @len bytes; grpc_byte_buffer_destroy(). */
 grpc_byte_buffer *rpc_bytes_new(const void *data, size_t len);
 
-/* The content of a received buffer, in one piece. */
+/* The content of a received buffer, in one piece. .data is valid until rpc_bytes_close(). */
 struct rpc_bytes {
 	grpc_slice slice;
 	const uint8_t *data;
 	size_t len;
 };
 
+/* False: @b is NULL or cannot be read, and there is nothing to close. @b stays the caller's. */
 bool rpc_bytes_open(struct rpc_bytes *ret, grpc_byte_buffer *b);
 void rpc_bytes_close(struct rpc_bytes *b);
 

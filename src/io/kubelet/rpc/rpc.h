@@ -47,6 +47,8 @@ struct rpc_call;   /* one incoming call */
 struct rpc_client; /* one channel to a socket */
 struct rpc_stream; /* one outgoing call with a stream of answers */
 
+/* Starts gRPC and the thread of the completion queue. @loop must outlive *ret. ERR_LIMIT: too few free
+ * descriptors. ERR_NOMEM. */
 int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
 /*
@@ -59,7 +61,7 @@ struct rpc *rpc_free(struct rpc *r);
 /* The loop of @r. */
 uv_loop_t *rpc_loop(const struct rpc *r);
 
-/* rpc_free() runs the loop until all references are dropped. */
+/* Take and drop a reference. rpc_free() runs the loop until all are dropped. */
 void rpc_ref(struct rpc *r);
 void rpc_unref(struct rpc *r);
 
@@ -104,6 +106,9 @@ void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsign
 /* Connections of one server, or fewer: fd_peers(). More are closed at once. */
 #define RPC_PEERS_MAX 256
 
+/* Answer a unary call, with @len bytes that are copied, or with a status other than RPC_OK (which becomes
+ * RPC_INTERNAL). @text NULL: none. A message above RPC_MESSAGE_MAX becomes RPC_RESOURCE_EXHAUSTED. The call
+ * is invalid afterwards. */
 void rpc_reply(struct rpc_call *call, const void *message, size_t len);
 void rpc_reply_error(struct rpc_call *call, enum rpc_status status, const char *text);
 
@@ -141,6 +146,9 @@ void rpc_client_close(struct rpc_client *c);
 typedef void (*rpc_done_fn)(void *arg, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len);
 
+/* Makes a unary call with a copy of @request; @done gets the answer, also if there is no connection.
+ * @timeout_ns from INT64_MAX on: none. < 0: @done never runs. ERR_LIMIT: longer than RPC_MESSAGE_MAX.
+ * ERR_CANCELLED: @c is closing. */
 int rpc_invoke(struct rpc_client *c, const char *method, const void *request, size_t len,
 	uint64_t timeout_ns, rpc_done_fn done, void *arg, struct error *err) MUST_USE;
 

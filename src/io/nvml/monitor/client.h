@@ -40,7 +40,7 @@ struct nvml_client {
 	struct client_watch watch[WORKER_SLOT_COUNT_];
 	uint64_t checked_at_ns;
 	bool reading;                             /* a READ is not answered completely */
-	bool sampling;                            /* the same for a SAMPLE */
+	bool sampling;                            /* a SAMPLE is not answered completely */
 	bool hung_gpu;                            /* client_check() blamed one GPU */
 	uint64_t last_crumbs[WORKER_SLOT_COUNT_]; /* of the worker that ended last */
 
@@ -65,11 +65,13 @@ enum client_news {
 	CLIENT_CLOSED, /* the worker closed its end of the socket */
 };
 
+/* Copies what it needs of @options, and sets defaults. @events: the workers wait for XIDs. Starts nothing.
+ * ERR_NOMEM: there is nothing for client_fini() to do. */
 int client_init(struct nvml_client *c, const struct gpu_monitor_options *options, bool events,
 	struct error *err) MUST_USE;
-void client_fini(struct nvml_client *c); /* kills the worker */
+void client_fini(struct nvml_client *c); /* kills the worker; frees everything but @c */
 
-/* Starts the worker and requests a probe. */
+/* Starts the worker and requests a probe; requests a probe of the present worker. @now_ns: monotonic time. */
 int client_start(struct nvml_client *c, uint64_t now_ns, struct error *err) MUST_USE;
 int client_probe(struct nvml_client *c, uint64_t now_ns, struct error *err) MUST_USE;
 

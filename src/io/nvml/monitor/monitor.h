@@ -60,13 +60,11 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 /* In ops.down: whether NVML refuses because its library does not fit the loaded kernel module. */
 bool gpu_monitor_mismatch(const struct gpu_monitor *m);
 
-/*
- * Requests a probe now. Apart from that the monitor probes at each interval of gpu_monitor_set_interval() (0: only
- * on request).
- */
+/* Requests a probe now. */
 void gpu_monitor_probe(struct gpu_monitor *m);
-/* The same, and stuck GPUs are probed, too: another process has just had answers from them. */
+/* Requests a probe that includes stuck GPUs: another process has just had answers from them. */
 void gpu_monitor_probe_all(struct gpu_monitor *m);
+/* Sets the interval of probes besides the requested ones. 0, as at the start: probes only on request. */
 void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 
 /*
@@ -75,11 +73,11 @@ void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
  */
 void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted);
 
-/*
- * Kills the worker, so that it holds no device file open. Until gpu_monitor_probe() the monitor starts no worker,
- * not at the interval either. The process takes a moment to end: gpu_monitor_released() says when it has ended.
- */
+/* Kills the worker, so that it holds no device file open. Until gpu_monitor_probe() the monitor starts no
+ * worker, not at the interval either. The process takes a moment to end: gpu_monitor_released() reports when it
+ * has ended. */
 void gpu_monitor_release(struct gpu_monitor *m);
+/* Whether no worker runs any more. Does not wait. */
 bool gpu_monitor_released(struct gpu_monitor *m);
 
 /* The processes on one GPU or MIG device. */

@@ -37,6 +37,7 @@ struct probe_round {
 	struct probe_round_mark marks[GPU_NODE_MAX]; /* by NVML index */
 };
 
+/* Frees both inventories. The marks stay. */
 void probe_round_fini(struct probe_round *l);
 
 /* Starts a probe: @ret says which GPUs to skip, and which have known links. */

@@ -35,6 +35,7 @@ int reading_begin(struct processes_read *r, const char *const *uuids, uint32_t n
 /* Applies a packet; ignores a packet of another request. */
 void reading_apply(struct processes_read *r, const struct worker_processes *m);
 
-/* All packets of request @seq have arrived: calls back. @inv says which MIG instance has which UUID. */
+/* All packets of request @seq have arrived: calls back. @inv says which MIG instance has which UUID.
+ * reading_fail(): no answer will come, and the callback gets @err. Does nothing if no request is under way. */
 void reading_end(struct processes_read *r, uint32_t seq, const struct inventory *inv);
 void reading_fail(struct processes_read *r, const struct error *err);

@@ -25,6 +25,8 @@ struct sampling {
 /* Drops the request under way, without a callback. */
 void sampling_fini(struct sampling *s);
 
+/* Begins a request with another .seq, and drops the one before without a callback. The caller sets .done and
+ * .arg. ERR_NOMEM: no request is under way. */
 int sampling_begin(struct sampling *s, struct error *err) MUST_USE;
 
 /*
@@ -34,7 +36,8 @@ int sampling_begin(struct sampling *s, struct error *err) MUST_USE;
 int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
 	struct error *err) MUST_USE;
 
-/* All packets have arrived: calls back. Devices of @inv that the worker left out are added, with the reason. */
+/* All packets have arrived: calls back. Devices of @inv that the worker left out are added, with the reason.
+ * sampling_fail(): no answer will come, and the callback gets @err. Does nothing if no request is under way. */
 void sampling_end(struct sampling *s, const struct worker_sample_end *m, uint64_t now_ns,
 	const struct inventory *inv);
 void sampling_fail(struct sampling *s, const struct error *err);

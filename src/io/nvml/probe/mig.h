@@ -48,8 +48,8 @@ struct probe_mig {
 	bool has_twin[GPU_MIG_MAX]; /* of the device's profile */
 };
 
-void probe_caps_init(struct probe_caps *c);
-void probe_caps_fini(struct probe_caps *c);
+void probe_caps_init(struct probe_caps *c);   /* nothing read yet */
+void probe_caps_fini(struct probe_caps *c);   /* frees the text */
 void probe_caps_forget(struct probe_caps *c); /* before a probe */
 
 /*

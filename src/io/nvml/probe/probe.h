@@ -33,8 +33,8 @@ void probe_crumb(struct probe *p, uint32_t gpu, unsigned step);
 void probe_set_fault(struct gpu *g, enum gpu_fault fault, const char *why);
 
 /*
- * Check the result @r of a @call about @g. True: the call succeeded. An error that says that the whole GPU is gone
- * becomes its fault, also after an optional call. After a needed call any error does.
+ * Check the result @r of a @call about @g. True: the call succeeded. After either call an error that says that
+ * the whole GPU is gone becomes the GPU's fault. After a needed call any other error becomes GPU_FAULT_FIELD.
  */
 bool probe_optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r);
 bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r);

@@ -89,6 +89,7 @@ bool sample_needs_query(struct sample_reading *r, size_t position);
 /* Stores the answer @code to the field at @position; @v is the value in case of success. */
 void sample_set_result(struct sample_reading *r, size_t position, nvmlReturn_t code,
 	const union source_value *v);
+/* Whether to ask @q now: the GPU is there, and no refusal is in force. */
 bool sample_may_query(const struct sample_reading *r, enum sample_query q);
 /* Notes a refusal, and a GPU that is gone. True: @code is success. */
 bool sample_answered(struct sample_reading *r, enum sample_query q, nvmlReturn_t code);

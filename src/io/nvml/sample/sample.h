@@ -14,8 +14,8 @@
 
 struct nvml_sampler;
 
-struct nvml_sampler *nvml_sampler_new(struct probe *p,
-	worker_send_fn *send); /* NULL: no memory */
+/* Borrows @p for as long as the sampler, which lives as long as the process. NULL: no memory. */
+struct nvml_sampler *nvml_sampler_new(struct probe *p, worker_send_fn *send);
 
 /* Answers @q about the @n GPUs in @gpus with the handles @devices (NULL: a GPU to skip). */
 void nvml_sampler_run(struct nvml_sampler *s, const struct worker_sample *q, uint32_t n,

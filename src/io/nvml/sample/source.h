@@ -73,7 +73,8 @@ struct sample_source {
 extern const struct sample_source sources[]; /* [n_fields] */
 extern const size_t n_sources;
 
-/* Memory and utilization of the device, also read apart from fields. 0: the values are in a->memo. */
+/* Memory and utilization of the device, also read apart from fields. Each calls NVML once for a reading. 0: the
+ * values are in a->memo. */
 nvmlReturn_t source_memory(struct source_query *a);
 nvmlReturn_t source_rates(struct source_query *a);
 

@@ -19,6 +19,8 @@ typedef void worker_send_fn(union worker_msg *m);
 
 struct worker_events;
 
+/* Starts no thread yet. @nvml and @crumb are borrowed for the life of the process, as is *ret. The event
+ * thread stores its breadcrumbs in @crumb, and calls @send. ERR_NOMEM. */
 int worker_events_new(struct worker_events **ret, const struct nvml *nvml,
 	_Atomic uint64_t *crumb, worker_send_fn *send, struct error *err) MUST_USE;
 

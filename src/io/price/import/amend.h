@@ -22,8 +22,8 @@ enum price_what { PRICE_IS_ON_DEMAND, PRICE_IS_SPOT, PRICE_IS_INTERRUPTION };
 struct price_amendment {
 	const char *type, *region;
 	enum price_what what;
-	int64_t low,
-		high; /* nano-units an hour; interruptions: thousandths a month. On demand: .low */
+	/* nano-units an hour; interruptions: thousandths a month; on demand only .low counts */
+	int64_t low, high;
 	unsigned rank;
 	const struct price_file *file;
 };

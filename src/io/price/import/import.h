@@ -27,7 +27,11 @@ enum import_form import_form(const char *text, size_t len);
 
 /* ---- forms ------------------------------------------------------------------------------------------------------ */
 
-/* Streams: the caller feeds pieces; the reader keeps little of them. */
+/*
+ * Streams. The caller feeds pieces in order, and the reader keeps little of them. Amounts go into @c while
+ * the pieces come. @name is the file's name for messages, borrowed like @c. The _end functions check that the
+ * text is complete, and warn of types that were left out. After an error only the _free functions may follow.
+ */
 struct price_list;
 int price_list_new(struct price_list **ret, struct price_catalogue *c, const char *name,
 	struct error *err) MUST_USE;
@@ -47,6 +51,8 @@ int price_instances_end(struct price_instances *p, struct strv *warnings,
 struct price_instances *price_instances_free(struct price_instances *p); /* returns NULL */
 DEFINE_CLEANUP(struct price_instances *, price_instances_free)
 
+/* Read a whole text of the form into @c: a query of the Price List, a history of spot prices, the Spot Instance
+ * Advisor. ERR_INVALID: malformed; the text names @name. After an error @c may have a part of the amounts. */
 int price_query_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;
 int spot_history_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
@@ -54,7 +60,8 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 int spot_advisor_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;
 
-/* Collects some names of GPU types that the catalogue does not know; ignores malformed names. */
+/* Collects some names of GPU types that the catalogue does not know; ignores malformed names.
+ * import_unknown_warn() makes one warning of all names in @types; none: no warning. */
 int import_unknown_add(struct strv *types, const char *type, struct error *err) MUST_USE;
 void import_unknown_warn(const struct strv *types, const char *file, struct strv *warnings);
 

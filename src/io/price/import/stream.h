@@ -33,11 +33,14 @@ struct price_stream {
 	bool heard;
 };
 
-int stream_init(struct price_stream *s,
-	struct error *err) MUST_USE; /* the caller sets the other members before */
-void import_stream_fini(struct price_stream *s);
+/* The caller sets .name, the callbacks and .arg before. ERR_NOMEM: there is nothing to free. */
+int stream_init(struct price_stream *s, struct error *err) MUST_USE;
+void import_stream_fini(struct price_stream *s); /* frees the parser; twice is fine */
+/* Parses the next @len bytes, and runs the callbacks. ERR_INVALID: no JSON. ERR_LIMIT: nested too deep, or a
+ * text is too long. Else the error of a callback. */
 int stream_feed(struct price_stream *s, const char *text, size_t len,
 	struct error *err) MUST_USE;
+/* Call it after the last byte. ERR_INVALID: the text is cut off. */
 int stream_end(struct price_stream *s, struct error *err) MUST_USE;
 
 /* Whether the reader is at this depth below these first keys; NULL: any key. */

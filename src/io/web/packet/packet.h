@@ -96,17 +96,19 @@ struct web_packed_reply {
 	} extra[WEB_EXTRA_MAX];
 };
 
-/* --- writing: into an empty @b of WEB_PACKET_MAX; buf_ok() reports whether all of it fits --- */
+/* ---- writing ---- */
 
+/* Write a packet into an empty @b with the limit WEB_PACKET_MAX. buf_ok() reports whether all of it fits. */
 void web_pack_start(struct buf *b, const struct web_setup *s);
 void web_pack_message(struct buf *b, const struct web_message *w);
 void web_pack_listen(struct buf *b, bool only_local);
 void web_pack_request(struct buf *b, const struct web_request *req);
 void web_pack_reply(struct buf *b, const struct web_packed_reply *a);
 
-/* --- reading. ERR_INVALID: the packet is malformed --- */
+/* ---- reading ---- */
 
-/* The type of a packet of @len bytes with a valid head. */
+/* Read a packet of @len bytes. ERR_INVALID: it is malformed or has another type. web_packet_type() checks the
+ * head only. */
 int web_packet_type(const void *packet, size_t len, enum web_packet *ret,
 	struct error *err) MUST_USE;
 int web_unpack_start(const void *packet, size_t len, struct web_setup *ret,

@@ -52,6 +52,7 @@ enum web_verdict { WEB_ADMITTED, WEB_FULL, WEB_ADDRESS_FULL };
 /* IPv4 becomes its IPv6 form; any other family is "::". */
 struct in6_addr web_address(const struct sockaddr_storage *from);
 
+/* Whether a new connection from @addr may come in, by the limits. Does not add it. */
 enum web_verdict web_conn_list_admit(const struct web_conn_list *b,
 	const struct in6_addr *addr);
 
@@ -62,8 +63,10 @@ void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now
  * number of an open connection, so at most one record fits.
  */
 struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd);
+/* Moves @c to a state from @now_ns on, also to its own, and sets the deadline. */
 void web_conn_list_set_state(struct web_conn_list *b, struct web_conn *c,
 	enum web_conn_state state, uint64_t now_ns);
+/* Does not free @c. */
 void web_conn_list_remove(struct web_conn_list *b, struct web_conn *c);
 
 /* A connection whose time is up; NULL: none. The caller moves it to WEB_CONN_CUT. */

@@ -31,9 +31,9 @@ struct web_token {
 
 /* Reads the token if its file has changed. On an error the last token stays. */
 int web_token_refresh(struct web_token *t, struct error *err) MUST_USE;
-/* Takes the same time however much of the text is right. */
+/* Whether @text is the token. The time it takes does not show how much of the text is right. */
 bool web_token_is(const struct web_token *t, const char *text, size_t len);
-void web_token_fini(struct web_token *t);
+void web_token_fini(struct web_token *t); /* wipes and frees the token */
 
 struct web_pair; /* a certificate chain and its key */
 
@@ -50,11 +50,12 @@ struct web_tls {
 int web_tls_refresh(struct web_tls *t, uint64_t last_serial, struct error *err) MUST_USE;
 /* Frees the replaced pairs that no connection from @oldest_serial on can use. */
 void web_tls_drop(struct web_tls *t, uint64_t oldest_serial);
-void web_tls_fini(struct web_tls *t);
+void web_tls_fini(struct web_tls *t); /* frees all pairs: no handshake may use them any more */
 
 /* Sets whose pair web_tls_retrieve() returns on this thread: GnuTLS passes its callback no argument of the
  * caller's. */
 void web_tls_use(const struct web_tls *t);
+/* GnuTLS's callback for the server's certificate. All results are borrowed. < 0: there is no pair. */
 int web_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
 	int n_authorities, const gnutls_pk_algorithm_t *algorithms, int n_algorithms,
 	gnutls_pcert_st **chain, unsigned *n_chain, gnutls_privkey_t *key);

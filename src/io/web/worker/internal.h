@@ -46,9 +46,12 @@ static inline void web_count(atomic_uint_fast64_t *counter)
 
 /* --- request.c: callbacks of libmicrohttpd, with the struct web_server --- */
 
+/* For each request twice: with the headers, and for the answer. Refuses what is not GET or HEAD, has a body, or
+ * has ambiguous headers. *state: the struct web_conn, from the first call on. */
 enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **state);
+/* When a reply has been sent, or not: the connection is idle or ending from now on, unless it was cut. */
 void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why);
 
@@ -61,6 +64,7 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 
 /* Runs until the agent closes its end of the socket, or breaks the protocol. */
 void web_server_run(struct web_server *w);
+/* libmicrohttpd's callback when it begins or has closed a connection. *context: the struct web_conn. */
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
 
