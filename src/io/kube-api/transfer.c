@@ -112,7 +112,7 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 #define KEEPALIVE_INTERVAL_S 10L
 #define UNACKNOWLEDGED_MS    30000U
 
-/* --- credentials --- */
+/* ---- credentials ---- */
 
 static int read_ca(const char *path, char **ret, struct error *err)
 {
@@ -175,7 +175,7 @@ bool api_transfer_refresh(struct api_transfer *t)
 	return t->retried;
 }
 
-/* --- libcurl's callbacks: they call neither libcurl's transfer functions nor users --- */
+/* ---- libcurl's callbacks: they call neither libcurl's transfer functions nor users ---- */
 
 static void api_transfer_queue_news(struct api_transfer *t, unsigned news)
 {
@@ -227,7 +227,7 @@ static curl_socket_t on_curl_open_socket(void *arg, curlsocktype purpose,
 	return fd;
 }
 
-/* --- one exchange --- */
+/* ---- one exchange ---- */
 
 static CURLcode set_blob(struct api *a, CURL *e, CURLoption option, const char *pem)
 {

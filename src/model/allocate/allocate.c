@@ -270,7 +270,7 @@ static int add_specs(struct allocation *a, const struct alloc_request *q, struct
 				      : 0;
 }
 
-/* --- CDI --- */
+/* ---- CDI ---- */
 
 static int add_cdi_name(struct allocation *a, const char *class, const char *device,
 	struct error *err)

@@ -85,7 +85,7 @@ static void mig_resource_name(char *ret, const struct gpu_labels *v, const struc
 	mig_builtin_name(ret, v, m);
 }
 
-/* ---- sharing ---------------------------------------------------------------------------------- */
+/* ---- sharing ---- */
 
 /* Number of slices of one device, of all profiles. */
 static uint32_t count_unit_slices(const struct gpu_labels *v, uint32_t device)
@@ -140,7 +140,7 @@ static void add_replica_labels(struct label_set *set, const char *key, const str
 	label_set_add(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
 }
 
-/* ---- whole GPUs ------------------------------------------------------------------------------- */
+/* ---- whole GPUs ---- */
 
 /* The GPU that represents @resource (NULL: the node); inv->n: none. */
 static uint32_t find_representative_gpu(const struct gpu_labels *v, const char *resource)
@@ -256,7 +256,7 @@ static void add_all_gpu_labels(const struct gpu_labels *v)
 	}
 }
 
-/* ---- MIG devices ------------------------------------------------------------------------------ */
+/* ---- MIG devices ---- */
 
 static void add_mig_labels(const struct gpu_labels *v, const char *key, const struct gpu_mig *m,
 	uint32_t count)
@@ -338,7 +338,7 @@ static void add_mig_resource_labels(const struct gpu_labels *v)
 	}
 }
 
-/* ---- strategies ------------------------------------------------------------------------------- */
+/* ---- strategies ---- */
 
 /* The first GPU with MIG enabled; NULL: none. */
 static const struct gpu *first_mig_gpu(const struct gpu_labels *v)
@@ -402,7 +402,7 @@ static void add_single_strategy_labels(const struct gpu_labels *v)
 	label_set_add(v->set, LABEL_RESOURCE, "memory", "0");
 }
 
-/* ---- profiles of sharing.slices --------------------------------------------------------------- */
+/* ---- profiles of sharing.slices ---- */
 
 /* The first group by device with the profile of group @at. NULL: an earlier group in the list represents
  * that profile. */

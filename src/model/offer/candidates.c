@@ -229,7 +229,7 @@ static int add_gpu_candidates(struct candidates_work *w, uint32_t i, struct erro
 	return 0;
 }
 
-/* ---- strategy single: one type of MIG device in a resource ------------------------------------ */
+/* ---- strategy single: one type of MIG device in a resource ---- */
 
 /* The MIG device of candidate @i if its type is known and the candidate is available; else NULL.
  * Temporarily unreadable data is a matter of health. It must not change which type serves. */

@@ -73,7 +73,7 @@ static void begin_period(struct sched_gpu *g, bool together, uint64_t now)
 		p->pace.done = p->pace.demand = 0;
 }
 
-/* ---- time sharing ------------------------------------------------------------------------------ */
+/* ---- time sharing ---- */
 
 /*
  * The pace of each share with time sharing: the better one of the last two periods, as a share finds its place
@@ -115,7 +115,7 @@ static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now
 	begin_period(g, pays, now);
 }
 
-/* ---- concurrent -------------------------------------------------------------------------------- */
+/* ---- concurrent ---- */
 
 /*
  * The loss that the share gets back. For a share without a pace (it is new) it is not known what time sharing
@@ -209,7 +209,7 @@ static void check_concurrent(struct sched_gpu *g, uint64_t now)
 		end_concurrent(g, now);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 void sched_reset_pace(struct sched_share *p)
 {

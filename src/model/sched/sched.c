@@ -61,7 +61,7 @@ static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t n
 	p->awaited = false;
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
 	uint64_t idle_ns, uint64_t now)
@@ -121,7 +121,7 @@ void sched_update_charges(struct sched *t, uint64_t now)
 		sched_accrue(&t->gpus[i], now);
 }
 
-/* ---- slices, shares and clients ---------------------------------------------------------------- */
+/* ---- slices, shares and clients ---- */
 
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg)
@@ -309,7 +309,7 @@ void sched_client_free(struct sched *t, struct sched_client *client, uint64_t no
 	settle_dirty_gpus(t, now);
 }
 
-/* ---- figures ----------------------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret)

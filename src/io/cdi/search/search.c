@@ -146,7 +146,7 @@ int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi
 	return f->path && f->real ? 1 : error_nomem(s->err);
 }
 
-/* --- which root --- */
+/* ---- which root ---- */
 
 /* A root in this process's view, and the path of that root on the host. */
 struct cdi_root_candidate {

@@ -60,7 +60,7 @@ struct price_list {
 	char day[DAY_LEN + 1], currency[4];
 };
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 static int compare_skus(const void *a, const void *b)
 {
@@ -140,7 +140,7 @@ static void read_product_attribute(struct product *p, const char *key, const cha
 			p->has |= 1U << i;
 }
 
-/* ---- prices ------------------------------------------------------------------------------------------------------- */
+/* ---- prices ---- */
 
 static int read_sku_price(struct price_list *l, const char *sku, const char *currency,
 	const char *value, struct error *err)
@@ -179,7 +179,7 @@ static int read_sku_price(struct price_list *l, const char *sku, const char *cur
 	return price_amend(l->c, &a, err) < 0 ? -1 : 0;
 }
 
-/* ---- the stream ------------------------------------------------------------------------------------------------------ */
+/* ---- the stream ---- */
 
 /* products.SKU.attributes.KEY; terms.OnDemand.SKU.TERM.priceDimensions.RATE.pricePerUnit.CURRENCY */
 static int on_price_list_value(void *arg, const char *value, struct error *err)

@@ -122,7 +122,7 @@ int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *ret,
 	struct error *err) MUST_USE;
 
-/* --- the socket --- */
+/* ---- the socket ---- */
 
 /* Sends the packet with a copy of @fd (-1: none). Never waits. ERR_UNAVAILABLE: the socket is full. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
