@@ -80,7 +80,7 @@ static void advance_share_vtime(struct sched_share *p, uint64_t ns)
 	p->vtime_rest = ns % p->config.weight;
 }
 
-/* A latency share keeps the GPU from all others there. */
+/* Whether another share, of class latency, is at work on the share's GPU or in its grace period there. */
 static bool is_blocked_by_latency(const struct sched_share *p)
 {
 	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
@@ -206,7 +206,7 @@ static uint64_t get_overrun_ns(const struct sched_share *p)
 enum overrun_state {
 	OVERRUN_NONE, /* no overrun, or the hardware rotates */
 	OVERRUN_RUNS, /* has the GPU */
-	/* should be over: the time slice ended just then, and the next share has the next one */
+	/* is assumed to wait behind the next share, which has the hardware's next time slice */
 	OVERRUN_WAITS,
 };
 
@@ -230,7 +230,7 @@ void sched_learn_overrun(struct sched_share *p, uint64_t end)
 {
 	uint64_t max = min_u64(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
-	/* An overrun that is much longer than those before has waited. */
+	/* Of an overrun that is much longer than those before, a part was a wait for the GPU. */
 	if (p->closed_since < end)
 		p->overrun = (7 * p->overrun + min_u64(end - p->closed_since, max)) / 8;
 }

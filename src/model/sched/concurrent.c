@@ -175,10 +175,8 @@ static bool is_any_losing(const struct sched_gpu *g)
 	return false;
 }
 
-/*
- * A share had quanta beside the others, and now wants none. With time sharing the others would get on faster
- * now.
- */
+/* Whether a share that had quanta beside the others wants none any more. With time sharing the others would
+ * get on faster now. */
 static bool is_any_inactive(const struct sched_gpu *g, uint64_t now)
 {
 	for (const struct sched_share *p = g->shares; p; p = p->next) {

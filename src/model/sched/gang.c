@@ -38,7 +38,9 @@ uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s)
 	return lasts;
 }
 
-/* A total order: of all gangs that wait, there is one that no other holds up. */
+/*
+ * Whether @a goes before @b. The order is total: of all gangs that wait, there is one that no other holds up.
+ */
 static bool is_gang_before(const struct sched_slice *a, const struct sched_slice *b)
 {
 	int64_t lead_a = sched_vtime_lead(a), lead_b = sched_vtime_lead(b);
@@ -46,7 +48,8 @@ static bool is_gang_before(const struct sched_slice *a, const struct sched_slice
 	return lead_a != lead_b ? lead_a < lead_b : a->served < b->served;
 }
 
-/* The slice is boosted, but a latency share keeps it from its quantum now. No slice yields for that. */
+/* Whether the slice is boosted, but a latency share keeps it from its quantum now. No other slice yields to
+ * such a slice. */
 static bool is_kept_off_by_latency(const struct sched_slice *s)
 {
 	if (!s->boosted)
@@ -59,7 +62,7 @@ static bool is_kept_off_by_latency(const struct sched_slice *s)
 	return false;
 }
 
-/* A gang that goes before @against waits for this GPU. */
+/* Whether a gang that goes before @against waits for this GPU. */
 static bool is_reserved(const struct sched_gpu *g, const struct sched_slice *against)
 {
 	for (const struct sched_share *p = g->shares; p; p = p->next) {
@@ -70,7 +73,7 @@ static bool is_reserved(const struct sched_gpu *g, const struct sched_slice *aga
 	return false;
 }
 
-/* The holder is a gang or has a boosted quantum, and its quantum is not over. */
+/* Whether the holder is a gang or has a boosted quantum, has work, and its quantum is not over. */
 static bool is_quantum_protected(const struct sched_gpu *g, uint64_t now)
 {
 	const struct sched_share *p = g->holder;
@@ -80,7 +83,7 @@ static bool is_quantum_protected(const struct sched_gpu *g, uint64_t now)
 	       now < g->quantum_until;
 }
 
-/* A slice that has only this GPU, and is behind @s, waits for it or has the quantum. */
+/* Whether a slice without other GPUs that is behind @s has the quantum of this GPU, or waits for it. */
 static bool is_owed_to_another(const struct sched_gpu *g, const struct sched_slice *s)
 {
 	int64_t lead = sched_vtime_lead(s), band = sched_vtime_band(g);

@@ -10,10 +10,8 @@ static bool is_beside_latency(const struct sched_share *p)
 	return false;
 }
 
-/*
- * No other share has wanted the GPU for a while. So no limit is needed, and the arbiter need not know soon when
- * work ends.
- */
+/* Whether no other share has wanted the GPU for a while. Then no limit is needed, and the arbiter need not
+ * know soon when work ends. */
 static bool is_alone(const struct sched_share *p, uint64_t now)
 {
 	return !p->config.cap && now - p->gpu->contended_at >= SCHED_IDLE_NS;
@@ -85,10 +83,8 @@ static void set_share_gates(struct sched *t, struct sched_share *p, uint64_t now
 		t->gate(t->arg, s);
 	}
 	p->reported_end = end;
-	/*
-	 * Once for all its clients. Not where a quantum ended and another one of the share began in the same
-	 * moment.
-	 */
+	/* Counts once for all clients of the share. Where another quantum of the share began in the same
+	 * moment, no gate closed. */
 	p->revoked += closes && !sched_is_idle(p);
 	/* An overrun that lasts until the share's next quantum is at least as long as that. */
 	if (gate != SCHED_GATE_CLOSED && p->n_busy && p->closed_since != SCHED_NEVER)

@@ -14,7 +14,7 @@ uint64_t sched_grace_ns(const struct sched_share *p)
 	return max_u64(SCHED_GRACE_MIN_NS, min_u64(4 * p->idle_gap, SCHED_GRACE_MAX_NS));
 }
 
-/* Before its time, and for no reason of the share's own. */
+/* Whether the quantum ended before its time, and for no reason of the share's own. */
 static bool is_interruption(enum sched_end_reason why)
 {
 	return why != SCHED_END_EXPIRED && why != SCHED_END_IDLE && why != SCHED_END_CAP;
@@ -87,7 +87,7 @@ static void start_quantum(struct sched *t, struct sched_slice *s,
 	}
 }
 
-/* Another quantum behind the last one. */
+/* Starts another quantum of the slice right after its last one. */
 static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t now)
 {
 	uint64_t length = sched_quantum_length(s);
@@ -105,7 +105,7 @@ static void renew_quantum(struct sched *t, const struct sched_slice *s, uint64_t
 	}
 }
 
-/* No other share wants this GPU. */
+/* The holder's quantum goes on, as no other share wants this GPU. It has no end once its time is over. */
 static void continue_alone(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (now >= g->quantum_until) {
@@ -173,7 +173,8 @@ static uint64_t get_quantum_left(const struct sched_gpu *g, uint64_t now)
 		       : g->quantum_until - min_u64(g->quantum_until, now);
 }
 
-/* A latency share is at work. A gang must not go on on some of its GPUs only. */
+/* Pauses the quantum while a latency share is at work. The quantum of a gang ends: it must not go on on a
+ * part of the gang's GPUs. */
 static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	if (!g->holder || g->paused)
@@ -186,7 +187,8 @@ static void pause_quantum(struct sched *t, struct sched_gpu *g, uint64_t now)
 	g->quantum_until = get_quantum_left(g, now);
 }
 
-/* The end of a quantum that was stopped with @left. What ran on meanwhile was part of it. */
+/* When a quantum ends that goes on after a pause with @left. Work that ran on in the pause was a part of the
+ * quantum. */
 static uint64_t compute_quantum_until(const struct sched_share *p, uint64_t left, uint64_t now)
 {
 	uint64_t longest = sched_quantum_max(p), had = p->charged - p->charged_at_start;
@@ -281,7 +283,8 @@ static void update_contention(struct sched_gpu *g, uint64_t now)
 		sched_wake_at(g, g->contended_at + SCHED_IDLE_NS);
 }
 
-/* Of a slice with several GPUs: a GPU that it does not use is not kept for it. */
+/* Makes idle shares of slices with several GPUs dormant, so that no GPU is kept for a slice that does not use
+ * it. */
 static void update_dormant(struct sched *t, struct sched_gpu *g, uint64_t now)
 {
 	for (struct sched_share *p = g->shares; p; p = p->next) {

@@ -42,17 +42,15 @@ int64_t sched_vtime_lead(const struct sched_slice *s)
 	return max;
 }
 
-/*
- * Competes for the GPU. This includes a share that has just lost the quantum, and reports only later that it
- * wants more.
- */
+/* Whether the share competes for the GPU. A share that has just lost the quantum counts too: it reports only
+ * later that it wants more. */
 static bool is_contending_share(const struct sched_share *p)
 {
 	return p->n_clients && sched_is_time_shared(p) && !sched_is_idle(p) &&
 	       sched_cap_allows_start(p);
 }
 
-/* The length of a quantum here and now, and the same in virtual time for the largest weight. */
+/* The length of a quantum on a GPU now, in ns, and in virtual time for the largest weight. */
 struct quantum_measure {
 	uint64_t ns, vtime;
 };

@@ -55,8 +55,8 @@ struct gpu_monitor {
 	uint64_t hint_at_ns;   /* UINT64_MAX: no hint */
 	uint64_t probed_at_ns; /* end of the last probe */
 	uint64_t interval_ns, next_ns;
-	uint64_t session_wait_ns,
-		session_at_ns; /* for a GPU that needs a new session; 0: none */
+	/* for a GPU that needs a new session; 0: none */
+	uint64_t session_wait_ns, session_at_ns;
 	uint64_t reap_wait_ns, reap_at_ns;
 	struct processes_read reading;
 	struct sampling sampling;
