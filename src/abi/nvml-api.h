@@ -231,8 +231,8 @@ enum {
 enum {
 	NVML_FI_DEV_ECC_CURRENT = 1,
 	NVML_FI_DEV_ECC_PENDING = 2,
-	NVML_FI_DEV_ECC_SBE_VOL_TOTAL =
-		3, /* to 6: SBE, DBE volatile; SBE, DBE aggregate (ull) */
+	/* 3 to 6: SBE, DBE volatile; SBE, DBE aggregate (ull) */
+	NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3,
 	NVML_FI_DEV_ECC_DBE_VOL_TOTAL = 4,
 	NVML_FI_DEV_ECC_SBE_AGG_TOTAL = 5,
 	NVML_FI_DEV_ECC_DBE_AGG_TOTAL = 6,

@@ -64,7 +64,8 @@ struct slice_gpu_page {
 	_Alignas(64) _Atomic uint64_t seen; /* charges of hooks that NVML shows */
 	_Atomic uint64_t unseen; /* charges of hooks that NVML does not show: managed memory */
 	_Atomic uint64_t peak;   /* highest used */
-	/* Operations that change the above. Equal: none is under way, so NVML's figures are comparable. */
+	/* Operations of the process that change .credit, .seen or .unseen. Equal: none is under way, so NVML's
+	 * figures are comparable. */
 	_Atomic uint64_t begun, done;
 	/* Of .seen: charges for allocations that share granules. Only the driver knows which granules. The
 	 * process has at least the granules that .packed bytes need, and at most .packed_in bytes. */

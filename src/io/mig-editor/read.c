@@ -522,8 +522,8 @@ typedef nvmlReturn_t list_fn(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t 
 static void add_client(struct mig_gpu *g, const nvmlProcessInfo_t *p)
 {
 	struct mig_state *st = &g->pub->state;
-	bool anywhere =
-		p->gpuInstanceId == NVML_NO_INSTANCE; /* with MIG on: instance unknown */
+	/* with MIG on: the instance is not known */
+	bool anywhere = p->gpuInstanceId == NVML_NO_INSTANCE;
 
 	for (uint32_t i = 0; i < g->n_clients && i < MIG_PIDS_MAX; i++) {
 		const struct mig_client *c = &g->clients[i];

@@ -76,13 +76,13 @@ DEFINE_CLEANUP(struct mps_plan *, mps_plan_free)
 /* The daemon of the device at these positions; NULL: none. */
 const struct mps_daemon *mps_plan_find(const struct mps_plan *p, uint32_t gpu, uint32_t mig);
 
-/* Of the GPU, or MIG device, at these positions. */
+/* The UUID of the GPU, or MIG device, at these positions. */
 static inline const char *mps_uuid(const struct inventory *inv, uint32_t gpu, uint32_t mig)
 {
 	return mig == OFFER_WHOLE ? inv->gpus[gpu].uuid : inv->mig[mig].uuid;
 }
 
-/* MPS shares the device. */
+/* Whether MPS shares the device. */
 bool mps_shares(const struct resource *r, const struct offer_device *d);
 
 /*
@@ -92,7 +92,7 @@ bool mps_shares(const struct resource *r, const struct offer_device *d);
 uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
 	const struct inventory *inv, uint32_t k);
 
-/* Active threads of such a client, 1 to 100. */
+/* Limit of the active threads of a client with @k replicas, or slices, in percent: 1 to 100. */
 uint32_t mps_active_thread_percent(const struct offer_share *s, uint32_t k);
 
 /* How many clients a device accepts: 48 or 16, as in NVIDIA's plugin. */

@@ -168,7 +168,7 @@
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
 
-/* Of a share. */
+/* The configuration of a share. */
 struct sched_share_config {
 	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX */
 	uint32_t cap;    /* of SLICE_CAP_ALL; 0: no cap */
@@ -261,7 +261,7 @@ void sched_advance_time(struct sched *t, uint64_t now);
 /* Brings the charges up to @now, before a caller reads them. */
 void sched_update_charges(struct sched *t, uint64_t now);
 
-/* Of a share, as of the last settlement. */
+/* The figures of a share, as of the last settlement. */
 struct sched_account {
 	uint64_t charged_ns; /* never less than before */
 	uint64_t quanta;     /* that it has had, with renewed ones */

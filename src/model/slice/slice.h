@@ -37,9 +37,9 @@ struct slice_gpu {
 };
 
 enum slice_compute {
-	SLICE_COMPUTE_NONE, /* the GPU's own time-slicing decides */
+	SLICE_COMPUTE_NONE,       /* the GPU's own time-slicing decides */
+	SLICE_COMPUTE_FAIR_SHARE, /* the fair-share scheduler decides */
 	/* its processes run under MPS beside others: their time is counted, and no gate closes */
-	SLICE_COMPUTE_FAIR_SHARE,
 	SLICE_COMPUTE_MPS,
 };
 

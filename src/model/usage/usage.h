@@ -72,8 +72,8 @@ struct account_use {
 	uint64_t share_ns;
 	uint32_t share; /* millionths of the device, of all its replicas */
 	enum account_source busy_from;
-	uint64_t busy_ns;    /* since it was last known */
-	uint64_t busy_of_ns; /* the time that it covers; 0: the round */
+	uint64_t busy_ns;    /* busy time since it was last known */
+	uint64_t busy_of_ns; /* the time that .busy_ns covers; 0: the round */
 	enum account_source memory_from;
 	uint64_t memory;
 	/* only the arbiter sees its usage between two rounds */
@@ -89,22 +89,22 @@ struct account_device_round {
 	uint32_t gpu; /* 0 to n_gpus - 1 */
 	/* millionths of that GPU; the sum for a GPU is at most ACCOUNT_MILLION */
 	uint32_t part;
-	bool priced;                /* else its cost is other cost of the node */
-	bool busy_known;            /* then the next two are valid */
-	uint64_t busy_ns;           /* since it was last known */
-	uint64_t busy_of_ns;        /* the time that it covers */
-	bool has_other_users;       /* a process outside .uses uses it */
+	bool priced;                /* false: its cost is other cost of the node */
+	bool busy_known;            /* .busy_ns and .busy_of_ns are valid */
+	uint64_t busy_ns;           /* busy time since it was last known */
+	uint64_t busy_of_ns;        /* the time that .busy_ns covers */
+	bool has_other_users;       /* a process that is in no usage uses the device */
 	uint32_t first_use, n_uses; /* in the round's uses */
 };
 
 struct account_round {
 	uint64_t dt_ns;   /* of the round; at most ACCOUNT_ROUND_MAX_NS is counted */
-	uint64_t wall_ns; /* its end */
+	uint64_t wall_ns; /* end of the round */
 	uint64_t price_nano_per_hour;
 	uint32_t n_gpus;
 	/* the round's time is neither allocated nor idle, and its cost is other cost of the node */
 	bool allocations_unknown;
-	/* devices that are not listed are gone; else they are not known now */
+	/* devices that are not listed are gone; false: they are not known now */
 	bool complete;
 	struct account_device_round *devices;
 	uint32_t n_devices;
