@@ -43,6 +43,7 @@ struct cmd {
 /* Prints the text of --help. Returns an exit status. */
 int cmd_help(const struct cmd *cmd);
 
+/* All commands of the tool, sorted by name. */
 extern const struct cmd cmd_bench;
 extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;

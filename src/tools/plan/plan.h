@@ -25,6 +25,7 @@
 /* The origin of a number, better ones first. A figure computed from several numbers has the worst of their
  * origins. */
 enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT, PLAN_ORIGINS };
+/* "measured", "derived", "default"; part of the output's format. */
 extern const char *const plan_origin_names[PLAN_ORIGINS];
 
 struct plan_number {
@@ -100,15 +101,15 @@ struct plan_workload {
 	const struct plan_gpu *ref; /* GPU of the measurement; NULL: unknown */
 	struct plan_number solo_s, busy, sm_active, sm_occupancy, dram, u, u_bw, mem_peak_mib,
 		context_mib, rate, arrival_cv, burst, power_w;
-	const char *
-		disturbed; /* what disturbed the measurement, so that all figures are derived at best; NULL: nothing */
+	/* What disturbed the measurement, so that all figures are derived at best; NULL: nothing. */
+	const char *disturbed;
 	uint32_t cpu_milli, memory_mib; /* of the host, each replica */
 	uint32_t gpus;                  /* whole GPUs of each replica, if more than 1 */
 	struct plan_slo slo;
 	enum plan_isolation isolation;
 	bool checkpointable, spot_ok;
-	bool anti_affinity; /* each replica needs its own node, */
-	bool object_apart;  /* and the manifest already requires it */
+	bool anti_affinity; /* each replica needs its own node */
+	bool object_apart;  /* the manifest already requires .anti_affinity */
 	double restart_s, warmup_s;
 	uint64_t gpus_allowed; /* bit: position in the list of GPUs */
 	/* The Kubernetes object, if known, else NULL: kind ("deployment"), the container that uses the GPU,
@@ -116,8 +117,7 @@ struct plan_workload {
 	const char *object_kind, *object_container, *object_resource, *object_space;
 };
 
-/* ---- the user's policy
- * ---------------------------------------------------------------------------------------- */
+/* ---- the user's policy --------------------------------------------------------------------------------------- */
 
 enum plan_mode {
 	PLAN_EXCLUSIVE,
@@ -127,6 +127,7 @@ enum plan_mode {
 	PLAN_MIG,
 	PLAN_MODES
 };
+/* "exclusive", "time-slicing", ...; part of the output's format. */
 extern const char *const plan_mode_names[PLAN_MODES];
 
 /*
@@ -146,8 +147,8 @@ struct plan_policy {
 	double rho_max;      /* share of a GPU's time that open workloads may demand */
 	double max_slowdown; /* for workloads without an SLO; 0: any */
 	uint32_t pods_per_gpu;
-	uint32_t
-		context_mib; /* for CUDA contexts beside mem_peak_mib, if a workload does not give it */
+	/* For CUDA contexts beside mem_peak_mib, if a workload does not give it. */
+	uint32_t context_mib;
 	const struct plan_calibration *calibrations; /* the last one for a GPU applies */
 	size_t n_calibrations;
 };

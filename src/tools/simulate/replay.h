@@ -31,9 +31,9 @@ struct replay_setting {
 };
 
 struct replay_result {
-	double allocated
-		[REPLAY_POINTS]; /* of the cluster's GPUs, 0 to 1; NAN at points after the end */
-	uint64_t pods, refused;  /* until the end */
+	/* Of the cluster's GPUs, 0 to 1; NAN at points after the end. */
+	double allocated[REPLAY_POINTS];
+	uint64_t pods, refused;            /* until the end */
 	uint64_t decide_ns, decide_max_ns; /* of all decisions, and of the slowest */
 	bool stopped;                      /* .go_on returned false */
 };

@@ -12,8 +12,8 @@
 
 struct simulate_setting {
 	const struct strv *policies; /* names; empty: all policies */
-	uint64_t seeds,
-		first_seed; /* .seeds runs of each policy, with .first_seed and the next ones */
+	/* .seeds runs of each policy, with .first_seed and the next ones. */
+	uint64_t seeds, first_seed;
 	enum replay_mix mix;      /* that the policies get */
 	uint64_t (*now_ns)(void); /* for the times of decisions; NULL: no times */
 	/* Called from time to time with the numbers of finished and of all runs. False ends the comparison. NULL:
@@ -26,8 +26,8 @@ struct simulate_setting {
 struct simulate_policy {
 	const char *name; /* borrowed from the setting, or static */
 	uint64_t runs;
-	double sum[REPLAY_POINTS],
-		squares[REPLAY_POINTS]; /* of the allocated shares of all runs */
+	/* Of the allocated shares of all runs. */
+	double sum[REPLAY_POINTS], squares[REPLAY_POINTS];
 	double least, most; /* allocated share when the pods have requested all GPUs */
 	uint64_t decisions, decide_ns, decide_max_ns;
 };
@@ -39,9 +39,10 @@ double simulate_get_deviation(const struct simulate_policy *p, uint32_t point);
 /* The pods that request a fraction of a GPU, and the GPUs that hold all of them. */
 struct simulate_packing {
 	uint64_t pods;
-	double gpus;  /* sum of the fractions */
-	double bound; /* no packing has fewer GPUs: by the cutting-stock problem's dual, */
-	uint64_t l2;  /* and by Martello and Toth's L2 */
+	double gpus; /* sum of the fractions */
+	/* No packing has fewer GPUs. .bound: by the dual of the cutting-stock problem; .l2: by Martello and Toth. */
+	double bound;
+	uint64_t l2;
 	uint64_t first_fit; /* first-fit decreasing */
 	uint64_t packed;    /* the best packing found */
 };
@@ -49,8 +50,8 @@ struct simulate_packing {
 struct simulate_result {
 	struct simulate_policy *policies; /* in the setting's order */
 	size_t n_policies;
-	uint64_t done,
-		runs; /* finished runs, all runs; .done is less if .go_on ended the comparison */
+	/* Finished runs, all runs. .done is less if .go_on ended the comparison. */
+	uint64_t done, runs;
 	struct simulate_packing packing;
 };
 

@@ -27,9 +27,9 @@ struct validate_child {
 
 struct child_options {
 	const char *const *argv; /* ends with NULL; argv[0]: path below .root */
-	const char *const
-		*env;     /* "NAME=value", over the own environment; ends with NULL; or NULL */
-	const char *root; /* chroot before exec; NULL or "/": none */
+	/* "NAME=value", over the own environment; ends with NULL. NULL: none. */
+	const char *const *env;
+	const char *root;     /* chroot before exec; NULL or "/": none */
 	uint64_t deadline_ns; /* deadline of exec; monotonic */
 	bool notes;           /* .fd: packet socket, the child's descriptor 3; false: output */
 };

@@ -5,6 +5,7 @@
 #include "model/gpu/gpu.h"
 #include "tools/validate/validate.h"
 
+/* The components. Each sets the result of @r, which is initialized, and adds its rows. */
 void validate_driver(const struct validate_settings *s, struct validate_report *r);
 void validate_toolkit(const struct validate_settings *s, struct validate_report *r);
 void validate_cdi(const struct validate_settings *s, struct validate_report *r);
@@ -15,6 +16,7 @@ void validate_plugin(const struct validate_settings *s, struct validate_report *
 void validate_cuda_gpus(const struct validate_settings *s, const struct inventory *inv,
 	struct validate_report *r);
 
+/* Whether a CDI specification of NVIDIA GPUs exists, or one that cannot be read. */
 bool validate_cdi_has_spec(const struct validate_settings *s);
 
 /* Sets the result. Cuts the text to its room and replaces control characters. */

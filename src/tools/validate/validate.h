@@ -30,12 +30,12 @@ enum validate_component {
 	VALIDATE_COUNT_,
 };
 
-/* A call borrows the paths; "" and NULL are the same. */
+/* A call borrows the paths; "" means the same as NULL. */
 struct validate_settings {
 	const char *host_root; /* the node's root, as a path on the node: "/" */
-	const char *host_ctr;  /* the same in this process: "/host"; "/" without a container */
-	const char *driver_dir,
-		*driver_ctr;               /* the driver container's root: on the node, here */
+	const char *host_ctr;  /* that root in this process: "/host"; "/" without a container */
+	/* The driver container's root: on the node, and in this process. */
+	const char *driver_dir, *driver_ctr;
 	const char *own_root;              /* "/"; its dev/ has the nodes of this container */
 	const char *status_dir;            /* directory of .driver-ctr-ready; NULL: none */
 	const char *dev_char_dir;          /* NULL: dev/char of the device root */
@@ -105,6 +105,7 @@ bool validate_applies(enum validate_component c, const struct validate_settings 
 void validate_component(enum validate_component c, const struct validate_settings *s,
 	struct validate_report *ret);
 
+/* An empty report with the present time. The caller releases it by validate_report_fini(). */
 void validate_report_init(struct validate_report *r, enum validate_component c);
 void validate_report_fini(struct validate_report *r);
 

@@ -22,6 +22,7 @@ enum compare_measure {
 	COMPARE_SLOWDOWN, /* mean divided by the mean of one pod alone in the same result */
 	COMPARE_MEASURES
 };
+/* The words of struct compare_limit texts and of the output: "rate", "p99". */
 extern const char *const compare_measure_names[COMPARE_MEASURES];
 
 /*
@@ -52,8 +53,8 @@ struct compare_line {
 	double change;                   /* .is / .was */
 	struct interval change_interval; /* of .change */
 	enum compare_verdict verdict;
-	const char *
-		doubt; /* what disturbed one of the rows; then .verdict is COMPARE_INCONCLUSIVE; else "" */
+	/* What disturbed one of the rows; .verdict is then COMPARE_INCONCLUSIVE. "": no disturbance. */
+	const char *doubt;
 };
 
 struct compare_options {

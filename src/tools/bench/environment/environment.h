@@ -47,7 +47,7 @@ struct environment_options {
 
 struct environment_pod {
 	double weight;   /* of its slice: 1 to 10000, an integer */
-	bool latency;    /* its slice has class latency */
+	bool latency;    /* the slice of the pod has class latency */
 	double sm_share; /* BENCH_MPS_LIMITED: share of the multiprocessors; 0: no limit */
 	uint64_t memory; /* BENCH_MPS_LIMITED: memory limit, bytes; 0: no limit */
 	/*

@@ -140,6 +140,7 @@ struct isolation_test_kind {
 	bool (*timed)(const struct isolation_case *c);
 };
 
+/* The tests of enum isolation_test, in its order. */
 extern const struct isolation_test_kind isolation_test_memory, isolation_test_neighbor,
 	isolation_test_fault, isolation_test_recovery;
 /* Measurements of one pod alone. */
@@ -160,6 +161,6 @@ void case_blocks(struct isolation_case *c, const struct trial_pod *pod,
  * words. */
 bool case_expect(struct isolation_case *c, const struct isolation_pod_facts *f,
 	const char *who);
-/* The same, but an end with an error is a valid outcome. case_why() gives the error, "" if none. */
+/* As case_expect(), but a pod that was ready and then ended with an error is no failure of the test. */
 bool case_expect_ready(struct isolation_case *c, const struct isolation_pod_facts *f,
 	const char *who);

@@ -92,7 +92,7 @@ static double case_share(enum bench_mode m)
 	return m == BENCH_MIG ? 1 : HALF;
 }
 
-/* The same for a pod whose neighbor has ended. */
+/* As case_share(), for a pod whose neighbor has ended. */
 static double case_share_alone(enum bench_mode m)
 {
 	return m == BENCH_MPS_LIMITED ? HALF : 1;
@@ -178,7 +178,7 @@ static const char *case_why(char to[static ERROR_MSG_MAX], const struct isolatio
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
 /*
- * Memory test. One of two pods allocates all memory that it can and keeps it. Then the other pod tries the same.
+ * Memory test. One of two pods allocates all memory that it can and keeps it. Then the other pod does that too.
  * In modes with limits, each pod has a quarter of the GPU's memory.
  */
 

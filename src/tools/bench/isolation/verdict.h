@@ -42,6 +42,11 @@ struct verdict_memory {
 	double refusal_ns;
 	double neighbor_limit, neighbor_found, neighbor_taken;
 };
+/*
+ * Value: percent of its limit that the pod obtained, or of the GPU without a limit. Passed: the value is
+ * between VERDICT_MEMORY_MIN and VERDICT_MEMORY_MAX, CUDA refused more with "out of memory", and the neighbor
+ * obtained at least VERDICT_MEMORY_MIN percent of its own limit.
+ */
 void verdict_memory(struct verdict *ret, const struct verdict_memory *m);
 
 /* Units per second alone on the GPU, and beside each neighbor. */
@@ -51,6 +56,10 @@ struct verdict_loss {
 	const double *rates;
 	const char *const *neighbors; /* in words */
 };
+/*
+ * Value: percent of .alone * .share that the pod loses beside the worst neighbor. Passed: at most VERDICT_LOSS_MAX. Not
+ * known if a figure is missing.
+ */
 void verdict_loss(struct verdict *ret, const struct verdict_loss *l);
 
 /* p99 of a pod's answers in ns: alone, and beside each neighbor. */
@@ -60,6 +69,10 @@ struct verdict_latency {
 	const double *p99s;
 	const char *const *neighbors;
 };
+/*
+ * Value: the largest increase of p99, in ms. Passed: at most VERDICT_LATENCY_MAX_MS. Not known if a figure is
+ * missing.
+ */
 void verdict_latency(struct verdict *ret, const struct verdict_latency *l);
 
 /* Units of a pod in blocks of equal time. */
@@ -78,6 +91,10 @@ struct verdict_fault {
 	const char *next; /* why no new pod could start after all had ended; "": a pod could */
 	double next_ms;   /* time until a new pod ran */
 };
+/*
+ * Value: the neighbor's longest pause after the access, in ms; NaN if the neighbor ended. Passed: the neighbor
+ * continued and a new pod could start. Not known if the access had no effect.
+ */
 void verdict_fault(struct verdict *ret, const struct verdict_fault *f);
 
 /* A pod was killed beside a neighbor. */
@@ -86,10 +103,15 @@ struct verdict_recovery {
 	struct verdict_blocks blocks;
 	double at_ms;
 	double whole;     /* units per second that the neighbor reaches alone */
-	const char *next; /* as above; in the place of the killed pod */
+	const char *next; /* why no new pod could start in its place; "": a pod could */
 	double next_ms;
 	double found, next_found; /* bytes free for the killed pod, for the next */
 };
+/*
+ * Value: verdict_recovered_ms() for VERDICT_RECOVERED_SHARE of .whole; NaN if the neighbor ended. Passed: at
+ * most VERDICT_RECOVERED_MAX_MS, a new pod could start, and the new pod found about as much free memory as the
+ * killed pod.
+ */
 void verdict_recovery(struct verdict *ret, const struct verdict_recovery *r);
 
 /*

@@ -25,8 +25,9 @@ extern struct cuda_table {
 #undef X
 } cu;
 
+/* Prints {"error": TEXT} on standard output and ends the program with status 1. */
 void load_exit_with_error(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
-/* @what: the operation. */
+/* Ends the program as load_exit_with_error() does, unless @r is CUDA_SUCCESS. @what: the operation. */
 void cuda_check_result(CUresult r, const char *what);
 
 /* Loads libcuda.so.1 and initializes it. Without libcuda.so.1, the program ends with LOAD_EXIT_NO_DRIVER. */
@@ -52,8 +53,8 @@ struct work_unit_plan {
 	uint32_t blocks;  /* in each kernel; 0: enough to fill all multiprocessors */
 	uint64_t rounds;  /* WORK_UNIT_BURN: in each thread */
 	uint64_t bytes;   /* WORK_UNIT_STREAM: that a kernel copies within the GPU's memory */
-	uint32_t
-		reserve_percent; /* percent of the memory free at start, allocated but not used */
+	/* Percent of the memory free at the start that the program allocates without a use. */
+	uint32_t reserve_percent;
 	bool graph;
 };
 
@@ -74,6 +75,7 @@ struct work_unit {
 void work_unit_open(struct work_unit *u, const struct work_unit_plan *p);
 /* Launches the kernels of @units units one after another. Does not wait. */
 void work_unit_launch(const struct work_unit *u, uint32_t units);
+/* Blocks until all launched units are done. Ends the program if one of them failed. */
 void work_unit_wait(const struct work_unit *u);
 
 /* Whether the driver runs this program under MPS. -1: unknown (before CUDA 12.1). */

@@ -65,6 +65,7 @@ struct profile_window {
 	struct profile_launch *launches; /* the last launches of the window, in order */
 };
 
+/* Frees the samples and launches, not @w. */
 void profile_window_fini(struct profile_window *w);
 
 enum profile_origin { PROFILE_MEASURED, PROFILE_DERIVED };
@@ -132,8 +133,10 @@ struct profile_figure {
 };
 
 #define PROFILE_FIGURES 13
+/* In the order of files and tables. */
 extern const struct profile_figure profile_figures[PROFILE_FIGURES];
 
+/* The value of figure @f in @p; borrowed from @p. */
 const struct profile_value *profile_figure_of(const struct profile *p,
 	const struct profile_figure *f);
 

@@ -8,8 +8,8 @@
 #include "tools/bench/result/result.h"
 
 struct bench_figures {
-	struct estimate rate, mean, p50, p95,
-		p99;     /* rate: units per second of all pods of the row; others: ns */
+	/* .rate: units per second of all pods of the row; the others: ns. */
+	struct estimate rate, mean, p50, p95, p99;
 	double cv;       /* of the rate between repetitions */
 	double slowdown; /* mean divided by the mean of one pod alone; NaN */
 	double kept;     /* rate of all pods divided by the rate of one pod alone; NaN */
@@ -28,7 +28,7 @@ int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 
 /* ---- numbers as text ---------------------------------------------------------------------------------------- */
 
-/* The same for a terminal and a page. */
+/* A terminal and a page show a number with the same text. */
 
 #define BENCH_NUMBER_MAX 32
 

@@ -14,16 +14,20 @@
 
 struct report_page {
 	struct buf *b;
-	const struct bench_report_model *report,
-		*earlier;   /* .earlier NULL: a report of one result */
+	/* .earlier NULL: a report of one result. */
+	const struct bench_report_model *report, *earlier;
 	unsigned int plots; /* number of plots so far */
 };
 
 /* Changes from the earlier result; nothing without .earlier. ERR_INVALID, ERR_NOMEM. */
 int report_changes(struct report_page *p, struct error *err) MUST_USE;
+/* For each scenario that compares modes, and each kind of pods: the ranking of the modes, and errors. */
 void report_summary(struct report_page *p);
+/* One table with a column for each used mode. */
 void report_overview(struct report_page *p);
+/* The isolation tests; nothing if the result has none. */
 void report_checks(struct report_page *p);
+/* All figures of the scenario's rows, without columns that have no value. */
 void report_table(struct report_page *p, const struct report_scenario *s);
 
 /* Plot of a kind's throughput by mode. */

@@ -38,7 +38,7 @@ struct report_scenario {
 	bool compares; /* has a mode other than exclusive */
 	const struct report_kind *kinds;
 	size_t n;
-	const struct report_row *rows; /* of all kinds, in the same order */
+	const struct report_row *rows; /* of all kinds, in the order of .kinds */
 	size_t n_rows;
 };
 
@@ -59,7 +59,9 @@ void report_fini(struct bench_report_model *p);
 /* The weight of pod @i of a mode's .all; 1 without weights. */
 double report_weight(const struct report_mode *m, size_t i);
 
-/* The same kind and mode in another result. NULL: not found, or @p is NULL. */
+/*
+ * Finds the kind of @workload in @scenario and @mode, for a comparison of two results. NULL: not found, or @p is NULL.
+ */
 const struct report_mode *report_find(const struct bench_report_model *p, const char *scenario,
 	const char *workload, enum bench_mode mode);
 
@@ -78,7 +80,12 @@ enum rank_by {
 	RANK_LATENCY, /* p99; only for modes in which all pods are entitled to equal shares */
 };
 
+/*
+ * Whether the mode has a rank: not exclusive, report_counts(), and a figure above 0. RANK_LATENCY also requires
+ * a single row.
+ */
 bool rank_has(const struct report_mode *m, enum rank_by by);
+/* The number of modes of @k with rank_has(). */
 size_t rank_count(const struct report_kind *k, enum rank_by by);
 
 /* NULL: no mode has a rank. */

@@ -14,7 +14,7 @@
 #define BARS_LEFT   112 /* left edge of the bars; mode names end here */
 #define BARS_RIGHT  416 /* right edge of the bars; figures follow */
 #define BARS_TOP    30
-#define BARS_HEIGHT 320 /* the same as the plot beside it, unless there are many bars */
+#define BARS_HEIGHT 320 /* minimum height: that of the plot beside the bars */
 #define BARS_STEP   26  /* minimum distance of two bars */
 #define BARS_SPACED 60  /* maximum distance of two bars */
 #define BARS_BOTTOM 46

@@ -331,7 +331,7 @@ static enum change_class classify_change(const struct compare_line *l)
 		return more ? BETTER : WORSE;
 	if (l->change_interval.high < 1)
 		return more ? WORSE : BETTER;
-	return OPEN; /* also if there is no interval */
+	return OPEN; /* the interval contains 1, or there is none */
 }
 
 static void render_change_value(struct buf *b, const struct compare_line *l,

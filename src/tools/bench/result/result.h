@@ -31,13 +31,14 @@ enum bench_mode {
 	BENCH_EXCLUSIVE,           /* one pod alone */
 	BENCH_TIME_SLICING,        /* the driver's time-slicing */
 	BENCH_FAIR_SHARE,          /* enforced slices of equal weights */
-	BENCH_FAIR_SHARE_WEIGHTED, /* the same with weights 1, 2, 3, ... */
+	BENCH_FAIR_SHARE_WEIGHTED, /* enforced slices with weights 1, 2, 3, ... */
 	BENCH_FAIR_SHARE_LATENCY, /* equal weights; slices of pods that wait for answers have class latency */
 	BENCH_MPS,                /* without limits */
 	BENCH_MPS_LIMITED, /* each with an equal share of the multiprocessors */
 	BENCH_MIG,         /* each on its own MIG device */
 	BENCH_MODES
 };
+/* "exclusive", "time-slicing", ... */
 extern const char *const bench_mode_names[BENCH_MODES];
 /* BENCH_MODES: unknown name. */
 enum bench_mode bench_mode_of(const char *name);
@@ -60,8 +61,8 @@ struct bench_run {
 	uint64_t *units;   /* finished by each pod in each block: [pod * n_blocks + block] */
 	uint64_t errors;   /* units or pods that failed */
 	const char *error; /* text of the first error; "" */
-	const char *
-		doubt; /* what disturbed the run, which makes it inconclusive (tools/bench/run/doubt.h); "" */
+	/* What disturbed the run and makes it inconclusive (tools/bench/run/doubt.h). "": no disturbance. */
+	const char *doubt;
 };
 
 struct bench_row {
@@ -73,8 +74,8 @@ struct bench_row {
 	uint32_t replicas; /* pods of this row */
 	double sm_share, weight, mem_limit_mib;
 	double offered; /* units per second requested of each pod; NaN: as many as possible */
-	double planned_s,
-		planned_rate; /* the planner's prediction: mean time; units per second of all pods */
+	/* The planner's prediction: mean time; units per second of all pods. */
+	double planned_s, planned_rate;
 	size_t n;
 	struct bench_run *runs;
 };

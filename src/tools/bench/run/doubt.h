@@ -84,6 +84,7 @@ struct doubt_gaps {
 	unsigned int all;               /* modes with any measurement */
 };
 
+/* Records the gaps of a measurement in mode @m: the facts of @f that are unknown. @g begins zeroed. */
 void doubt_gaps_add(struct doubt_gaps *g, enum bench_mode m, const struct doubt_facts *f);
 /* A sentence that names each gap and its modes. "": no gap. */
 void doubt_gaps_text(char ret[static DOUBT_GAPS_MAX], const struct doubt_gaps *g);

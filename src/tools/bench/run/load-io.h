@@ -22,9 +22,10 @@ struct args_size {
 /* @program: first argument. ERR_NOMEM. */
 int args_run(struct strv *ret, const char *program, const struct suite_workload *w,
 	const struct args_size *size, uint64_t seed, struct error *err) MUST_USE;
-/* Arguments that run the user's command, which ends with this process. */
+/* Arguments that run the user's command, which ends with this process. ERR_NOMEM. */
 int args_command(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err) MUST_USE;
+/* Arguments that measure the kernel size of @w. ERR_NOMEM. */
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err) MUST_USE;
 

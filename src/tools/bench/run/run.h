@@ -15,8 +15,8 @@ struct bench_runner_options {
 	const struct suite *suite;
 	const struct environment_options *environment;
 	const struct gpu_monitor_options *monitor;
-	const struct bench_result
-		*like; /* source of kernel sizes; NULL: the runner measures all sizes */
+	/* Source of kernel sizes. NULL: the runner measures all sizes. */
+	const struct bench_result *like;
 	bool observe; /* pods are observed (tools/bench/environment/environment.h), except in BENCH_EXCLUSIVE */
 };
 

@@ -9,6 +9,7 @@
 
 struct profile_watch;
 
+/* Makes a watch without a window. The caller frees it by watch_free(). ERR_NOMEM. */
 int watch_new(struct profile_watch **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
 /*

@@ -57,8 +57,9 @@ struct interval estimate_interval(const struct estimate *e);
 
 /* @b / @a, of two separate measurements. @a's value is above 0. */
 struct estimate estimate_ratio(const struct estimate *a, const struct estimate *b);
-/* The same ratio as an interval. The interval is that of the ratio's logarithm, so both sides are equally
- * wide. */
+/*
+ * The 95 % interval of @b / @a. It is the interval of the ratio's logarithm, so both sides are equally wide.
+ */
 struct interval estimate_ratio_interval(const struct estimate *a, const struct estimate *b);
 
 /* The 97.5 % quantile of Student's t with @freedom >= 1. */

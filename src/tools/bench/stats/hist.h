@@ -18,6 +18,7 @@
 #define HIST_OCTAVES 38 /* up to 4.9 hours; longer times count in the last class */
 #define HIST_CLASSES (HIST_OCTAVES << HIST_BITS)
 
+/* The class of a time: 0 to HIST_CLASSES - 1. */
 unsigned int hist_class(uint64_t ns);
 /* Middle of a class, ns. @class is less than HIST_CLASSES. */
 double hist_middle(unsigned int class);
@@ -30,7 +31,9 @@ struct hist {
 	uint32_t counts[HIST_CLASSES];
 };
 
+/* Makes @h empty. Resets only the used classes, so @h must be valid. */
 void hist_clear(struct hist *h);
+/* Adds one time. 32 bits count the times of a class. */
 void hist_add(struct hist *h, uint64_t ns);
 /* The least time such that at least the share @q (0 to 1) of all times do not exceed it. 0 if empty. */
 double hist_quantile(const struct hist *h, double q);

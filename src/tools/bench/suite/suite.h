@@ -25,8 +25,8 @@ struct suite_workload {
 	const char *name, *what;
 	/* A shell command of the user. NULL: gpuslice-load with the members below. */
 	const char *command;
-	const char *
-		pattern; /* extended regular expression of a line that .command prints at the end of each unit */
+	/* Extended regular expression of the line that .command prints at the end of each unit. */
+	const char *pattern;
 	const char *kernel; /* "burn" or "stream" */
 	uint32_t kernels;   /* in each unit */
 	uint32_t blocks;    /* in each kernel; 0: enough to fill all multiprocessors */
@@ -41,6 +41,7 @@ struct suite_workload {
 };
 
 #define SUITE_BUILTIN 6
+/* The workloads of gpuslice-load that `gpuslice bench` runs without a command of the user. */
 extern const struct suite_workload suite_builtin[SUITE_BUILTIN];
 
 /* The pods of one kind in a scenario. */

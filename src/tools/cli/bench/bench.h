@@ -13,6 +13,7 @@
 
 /* --- subcommands --- */
 
+/* The commands "bench compare" and "bench report". */
 extern const struct cmd cmd_bench_compare;
 extern const struct cmd cmd_bench_report;
 
@@ -57,11 +58,12 @@ struct bench_windows {
 	struct profile_window window[PROFILE_WINDOWS_MAX];
 };
 
+/* Frees the facts of all windows; @w itself stays, empty. */
 void bench_windows_fini(struct bench_windows *w);
 
 struct bench_session {
-	struct suite
-		*suite; /* the run changes .modes and .mig_pods, and restores them at the end */
+	/* The run changes .modes and .mig_pods, and restores them at the end. */
+	struct suite *suite;
 	const char *model;               /* model of the simulated node; NULL: a real node */
 	const char *nvml;                /* NULL: the driver's */
 	const char *procfs;              /* NULL: "/proc"; not for .model */
@@ -69,8 +71,8 @@ struct bench_session {
 	const char *mps_control;         /* NULL: the default */
 	const char *run_dir;             /* run directory of the node, for .allow_mig */
 	const struct bench_result *like; /* result that gives the kernel sizes; NULL: none */
-	struct bench_windows
-		*windows;    /* observations of pods, except in mode exclusive; NULL: none */
+	/* Receives the observations of pods, except in mode exclusive. NULL: no observation. */
+	struct bench_windows *windows;
 	unsigned int checks; /* bits of enum isolation_test; the tests follow the suite */
 	bool allow_mig; /* for BENCH_MIG: partition the GPU for each scenario, then restore it */
 };
@@ -108,11 +110,12 @@ int bench_report_write(const char *path, const struct bench_result *r,
 int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	const struct strv *files, const char *region, struct error *err) MUST_USE;
 
-/* Plan files with profiles of the suite's workloads, found by name. bench_profiles_free() returns
- * NULL. */
+/* Plan files with profiles of the suite's workloads, found by name. */
 struct bench_profiles;
+/* Reads all @files. Errors as in plan_input_read() and plan_input_end(). The caller frees *@ret. */
 int bench_profiles_read(struct bench_profiles **ret, const struct strv *files,
 	struct error *err) MUST_USE;
+/* Accepts NULL. Returns NULL. */
 struct bench_profiles *bench_profiles_free(struct bench_profiles *p);
 DEFINE_CLEANUP(struct bench_profiles *, bench_profiles_free)
 

@@ -155,7 +155,7 @@ static void value_text(char *buf, enum compare_measure m, double v)
 		(void)bench_print_ns(v, buf);
 }
 
-/* The same text. If it would equal the text of the limit that the value misses, it gets more digits. */
+/* As value_text(), with more digits if the text would equal that of the limit that the value misses. */
 static void format_distinct_value(char *buf, const struct compare_limit *l, double v)
 {
 	static const char *const

@@ -32,9 +32,9 @@ struct demo_node_options {
 	const struct demo_paths *paths;
 	const char *dir;   /* created by demo_node_start(); short, because sockets are in it */
 	const char *model; /* of the simulated node; NULL: the machine's own GPUs */
-	const char *config_map_namespace,
-		*config_map; /* mounted as the agent's configuration */
-	const char *entry;   /* the key that the agent reads in the ConfigMap */
+	/* The ConfigMap that the stand-in mounts as the agent's configuration. */
+	const char *config_map_namespace, *config_map;
+	const char *entry; /* the key that the agent reads in the ConfigMap */
 };
 
 struct demo_node {
@@ -51,6 +51,7 @@ struct demo_node {
 int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 	const struct demo_node_options *options, const struct standin_ops *ops, void *arg,
 	struct error *err) MUST_USE;
+/* Starts gpusliced after demo_node_start(). @options: those of that call. */
 int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *options,
 	struct error *err) MUST_USE;
 
@@ -106,6 +107,11 @@ struct demo_screen {
 	char *last;     /* the last frame, to skip an equal one */
 };
 
+/*
+ * Decides by the terminal and the environment (TERM, NO_COLOR) whether to redraw in place and to use colors.
+ * @plain: do not redraw. Hides the cursor of a live screen.
+ */
 void demo_screen_init(struct demo_screen *s, bool plain);
+/* Draws @p if the picture has changed. Without .live: nothing. */
 void demo_screen_update(struct demo_screen *s, const struct demo_picture *p);
 void demo_screen_fini(struct demo_screen *s); /* leaves the cursor below the last frame */

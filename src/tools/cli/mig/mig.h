@@ -10,6 +10,7 @@
 
 /* --- commands, options and output --- */
 
+/* The subcommands of `gpuslice mig`. */
 extern const struct cmd mig_cmd_apply;
 extern const struct cmd mig_cmd_assert;
 extern const struct cmd mig_cmd_checkpoint;
@@ -71,14 +72,23 @@ struct mig_progress {
 	bool dry_run; /* report the steps of the plan only */
 };
 
+/* The plan of a GPU: its number of steps, and the MIG devices that stay. With .dry_run also each step. */
 void mig_progress_planned(struct mig_progress *p, const struct mig_node_gpu *g,
 	const struct mig_plan *plan);
+/* Step @n of @of. @undo: the step restores the earlier layout after a failure. */
 void mig_progress_step(struct mig_progress *p, const struct mig_node_gpu *g,
 	const struct mig_step *s, uint32_t n, uint32_t of, bool undo);
+/* The reset of the GPU begins. */
 void mig_progress_resetting(struct mig_progress *p, const struct mig_node_gpu *g);
+/*
+ * The result of a GPU. @why: the reason, or NULL. The text form prints nothing for an unchanged GPU, which is
+ * in the plan's line, and nothing for ERR_NOT_FOUND, which has a note.
+ */
 void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
 	enum mig_result result, const struct error *why);
+/* Hook @name begins; @command is its command line. */
 void mig_progress_hook(struct mig_progress *p, const char *name, const char *command);
+/* A note. The text form goes to standard error, also without .to; .json requires .to. */
 void mig_progress_note(struct mig_progress *p, const char *text);
 
 /* The last line. @code: the name of an error class, or "reset-required"; "" if @ok. */

@@ -53,6 +53,7 @@ void status_format_slice_id(char cell[STATUS_CELL_MAX], const json_t *slice);
  */
 void status_format_pod(char cell[STATUS_CELL_MAX], const json_t *h);
 
+/* Appends @headers, in bold if @colour, and the first @columns cells of @n rows. Without memory @b fails. */
 void status_render_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour);
 

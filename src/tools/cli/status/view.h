@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct status_view_options {
-	bool slices; /* also one line for each replica and its holder, and the ends of quanta */
+	bool slices; /* adds one line for each replica and its holder, and the ends of quanta */
 	bool colour;
 };
 

@@ -43,8 +43,8 @@ struct outcome_money {
 	uint64_t spot_nodes;
 	uint32_t blast_replicas;  /* on the spot node with the most replicas */
 	uint32_t blast_workloads; /* number of workloads of these replicas */
-	double rate,
-		before_rate; /* requests per second of all workloads; 0: some are unknown */
+	/* Requests per second of all workloads, in the plan and in the baseline; 0: some are unknown. */
+	double rate, before_rate;
 };
 
 /* Fills @ret, with .in->n_workloads elements, and @money. */
@@ -75,7 +75,7 @@ double outcome_share(const struct plan_node *n, const struct plan_tenant *t);
 #define ANSWER_HOURS_A_MONTH 730
 #define ANSWER_LINES_MAX     64
 
-/* .nodes of an offer; .slices of each GPU, 1: not shared. */
+/* A way to serve the workloads: .nodes of .offer, each GPU in .slices parts (1: not shared). */
 struct answer_line {
 	const struct plan_offer *offer; /* NULL: no line */
 	enum plan_mode mode;
@@ -98,13 +98,13 @@ struct plan_answer {
 	struct fit *fit;
 	uint64_t replicas;
 	const char *currency; /* of all amounts */
-	struct answer_line
-		baseline; /* a dedicated GPU for each replica, of the baseline's type or the cheapest */
+	/* A dedicated GPU for each replica, of the baseline's type or the cheapest. */
+	struct answer_line baseline;
 	struct answer_line layout;   /* the user's layout; .offer NULL: none */
 	struct pack_result unsliced; /* cheapest without slicing */
 	struct pack_result plan;
-	struct answer_line
-		lines[ANSWER_LINES_MAX]; /* alternatives to the layout, cheapest first */
+	/* Alternatives to the layout, cheapest first. */
+	struct answer_line lines[ANSWER_LINES_MAX];
 	size_t n_lines;
 	struct plan_outcome *outcomes; /* of each workload of .in */
 	struct outcome_money money;
@@ -140,7 +140,9 @@ struct extras {
 	int64_t cluster, each_node, share, all; /* .all: including the instances */
 };
 
+/* Whether the input has such costs. */
 bool extras_any(const struct plan_answer *a);
+/* Sums the costs of @plan, or of the line @l, with an .offer. */
 void extras_of_plan(const struct plan_answer *a, const struct pack_result *plan,
 	struct extras *ret);
 void extras_of_line(const struct plan_answer *a, const struct answer_line *l,

@@ -17,14 +17,14 @@
 /* A workload on an exclusive GPU. */
 struct fit_pod {
 	enum plan_reason reason; /* PLAN_FITS, or why it never fits this GPU */
-	bool timed;              /* its time is known, so predictions are possible */
-	bool splits;             /* .u_sm is known, so the effect of less of a GPU is */
+	bool timed;  /* the time of a request is known, so predictions are possible */
+	bool splits; /* .u_sm is known, so the effect of less of a GPU is */
 	enum plan_origin origin; /* the worst origin of the figures here */
 	uint32_t memory_mib;     /* peak and context */
-	struct model_pod
-		pod;   /* .rate 1 and .demand_s its busy share if it is open and not timed */
-	double solo_s; /* on this GPU; and at the measurement: */
-	double ref_s;  /* > 0 without .timed: 1, for a closed pod of unknown time */
+	/* Of an open workload that is not .timed: .rate is 1, and .demand_s is the workload's busy share. */
+	struct model_pod pod;
+	double solo_s; /* time of a request on this GPU */
+	double ref_s; /* time of a request at the measurement; without .timed: 1 for a closed pod, else 0 */
 	double busy, u_sm, u_bw, dram;
 	double u_share; /* share of the time that grows with fewer multiprocessors, as under an MPS limit */
 };
@@ -51,6 +51,7 @@ struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *g
 /* The cost of other pods' use of bandwidth under MPS on that GPU. */
 double fit_kappa(const struct fit *f, const struct plan_gpu *gpu);
 
+/* The workload at position @workload on @gpu, an element of f->gpus. Borrowed from @f. */
 const struct fit_pod *fit_pod(const struct fit *f, uint32_t workload,
 	const struct plan_gpu *gpu);
 
@@ -62,8 +63,8 @@ struct fit_times {
 	double band;
 	enum plan_origin origin;
 	const char *model; /* "exclusive", "time-slicing-ps", "turns-ps", "mps-limit", "mig" */
-	const char *
-		missing; /* the figure that a prediction lacks, or that would narrow the band */
+	/* The figure that a prediction lacks, or that would narrow the band. */
+	const char *missing;
 };
 
 /* A GPU of an offer, how it is shared, and the workloads on it. */
@@ -84,7 +85,7 @@ enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 
 extern const enum plan_isolation fit_isolation_of[PLAN_MODES]; /* isolation of each mode */
 
-/* Whether they would fit without anti-affinity: for sizes. */
+/* Whether the workloads fit together if anti-affinity does not count. The search derives sizes from this. */
 bool fit_alike(const struct fit *f, const struct fit_gpu *g);
 
 /* The memory of one GPU of @offer that a plan may allocate. */

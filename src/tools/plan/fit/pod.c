@@ -56,7 +56,7 @@ static void set_pod_demand(struct fit_pod *p, const struct plan_workload *w)
 		worsen_origin(&p->origin, w->solo_s.origin);
 	}
 	if (w->kind != PLAN_OPEN) {
-		if (!p->timed) /* in units of its own time: the slowdown is known even so */
+		if (!p->timed) /* in units of the unknown time of a request, which cancels out in a slowdown */
 			p->ref_s = 1;
 		p->pod.demand_s = busy * p->ref_s;
 		p->pod.rest_s = (1 - busy) * p->ref_s;
@@ -96,7 +96,7 @@ static void translate_pod_to_gpu(struct fit_pod *p, const struct plan_gpu *from,
 	more = whole * (times - 1);
 	p->pod.demand_s =
 		fmax(p->pod.demand_s + more, p->pod.demand_s * fmin(compute, bandwidth));
-	/* Its memory traffic takes its time, whatever the sensitivities are. */
+	/* The memory traffic of the request takes its time, whatever the sensitivities are. */
 	p->pod.demand_s = fmax(p->pod.demand_s, moved * bandwidth);
 	if (p->pod.rate > 0)
 		p->busy = fmin(1, p->pod.rate * p->pod.demand_s);

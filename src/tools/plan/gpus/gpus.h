@@ -5,6 +5,7 @@
 #include "model/mig/profile.h"
 #include "tools/plan/plan.h"
 
+/* plan_n_gpus elements. */
 extern const struct plan_gpu plan_gpus[];
 extern const size_t plan_n_gpus;
 
@@ -14,6 +15,7 @@ struct plan_mig_profile {
 	uint32_t memory_mib; /* the smallest among the GPUs with the profile */
 };
 
+/* plan_n_mig_profiles elements. */
 extern const struct plan_mig_profile plan_mig_profiles[];
 extern const size_t plan_n_mig_profiles;
 

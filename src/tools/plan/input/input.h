@@ -76,13 +76,13 @@ struct plan_input {
 	uint32_t gpus_per_instance;            /* limit; 0: any */
 	struct plan_extras extras;
 	struct plan_layout layout;
-	const char *
-		baseline; /* instance type; NULL: that of the layout, else the cheapest without slicing */
+	/* Instance type. NULL: that of the layout, else the cheapest without slicing. */
+	const char *baseline;
 	struct plan_have *have;
 	size_t n_have, room_have;
 	bool only_have; /* buy nothing */
-	bool layout_found,
-		baseline_found; /* from manifests: ignored if their price is unknown */
+	/* .layout and .baseline are from manifests: ignored if their price is unknown. */
+	bool layout_found, baseline_found;
 	struct plan_note *notes;
 	size_t n_notes;
 	/* From manifests, until plan_input_end() makes workloads and a layout from them. */
@@ -94,15 +94,19 @@ struct plan_input {
 	size_t n_machines, room_machines;
 };
 
+/* An empty input with the default policy. The caller frees it. ERR_NOMEM. */
 int plan_input_new(struct plan_input **ret, struct error *err) MUST_USE;
 struct plan_input *plan_input_free(struct plan_input *in); /* returns NULL */
 DEFINE_CLEANUP(struct plan_input *, plan_input_free)
 
-/* Errors in a file begin with "file:line:column: ". After an error the input cannot be used. */
 /* Reads the text of a file into @b; "-": standard input, also in messages. */
 int plan_input_text(const char *path, struct buf *b, const char **name,
 	struct error *err) MUST_USE;
 
+/*
+ * Adds the file @path to the input; "-" is standard input. Errors in a file begin with "file:line:column: ". After an
+ * error the input can only be freed.
+ */
 int plan_input_read(struct plan_input *in, const char *path, struct error *err) MUST_USE;
 
 /* As plan_input_read(), with @text as the file @name. */

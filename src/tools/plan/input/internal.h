@@ -30,7 +30,20 @@ struct input_key {
 int input_object(const struct input_reader *r, const struct yaml_node *n, const char *what,
 	const struct input_key *keys, size_t n_keys, void *to);
 
-/* Readers of the forms of values. */
+/*
+ * Readers of the forms of values. Each checks @n and stores the value in *to. Returns 0, or -1 with the error in
+ * r->err. The type of *to:
+ *
+ *	input_text                         const char *, owned by the input
+ *	input_texts                        struct strv; its earlier texts are dropped
+ *	input_gpu                          const struct plan_gpu *
+ *	input_bool                         bool
+ *	input_word, input_words            unsigned: position in key->words; a bit for each position
+ *	input_count, input_cpu, input_mib  uint32_t: the number, thousandths of a processor, MiB
+ *	input_real                         double
+ *	input_seconds, input_milliseconds  double: seconds
+ *	input_number, input_time           struct plan_number: the number, seconds
+ */
 int input_text(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 int input_gpu(const struct input_reader *r, const struct yaml_node *n,
@@ -60,6 +73,7 @@ int input_cpu(const struct input_reader *r, const struct yaml_node *n,
 int input_mib(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 
+/* The list of workloads. Adds them to r->in; ignores @to. */
 int input_workloads(const struct input_reader *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 
@@ -78,17 +92,21 @@ int input_add_note(const struct input_reader *r, const struct yaml_node *n, cons
 
 /* Reads a document with a kind or an apiVersion. */
 int objects_read(const struct input_reader *r, const struct yaml_node *doc);
+/* After all files: makes workloads and the layout from the objects. Adds notes on missing and unused figures. */
 int objects_end(struct plan_input *in, struct error *err);
 
-/* Readers of one kind each: @o is the object. */
+/* Readers of one kind each: @o is the object. object_workload() adds a workload, object_node_pool() instance types. */
 int object_workload(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 int object_node_pool(const struct input_reader *r, const struct yaml_node *o, const char *kind);
-/* Whether @doc by itself is a sharing config, or a config of MIG devices; and its reader. */
+/* Whether @doc by itself is a sharing config, or a config of MIG devices. */
 bool sharing_is_file(const struct yaml_node *doc);
+/* Reads such a document. A config of MIG devices only gets a note. */
 int sharing_read_file(const struct input_reader *r, const struct yaml_node *doc);
 
+/* An AWSNodeTemplate: only adds notes. */
 int object_node_template(const struct input_reader *r, const struct yaml_node *o,
 	const char *kind);
+/* A ClusterConfig of eksctl: its region, and the instance types of its node groups. */
 int object_eksctl(const struct input_reader *r, const struct yaml_node *o, const char *kind);
 
 /* The value at "a.b.c" below @n; NULL: not found, or a node on the way is not an object. */
@@ -100,5 +118,5 @@ size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node
 /* Copies a text to @buf with control characters replaced; truncates it to @size. */
 const char *object_clean(const char *text, char *buf, size_t size);
 
-const char *input_store_text(const struct input_reader *r,
-	const char *text); /* NULL: no memory, error in r->err */
+/* Copies @text into the input, which owns the copy. NULL: no memory, error in r->err. */
+const char *input_store_text(const struct input_reader *r, const char *text);

@@ -273,8 +273,7 @@ static int read_gpu_resources(const struct input_reader *r, const struct yaml_no
 	return 0;
 }
 
-/* ---- placement
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- placement ----------------------------------------------------------------------------------------------- */
 
 static int read_node_placement(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)

@@ -36,16 +36,26 @@ struct make_files {
 	size_t n, room;
 };
 
+/*
+ * All files, sorted by path; paths are unique. The caller frees *@ret by make_files_fini(), also after an
+ * error. ERR_NOMEM.
+ */
 int make_plan_files(struct make_files *ret, const struct pools *p, struct error *err) MUST_USE;
 void make_files_fini(struct make_files *f);
 
 /* --- one kind of object each; nothing if the plan needs none --- */
 
+/* The ConfigMap MAKE_CONFIG_MAP: how the GPUs of each pool are shared. */
 void make_sharing_config(struct buf *b, const struct pools *p);
+/* The ConfigMap MAKE_MIG_MAP: the MIG layout of each pool. */
 void make_mig(struct buf *b, const struct pools *p);
+/* The EC2NodeClass MAKE_NODE_CLASS, for nodes to buy. */
 void make_node_class(struct buf *b, const struct pools *p);
+/* A NodePool for each pool to buy. */
 void make_node_pools(struct buf *b, const struct pools *p);
+/* A NodeOverlay for each pool to buy whose nodes offer something else, see make_differs(). */
 void make_overlays(struct buf *b, const struct pools *p);
+/* Tags of node groups, for use with cluster-autoscaler instead of Karpenter. */
 void make_tags(struct buf *b, const struct pools *p);
 
 /*
@@ -58,7 +68,7 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 
 /* --- parts --- */
 
-/* Whether its nodes offer something other than the GPUs that the provider declares. */
+/* Whether the nodes of @p offer something other than the GPUs that the provider declares. */
 bool make_differs(const struct plan_pool *p);
 
 /* "# ..." lines: the plan, and its prices. */

@@ -33,12 +33,15 @@
 #define MODEL_QUANTUM_S        (SCHED_QUANTUM_NS / 1e9) /* longest quantum */
 #define MODEL_QUANTUM_ROUND_S  (SCHED_ROUND_NS / 1e9)   /* all quanta of a round of many pods */
 #define MODEL_QUANTUM_MIN_S    (SCHED_QUANTUM_MIN_NS / 1e9)
-#define MODEL_QUANTUM_SHORT_S \
-	0.0025 /* the holder continues so long when a pod below its share wants the GPU: p99 of a burst of
-				0.2 ms beside three saturating ones is 2.7 ms on an H100, 2026-11-27 */
-#define MODEL_KEEP_S 0.0005 /* a pod without work for longer loses the GPU to the next */
-#define MODEL_REVOKE_S \
-	0.0005 /* of a latency slice beside others: 0.3 ms in flight, a context switch */
+/*
+ * How long the holder continues when a pod below its share wants the GPU. Measured on an H100, 2026-11-27: p99 of a
+ * burst of 0.2 ms beside three saturating pods is 2.7 ms.
+ */
+#define MODEL_QUANTUM_SHORT_S 0.0025
+/* A pod without work for longer than this loses the GPU to the next pod. */
+#define MODEL_KEEP_S 0.0005
+/* Until a latency slice gets the GPU from another slice: 0.3 ms of work in flight, and a context switch. */
+#define MODEL_REVOKE_S 0.0005
 
 /*
  * One pod. Open: requests arrive at .rate, whether earlier ones are finished or not. Closed (.rate 0): one
@@ -66,7 +69,7 @@ struct model_times {
 struct model_rotation {
 	double sigma; /* extra GPU time while two or more pods have work */
 	double slice_s; /* time slice or quantum of another pod for which a request may wait; 0: none */
-	double short_s; /* the same for a pod that demands less than an equal share; 0: no difference */
+	double short_s; /* .slice_s for a pod that demands less than an equal share; 0: no difference */
 };
 
 /*
@@ -90,8 +93,7 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 struct model_rotation model_time_slicing(void);
 struct model_rotation model_fair_share(size_t n);
 
-/* ---- concurrent: MPS
- * --------------------------------------------------------------------------------------- */
+/* ---- concurrent: MPS ----------------------------------------------------------------------------------------- */
 
 struct model_side {
 	double u;     /* share of the time that grows with fewer multiprocessors */
@@ -106,8 +108,7 @@ struct model_side {
 int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err) MUST_USE;
 
-/* ---- separate: MIG
- * ----------------------------------------------------------------------------------------- */
+/* ---- separate: MIG ------------------------------------------------------------------------------------------- */
 
 /* The stretch on a MIG device with these shares of the GPU's multiprocessors and bandwidth. */
 double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_share);
@@ -118,8 +119,7 @@ double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_
  * share). */
 double model_conserving(double a, double used);
 
-/* ---- a single pod, stretched by @stretch
- * --------------------------------------------------------------------- */
+/* ---- a single pod, stretched by @stretch --------------------------------------------------------------------- */
 
 /*
  * All extra time of a request is GPU time. *used: the share of the available GPU time that an open pod demands;

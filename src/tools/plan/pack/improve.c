@@ -15,8 +15,8 @@ struct pack_kinds {
 	size_t n, n_use;
 };
 
-#define BEST 64 /* kinds with the highest ratio at first, */
-#define LOW  24 /* and the cheapest kinds */
+#define BEST 64 /* kinds with the highest ratio at first */
+#define LOW  24 /* cheapest kinds, in addition to BEST */
 
 /* Takes the @n kinds with the highest score in @key, and sets their score to -1. */
 static void pick_best_kinds(struct pack_kinds *k, double *key, size_t n_keys, size_t n)
@@ -136,14 +136,18 @@ static void pack_kinds_draw(struct pack_kinds *k, size_t n, uint64_t *state)
 
 #define CLOSE_MAX          6 /* nodes of a round */
 #define CLOSED_TENANTS_MAX (PLAN_NODE_GPUS_MAX * PLAN_PODS_MAX)
-#define EXACT_MAX          7   /* replicas of a round up to which the search is exhaustive */
-#define KINDS_MAX          3   /* drawn for a round, beside the kinds of the closed nodes */
-#define HEAT               1.5 /* initial heat is HEAT / sqrt(nodes) of a node's price, */
-#define HEAT_MAX           0.6 /* between these bounds: the extra cost that a round may have at first */
-#define HEAT_MIN           0.05
-#define ASK_EVERY          64 /* rounds */
-#define FEWER_NODES        16 /* divisor of the remaining budget once no plan can cost less */
-#define BOUND_ERROR        100000000 /* divisor of a bound: the effect of rounding */
+#define EXACT_MAX          7 /* replicas of a round up to which the search is exhaustive */
+#define KINDS_MAX          3 /* drawn for a round, beside the kinds of the closed nodes */
+/*
+ * The initial heat is the extra cost that a round may have at first: HEAT / sqrt(nodes) of a node's price, between
+ * HEAT_MIN and HEAT_MAX.
+ */
+#define HEAT        1.5
+#define HEAT_MAX    0.6
+#define HEAT_MIN    0.05
+#define ASK_EVERY   64        /* rounds */
+#define FEWER_NODES 16        /* divisor of the remaining budget once no plan can cost less */
+#define BOUND_ERROR 100000000 /* divisor of a bound: the effect of rounding */
 
 struct improve_round {
 	struct packer *p;
@@ -151,7 +155,7 @@ struct improve_round {
 	uint64_t state;
 	uint32_t **fill; /* of each config: workloads to place, the largest first */
 	size_t *n_fill;
-	uint32_t *unplaced; /* the same workloads in any order */
+	uint32_t *unplaced; /* the workloads of .fill, in any order */
 	size_t n_unplaced;
 	struct pack_open *closed;
 	size_t n_closed;
@@ -187,8 +191,7 @@ static void round_fini(struct improve_round *r)
 	free(r->closed);
 }
 
-/* ---- close and place again
- * --------------------------------------------------------------------------------------- */
+/* ---- close and place again ----------------------------------------------------------------------------------- */
 
 static void close_one(struct improve_round *r, size_t i)
 {
@@ -503,7 +506,7 @@ static double heat_of(const struct packer *p, int64_t total)
 
 /*
  * Rounds until the budget is spent or the caller stops the search. Once no plan can cost less, a shorter rest
- * follows: a plan of fewer nodes may cost the same.
+ * follows, since a plan of fewer nodes may cost as much.
  */
 static int all_rounds(struct improve_round *r, struct error *err)
 {

@@ -10,9 +10,9 @@ struct pack_shape {
 	uint32_t config; /* one class of GPUs with one way of sharing */
 	enum plan_mode mode;
 	uint32_t slots;
-	double price, per_gpu, per_cpu,
-		per_memory; /* nano per hour: of a node, of each GPU, millicore and MiB */
-	double ratio;       /* worth of the replicas for the price, at the last fill */
+	/* Nano per hour: of a node, of each GPU, millicore and MiB. */
+	double price, per_gpu, per_cpu, per_memory;
+	double ratio; /* worth of the replicas for the price, at the last fill */
 };
 
 /* A node during filling, or a full one. */
@@ -41,7 +41,7 @@ struct packer {
 	uint32_t *class; /* of each offer: offers with the same GPUs share a class */
 	double *slot; /* of workload w on class c, [c * workloads + w]: the smallest share of a GPU that it can have */
 	size_t n_configs;
-	float *size; /* of workload w in config c, same index: 1 / replicas of it on a GPU; > 1: does not fit */
+	float *size; /* of workload w in config c, [c * workloads + w]: 1 / replicas on a GPU; > 1: does not fit */
 	double *worth; /* of a replica of each workload: its lowest cost among its own kind */
 	uint32_t **order; /* of each config: workloads that fit, the largest first */
 	size_t *n_order;
@@ -60,10 +60,14 @@ struct packer {
 
 extern const uint32_t mps_min_replicas; /* smallest number of replicas of a GPU under MPS */
 
+/*
+ * Fills the members of @p about shapes, classes, configs, sizes, worth and orders from p->s, p->fit and
+ * p->unused_nodes. The caller frees them, also after an error. ERR_NOMEM.
+ */
 int pack_shapes_make(struct packer *p, struct error *err) MUST_USE;
 
-uint32_t *pack_shapes_all(const struct packer *p,
-	struct error *err) MUST_USE; /* positions, malloc'ed */
+/* The positions of all shapes; the caller frees the array. NULL: ERR_NOMEM. */
+uint32_t *pack_shapes_all(const struct packer *p, struct error *err) MUST_USE;
 
 /* Removes workloads without unplaced replicas from .order. */
 void pack_shapes_compact(struct packer *p);
@@ -71,6 +75,7 @@ void pack_shapes_compact(struct packer *p);
 /* The cost of a replica on nodes of @s that hold only such replicas: INFINITY if it does not fit. */
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload);
 
+/* Makes @d an empty node of @shape, which must outlive it. */
 void node_plan_begin(struct node_plan *d, const struct pack_shape *shape);
 
 /* Fills @d with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
@@ -79,9 +84,16 @@ void node_plan_fill(struct packer *p, struct node_plan *d);
 /* Fills a node of that shape now, and sets the .ratio of the shape. */
 void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *d);
 
-/* With the shapes of @use alone; opens nodes behind the open ones. */
+/*
+ * Places p->unplaced on nodes of the @n_use shapes @use alone. Appends the nodes to p->open and lowers p->unplaced.
+ * Prefers the nodes that take the most worth for their price. ERR_NOMEM.
+ */
 int pack_solve_greedy(struct packer *p, const uint32_t *use, size_t n_use,
 	struct error *err) MUST_USE;
+/*
+ * Makes a first plan and searches for a cheaper one, until the budget is spent or the caller stops. p->open has
+ * the best plan found. ERR_NOMEM.
+ */
 int pack_improve_plan(struct packer *p, struct error *err) MUST_USE;
 /*
  * The optimum with these shapes, without limits, for at most PACK_EXACT_MAX unplaced replicas. @ask:
@@ -89,12 +101,25 @@ int pack_improve_plan(struct packer *p, struct error *err) MUST_USE;
  */
 int pack_solve_exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask,
 	struct error *err) MUST_USE;
+/*
+ * A lower bound for the price per hour, in nano-units, of any plan that places the same replicas as p->open. 0
+ * if no replica is placed.
+ */
 int64_t pack_compute_bound(const struct packer *p);
 
-/* Whether these replicas fit together on one GPU of such a node. */
+/*
+ * Whether one replica of each of the @n @workloads fits together on one GPU of a node of shape @s. A workload may
+ * repeat. Caches the answer; raises p->fit_cost.
+ */
 bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n);
 
+/*
+ * Reports the progress @done, 0 to 1, and the present price to the setting's .go_on. False: the caller wants to
+ * stop, now or earlier (p->stopped).
+ */
 bool pack_may_continue(struct packer *p, double done, int64_t nano_per_hour);
+/* Appends a copy of @d to p->open. ERR_NOMEM. */
 int pack_open_add(struct packer *p, const struct node_plan *d, struct error *err) MUST_USE;
+/* The price of p->open, nano-units per hour; saturates at PRICE_SUM_MAX. */
 int64_t pack_open_price(const struct packer *p);

@@ -215,8 +215,7 @@ static int fill_pack_result(struct packer *p, struct pack_result *ret, struct er
 	return 0;
 }
 
-/* ---- solve
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- solve --------------------------------------------------------------------------------------------------- */
 
 static bool can_solve_exactly(const struct packer *p)
 {

@@ -13,9 +13,12 @@
 #include "tools/plan/fit/fit.h"
 
 #define PACK_EXACT_MAX 12
-#define PACK_BUDGET \
-	8000000 /* cost of fit checks of the search, see pack.c; less than two seconds, */
-#define PACK_BUDGET_EACH 100 /* plus this for each replica */
+/*
+ * The default budget is PACK_BUDGET, and PACK_BUDGET_EACH for each replica. The unit is the cost of fit checks
+ * (pack.c). PACK_BUDGET takes less than two seconds.
+ */
+#define PACK_BUDGET      8000000
+#define PACK_BUDGET_EACH 100
 #define PACK_SHAPES_MAX  32768
 
 struct pack_setting {
@@ -47,6 +50,10 @@ struct pack_result {
 	size_t n_unplaced;
 };
 
+/*
+ * Finds the plan for all workloads of s->fit. Workloads without a place are in .unplaced, which is no error.
+ * The caller frees *@ret by pack_result_fini(). ERR_NOMEM: *@ret needs no release.
+ */
 int pack_solve(struct pack_result *ret, const struct pack_setting *s,
 	struct error *err) MUST_USE;
 void pack_result_fini(struct pack_result *r);

@@ -8,10 +8,10 @@
 /* A node, and the properties that decide its pool. */
 struct pooled {
 	const struct plan_node *node;
-	struct pool_partition
-		*partitions; /* of its GPUs, in the order of a pool; NULL: not partitioned */
+	/* Of its GPUs, in the order of a pool; NULL: not partitioned. */
+	struct pool_partition *partitions;
 	uint32_t *workloads; /* workloads on it, ascending; .node->n */
-	bool alone;          /* its pool may only have nodes with the same workloads */
+	bool alone; /* the node may only share a pool with nodes of the same workloads */
 };
 
 /* One slot is not sharing. */

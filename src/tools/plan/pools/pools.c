@@ -102,8 +102,7 @@ void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t
 #define NOTES_MAX 1024
 #define TEXT_MAX  4096
 
-/* ---- equal nodes
- * ------------------------------------------------------------------------------------------------- */
+/* ---- equal nodes --------------------------------------------------------------------------------------------- */
 
 static int compare_uint(uint64_t a, uint64_t b)
 {
@@ -175,8 +174,7 @@ static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct e
 	return 0;
 }
 
-/* ---- contents of a pool
- * ---------------------------------------------------------------------------------------------- */
+/* ---- contents of a pool -------------------------------------------------------------------------------------- */
 
 static uint32_t resource_at(struct plan_pool *p, const char *name)
 {

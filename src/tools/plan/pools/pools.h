@@ -29,7 +29,7 @@ struct pool_tenant {
 	uint32_t workload, replicas;
 	uint32_t resource;  /* position in the pool's .resources */
 	uint32_t each;      /* number of the resource that a replica requests */
-	uint32_t reachable; /* replicas, also of other pools, that request the same */
+	uint32_t reachable; /* replicas, also of other pools, that request the same resource */
 };
 
 /* The partitions of one GPU: MIG profiles by position in the model's layout, or sizes in MiB; ascending. */

@@ -16,8 +16,8 @@
  */
 #include "tools/simulate/place/place.h"
 
-#define CUTTING_SIZES_MAX \
-	128 /* different sizes; if there are more, the solver rounds sizes up until they are that few */
+/* Different sizes. If there are more, the solver rounds sizes up until they are that few. */
+#define CUTTING_SIZES_MAX 128
 
 struct cutting_stock {
 	double value[PLACE_WHOLE + 1]; /* of a free rest, in GPUs */

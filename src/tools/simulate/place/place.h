@@ -28,8 +28,8 @@ struct place_pod {
 	uint64_t models; /* bit m: may run on GPUs of model m */
 	uint32_t cpu_milli, memory_mib;
 	uint32_t gpus;
-	uint32_t
-		gpu_milli; /* of each GPU: PLACE_WHOLE, or less if .gpus is 1; 0 if .gpus is 0 */
+	/* Of each GPU: PLACE_WHOLE, or less if .gpus is 1; 0 if .gpus is 0. */
+	uint32_t gpu_milli;
 };
 
 /* The free resources of a node. */
@@ -46,6 +46,7 @@ struct place_choice {
 	uint32_t gpu;
 };
 
+/* Whether the free resources of @n suffice for @p, and its model is allowed. */
 bool place_fits(const struct place_node *n, const struct place_pod *p);
 
 /* Takes the request of @p, which fits. */

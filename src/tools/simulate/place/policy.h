@@ -23,6 +23,7 @@ struct place_policy {
 	void *own;      /* private to the method */
 };
 
+/* The methods of place_policy_names. */
 extern const struct place_method place_value, place_fgd, place_best_fit, place_first_fit,
 	place_random;
 

@@ -50,7 +50,7 @@ struct rest {
 
 static double pick_smaller_bound(double a, double b)
 {
-	return b < a ? b : a; /* also if b is NaN (0 times infinity) */
+	return b < a ? b : a; /* @a if @b is NaN (0 times infinity) */
 }
 
 static double compute_stranded_gpus(const struct value_policy *v, uint32_t model,

@@ -25,7 +25,10 @@ struct place_trace {
 	uint64_t gpus; /* of all nodes */
 };
 
-/* Nodes before pods, since pods name the models of nodes. Errors begin with "file:line: ". */
+/*
+ * Add the rows of a file to @t, which begins zeroed. Nodes come before pods, since pods name the models of nodes. Errors
+ * begin with "file:line: ". The caller frees @t, also after an error.
+ */
 int place_trace_nodes(struct place_trace *t, const char *path, struct error *err) MUST_USE;
 int place_trace_pods(struct place_trace *t, const char *path, struct error *err) MUST_USE;
 

@@ -171,7 +171,7 @@ static int link_dir(struct links *l, const char *dir, const char *prefix, struct
 			continue;
 		(void)snprintf(name, sizeof(name), "%s%s", prefix, e->d_name);
 		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* it was removed meanwhile */
+			continue; /* the file was removed meanwhile */
 		if (S_ISCHR(st.st_mode) && link_one(l, name, st.st_rdev, err) < 0)
 			return -1;
 		if (!*prefix && S_ISDIR(st.st_mode) &&

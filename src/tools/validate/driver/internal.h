@@ -26,11 +26,15 @@ struct driver_root {
 	bool wsl;
 	const char *node, *here; /* the root on the node, and in this process; borrowed */
 	char smi[PATH_MAX];      /* "/usr/bin/nvidia-smi", below the root; "": none */
-	char library
-		[PATH_MAX]; /* in a container's root: libnvidia-ml.so.1, in this process's view */
-	char note[192];     /* a file that was found and is unusable; "" */
+	/* In a container's root: libnvidia-ml.so.1, in this process's view. */
+	char library[PATH_MAX];
+	char note[192]; /* a file that was found and is unusable; "" */
 };
 
+/*
+ * Looks for nvidia-smi in the node's root, then for the driver in the driver container's root. *ret borrows
+ * from @s.
+ */
 void driver_root_find(const struct validate_settings *s, struct driver_root *ret);
 
 /* The root whose dev/ has the device nodes: the driver container's if it has dev/, else the node's. */

@@ -61,17 +61,21 @@ static inline unsigned cost_line_is_known(const struct cost_line *l)
 
 /* The sum of all rows of a node at one price. */
 struct cost_node {
-	struct usage_db_period
-		period; /* .start_s and .end_s: of the first and the last bucket */
+	/* .start_s is that of the first bucket, .end_s that of the last one. */
+	struct usage_db_period period;
 };
 
 struct cost_summary;
 
+/* Makes an empty summary, which the caller frees. ERR_NOMEM. */
 int cost_summary_new(struct cost_summary **ret, enum cost_by by, struct error *err) MUST_USE;
 struct cost_summary *cost_summary_free(struct cost_summary *b); /* returns NULL */
 DEFINE_CLEANUP(struct cost_summary *, cost_summary_free)
 
-/* Adds one row, and copies its texts. */
+/*
+ * Adds one row, and copies its texts. @parts: bits of enum cost_field, the known numbers of the row. ERR_LIMIT: more
+ * than COST_LINES_MAX sums or COST_NODES_MAX nodes.
+ */
 int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
 	const struct usage_db_row *row, unsigned parts, struct error *err) MUST_USE;
 
@@ -119,6 +123,10 @@ struct cost_reprice {
  */
 int cost_summary_add_record(void *reprice, const struct usage_db_period *p,
 	const struct usage_db_row *row, struct error *err);
+/*
+ * After the last row: gives the rest of the last bucket's price to the bucket's last idle row. Frees what @r
+ * owns, also on an error.
+ */
 int cost_reprice_end(struct cost_reprice *r, struct error *err) MUST_USE;
 void cost_reprice_fini(struct cost_reprice *r);
 
@@ -172,6 +180,7 @@ struct cost_print {
 
 #define COST_TEXT_MAX (256U << 20) /* bytes; limit of the output buffer */
 
+/* Append the table or the JSON document to @b. ERR_LIMIT: as cost_summary_total(). ERR_NOMEM. */
 int cost_print_table(struct buf *b, const struct cost_print *p, struct error *err) MUST_USE;
 int cost_print_json(struct buf *b, const struct cost_print *p, struct error *err) MUST_USE;
 

@@ -52,6 +52,7 @@ struct page_form {
 	void (*end)(struct buf *b);
 };
 
+/* The two forms. page_html is a whole document with its style sheet. */
 extern const struct page_form page_markdown, page_html;
 
 extern const char page_style[]; /* style.css */

@@ -12,7 +12,12 @@
 
 /* --- text and JSON --- */
 
+/* Appends the plan for a terminal: sentences, tables, notes, and the workloads without a place. */
 void plan_text(struct buf *b, const struct plan_answer *a);
+/*
+ * Appends one JSON document, gpuslice/plan-result/v1, with the present time. @seed: the seed of the search.
+ * ERR_NOMEM.
+ */
 int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed,
 	struct error *err) MUST_USE;
 
@@ -30,8 +35,11 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
  * nothing if it has nothing to report.
  */
 
+/* Numbers of replicas and workloads, the regions, the currency, and the date and source of the prices. */
 void plan_summary_stamp(struct buf *b, const struct plan_answer *a);
-void plan_summary_layout(struct buf *b, const struct plan_answer *a); /* if not feasible: why */
+/* The user's layout, and why it or the baseline is not feasible. Only with .layout.offer. */
+void plan_summary_layout(struct buf *b, const struct plan_answer *a);
+/* The plan's nodes and price, and the price compared with the baseline. */
 void plan_summary_total(struct buf *b, const struct plan_answer *a);
 /* The first workload without a known t_solo; NULL: none. Its speed cannot be predicted. */
 const struct plan_workload *plan_find_untimed(const struct plan_answer *a);
@@ -39,12 +47,16 @@ const struct plan_workload *plan_find_untimed(const struct plan_answer *a);
 /* Whether the workload has an SLO and a place, and the planner cannot tell whether the SLO is met. */
 bool plan_slo_unknown(const struct plan_answer *a, size_t workload);
 
-void plan_summary_confidence(struct buf *b, const struct plan_answer *a); /* confidence */
+/* The worst origin of the figures, and which speeds and SLOs are unknown. */
+void plan_summary_confidence(struct buf *b, const struct plan_answer *a);
+/* The price of a million requests of all workloads. Nothing if it is unknown or a replica has no place. */
 void plan_summary_per_million(struct buf *b, const struct plan_answer *a);
+/* The cost of GPU parts that no tenant has. */
 void plan_summary_idle(struct buf *b, const struct plan_answer *a);
+/* The spot nodes, and what an interruption of one of them stops. Nothing without spot nodes. */
 void plan_summary_spot(struct buf *b, const struct plan_answer *a);
-void plan_summary_unplaced(struct buf *b, const struct plan_answer *a,
-	size_t i); /* of .plan.unplaced */
+/* Which replicas of .plan.unplaced[@i] have no place, and why. */
+void plan_summary_unplaced(struct buf *b, const struct plan_answer *a, size_t i);
 
 /* "12.24", rounded half up; "8,935.20" with @groups. */
 #define PLAN_MONEY_MAX 40
@@ -68,8 +80,11 @@ bool plan_times(const struct plan_answer *a, const struct plan_node *node, uint3
 #define PLAN_ROWS_SHOWN 40 /* in one table; the JSON form has all */
 
 void plan_table_layout(struct table *t, const struct plan_answer *a); /* only with .layout */
+/* A row for each alternative that is cheaper than the baseline (.lines). */
 void plan_table_lines(struct table *t, const struct plan_answer *a);
+/* A row for each placed workload: the predicted times of its slowest replica. */
 size_t plan_table_times(struct table *t, const struct plan_answer *a);
+/* A row for each workload: what its shares cost, now and in the baseline. */
 size_t plan_table_pays(struct table *t, const struct plan_answer *a);
 size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of .plan */
 

@@ -32,6 +32,7 @@ enum width_side {
 	WIDTH_CUT   /* left, without blanks after it */
 };
 
+/* The columns that @text takes. */
 size_t width_measure_text(const char *text, bool utf8);
 
 /* Appends @text in exactly @width columns (WIDTH_CUT: at most): filled with blanks, or cut with an
@@ -74,6 +75,7 @@ struct canvas {
 
 #define CANVAS_BYTES_MAX (16U << 20)
 
+/* An empty canvas of @width columns. It takes no memory before the first text. */
 void canvas_init(struct canvas *c, unsigned width, bool utf8);
 void canvas_fini(struct canvas *c);
 
@@ -81,7 +83,7 @@ void canvas_fini(struct canvas *c);
 void canvas_add(struct canvas *c, enum canvas_style style, const char *text);
 void canvas_addf(struct canvas *c, enum canvas_style style, const char *fmt, ...) PRINTF(3, 4);
 
-/* The same in exactly @width columns, or in the rest of the line if that is less. */
+/* Appends @text in exactly @width columns, or in the rest of the line if that is less. */
 void canvas_cell(struct canvas *c, enum canvas_style style, const char *text, size_t width,
 	enum width_side side);
 

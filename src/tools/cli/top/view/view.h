@@ -43,8 +43,8 @@ struct top_gpu {
 	double temperature, power_watts, power_limit_watts; /* NaN: not known */
 	uint32_t first_device, n_devices;
 	double board_mib, board_used_mib; /* private: the board's own figures; NaN: not known */
-	uint64_t memory_total,
-		memory_used; /* sums of the devices; in MIG mode those of the board, if known */
+	/* Sums of the devices; in MIG mode those of the board, if known. */
+	uint64_t memory_total, memory_used;
 	uint32_t busy, allocated; /* sums of the devices, weighted by their shares */
 };
 
@@ -74,7 +74,8 @@ struct top_usage {
 	bool live, offered_now, has_replica; /* .has_replica: a replica in this list has it */
 	uint32_t share, received;
 	uint64_t memory_used, memory_peak, memory_limit;
-	uint64_t quanta, waits; /* these and the following: only of a slice */
+	/* The rest only for a usage with a slice. */
+	uint64_t quanta, waits;
 	bool has_quantum, demoted, stuck, over;
 };
 
@@ -170,6 +171,7 @@ struct top_rows {
 	size_t n, all;     /* rows shown, and rows without the filter */
 };
 
+/* The rows of @m that @c selects, in the order of @c. They borrow from @m. ERR_NOMEM. */
 int top_rows_make(struct top_rows *ret, const struct top_model *m, const struct top_choice *c,
 	struct error *err) MUST_USE;
 void top_rows_fini(struct top_rows *r);
@@ -211,7 +213,7 @@ char *figure_real(char ret[FIGURE_MAX], double value, const char *unit); /* "69W
 
 struct columns_options {
 	enum top_table table;
-	enum top_sort sort; /* its column has a marked head */
+	enum top_sort sort; /* the head of this column is marked */
 	bool priced;        /* else no column of costs */
 };
 
@@ -233,7 +235,7 @@ struct top_state {
 	unsigned width, height;      /* .height 0: no limit, and no key line */
 	bool utf8;
 	uint64_t interval_ns;
-	bool unavailable; /* the last request failed; details: */
+	bool unavailable; /* the last request failed: .unavailable_since_wall_ns and .why are set */
 	uint64_t unavailable_since_wall_ns, now_wall_ns;
 	struct error why;
 };
