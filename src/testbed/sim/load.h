@@ -34,8 +34,8 @@ struct sim_load {
 	uint64_t busy_ns; /* up to at_ns */
 	uint64_t at_ns;   /* monotonic clock; 0: never measured */
 	uint32_t rate;    /* millionths; of the last tick */
-	uint32_t n_ticks,
-		n_parts; /* totals; the newest entry is at (n - 1) % capacity. A part of PID 0 is empty */
+	/* Totals; the newest entry is at (n - 1) % capacity. A part of PID 0 is empty. */
+	uint32_t n_ticks, n_parts;
 	uint32_t padding;
 	uint64_t gone_us; /* end of the last tick of which something was overwritten */
 	struct sim_load_tick ticks[SIM_LOAD_TICKS];
@@ -48,12 +48,20 @@ struct sim_load_share {
 	uint64_t at_us;
 };
 
+/*
+ * Store and read the load of the GPU in @slot. Only the device daemon writes. A reader copies again if a write
+ * came between; it gives up after some tries, then *load may be mixed.
+ */
 void sim_load_write(struct sim_state *s, uint32_t slot, const struct sim_load *load);
 void sim_load_read(const struct sim_state *s, uint32_t slot, struct sim_load *load);
 
+/*
+ * Begins a tick that ends at @at_us and lasted @real_us of real time, before the sim_load_add() calls for it.
+ */
 void sim_load_tick(struct sim_load *load, uint64_t at_us, uint64_t real_us);
 /* Adds the work of @pid in the tick that ends at @at_us; several calls for one process and tick add up. */
 void sim_load_add(struct sim_load *load, uint32_t pid, uint64_t busy_us, uint64_t at_us);
+/* The process has ended: removes its work from all ticks. */
 void sim_load_forget(struct sim_load *load, uint32_t pid);
 
 /* The processes that computed after @since_us. Returns their number, SIM_LOAD_ROOM at most. */

@@ -46,7 +46,7 @@ struct sim_location {
 int sim_location_from_env(struct sim_location *location, const char *(*env)(const char *name),
 	struct error *err) MUST_USE;
 
-/* The same for an explicit node and directory; either may be NULL. */
+/* The location of an explicit node and directory; either may be NULL. */
 int sim_location_resolve(struct sim_location *location, const char *node, const char *dir,
 	struct error *err) MUST_USE;
 

@@ -21,7 +21,7 @@
  * is pending (IN_USE); mig_busy also prevents new GIs. With the key mig_reset_required the change is pending
  * until a reset or reboot. Mode cannot be switched off while there are instances.
  *
- * A reset destroys instances and applies the pending mode. A reboot does the same; after it, Hopper and later
+ * A reset destroys instances and applies the pending mode. A reboot does that too; after a reboot, Hopper and later
  * have MIG off.
  *
  * Thread: any.
@@ -71,6 +71,7 @@ struct sim_mig_table {
 	struct sim_mig_profile profiles[SIM_MIG_PROFILES_MAX]; /* by number */
 };
 
+/* One table for each product with MIG; sim_mig_table_count of them. */
 extern const struct sim_mig_table sim_mig_tables[];
 extern const size_t sim_mig_table_count;
 
@@ -84,11 +85,12 @@ const struct sim_mig_profile *sim_mig_by_id(const struct sim_mig_table *t, uint3
 /* The profile of an instance of @g. */
 const struct sim_mig_profile *sim_gi_profile(const struct sim_gpu *g, const struct sim_gi *gi);
 
-/* A CI profile in a GI of @p; slices 0: the GI does not offer it. */
+/* How a CI profile fits into a GI. */
 struct sim_ci_shape {
 	uint32_t slices, max, sms;
 	uint32_t starts; /* bit s: may start at slice s */
 };
+/* The CI profile @number (NVML's enumerator) in a GI of @p. .slices 0: the GI does not offer it. */
 struct sim_ci_shape sim_ci_shape(const struct sim_mig_table *t, const struct sim_mig_profile *p,
 	uint32_t number);
 
@@ -125,11 +127,14 @@ nvmlReturn_t sim_mig_set_mode(struct sim_gpu *g, uint32_t mode, nvmlReturn_t *ac
 /* @start SIM_MIG_ANY: the driver chooses, and @size is ignored. */
 nvmlReturn_t sim_gi_create(struct sim_gpu *g, uint32_t profile_id, uint32_t start,
 	uint32_t size, uint32_t *ret_gi);
+/* NVML_ERROR_IN_USE: the GI has CIs. */
 nvmlReturn_t sim_gi_destroy(struct sim_gpu *g, uint32_t gi);
 nvmlReturn_t sim_ci_create(struct sim_gpu *g, uint32_t gi, uint32_t number, uint32_t start,
 	uint32_t size, uint32_t *ret_ci);
+/* NVML_ERROR_IN_USE: a process is on the CI. */
 nvmlReturn_t sim_ci_destroy(struct sim_gpu *g, uint32_t gi, uint32_t ci);
 
-/* Destroys instances and their processes; applies the pending mode. */
+/* Removes instances and all processes of the GPU; applies the pending mode. */
 void sim_mig_reset(struct sim_gpu *g);
+/* As sim_mig_reset(). Hopper and later lose the MIG mode. */
 void sim_mig_reboot(struct sim_gpu *g);

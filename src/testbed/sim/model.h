@@ -164,6 +164,7 @@ struct sim_key {
 	const char *help;
 };
 
+/* The rows of SIM_KEYS, in order; sim_key_count of them. */
 extern const struct sim_key sim_key_table[];
 extern const size_t sim_key_count;
 
@@ -211,13 +212,15 @@ enum sim_group { SIM_GROUPS(SIM_GROUP_ENUM_) SIM_GROUP_COUNT };
 static_assert(SIM_GROUP_COUNT <= SIM_GROUP_ROOM,
 	"raise SIM_GROUP_ROOM and the state's version");
 
+/* "accounting", ... @group is below SIM_GROUP_COUNT. */
 const char *sim_group_name(enum sim_group group);
+/* False: unknown name. */
 bool sim_group_find(const char *name, enum sim_group *ret);
 
 /* A result code by number ("15") or by name ("GPU_IS_LOST", with or without NVML_ERROR_). */
 bool sim_code_parse(const char *text, uint32_t *ret);
-const char *sim_code_name(
-	uint32_t code); /* without NVML_ERROR_; "UNKNOWN" for an unknown number */
+/* Without NVML_ERROR_; "UNKNOWN" for an unknown number. */
+const char *sim_code_name(uint32_t code);
 
 struct sim_link { /* one NVLink of one GPU */
 	uint32_t active;
@@ -233,7 +236,7 @@ struct sim_process {
 	uint32_t kind; /* enum sim_process_kind */
 	uint64_t memory_bytes;
 	uint32_t sm_percent, mem_percent, enc_percent, dec_percent;
-	uint32_t gi, ci; /* or SIM_NO_INSTANCE */
+	uint32_t gi, ci; /* SIM_NO_INSTANCE: not in an instance */
 	uint64_t started_us;
 	char name[48];
 };
@@ -337,7 +340,10 @@ static_assert(sizeof(struct sim_gpu) % 8 == 0, "words");
 static_assert(SIM_GPU_CORE_BYTES % 8 == 0, "words");
 static_assert(offsetof(struct sim_gpu, processes) % 8 == 0, "words");
 
-/* GPUs in the order of NVML's index. */
+/*
+ * GPUs in the order of NVML's index: their number, the slot of an index (false: no such GPU), and the index of a GPU by
+ * its slot.
+ */
 uint32_t sim_node_count(const struct sim_node_head *head);
 bool sim_node_slot_of_index(const struct sim_node_head *head, uint32_t index, uint32_t *ret);
 uint32_t sim_node_index_of_slot(const struct sim_node_head *head, uint32_t slot);

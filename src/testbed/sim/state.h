@@ -74,6 +74,7 @@ struct sim_state *sim_state_close(struct sim_state *s); /* returns NULL; NULL is
 /* Whether @s is still the file in @dir (a process may have removed and recreated it). */
 bool sim_state_is_current(const struct sim_state *s, const char *dir);
 
+/* The generation counter. It changes with each committed transaction. */
 uint64_t sim_state_generation(const struct sim_state *s);
 
 /* Reading. */
@@ -132,6 +133,7 @@ struct sim_txn {
  * change; it is the cleanup function. sim_txn_begin() blocks while another writer works.
  */
 int sim_txn_begin(struct sim_state *s, struct sim_txn *txn, struct error *err) MUST_USE;
+/* Adds an event. Events beyond SIM_TXN_EVENTS are dropped. */
 void sim_txn_post(struct sim_txn *txn, struct sim_event event);
 void sim_txn_commit(struct sim_txn *txn);
 
@@ -183,6 +185,7 @@ enum sim_count {
 	SIM_COUNT_KINDS
 };
 
+/* Counters over all processes since the creation of the state. sim_count() adds one. */
 void sim_count(const struct sim_state *s, enum sim_count kind);
 uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind);
 

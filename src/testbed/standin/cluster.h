@@ -46,22 +46,29 @@ struct simulated_cluster {
 	uint64_t serial;
 };
 
+/* Frees all objects; @c stays, empty. */
 void cluster_free_objects(struct simulated_cluster *c);
 
 enum cluster_verb { CLUSTER_CREATED, CLUSTER_CONFIGURED, CLUSTER_UNCHANGED };
 const char *cluster_verb_name(enum cluster_verb v); /* "created" */
 
+/*
+ * Creates or changes one object, as kubectl apply does. *ret: what it did. The next cluster_step() acts on it.
+ * ERR_INVALID: a change that the API server forbids. ERR_LIMIT: CLUSTER_PODS_MAX. ERR_NOMEM.
+ */
 int cluster_apply(struct simulated_cluster *c, const struct object *o, uint64_t now_ns,
 	enum cluster_verb *ret, struct error *err) MUST_USE;
 
-/*
- * Passes each pod that it deletes to @gone (may be NULL) before it frees the pod. ERR_NOT_FOUND with the API
- * server's text.
- */
+/* The pod is deleted; @p is valid only during the call. */
 typedef void (*cluster_gone_fn)(void *arg, const struct pod *p);
+/*
+ * Deletes an object; a deployment with its pods. Passes each deleted pod to @gone (may be NULL) before it frees the
+ * pod. ERR_NOT_FOUND with the API server's text.
+ */
 int cluster_delete(struct simulated_cluster *c, enum object_kind kind, const char *namespace_,
 	const char *name, cluster_gone_fn gone, void *arg, struct error *err) MUST_USE;
 
+/* Sets the number of replicas of a deployment. ERR_NOT_FOUND; ERR_LIMIT: MANIFEST_REPLICAS_MAX. */
 int cluster_scale(struct simulated_cluster *c, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err) MUST_USE;
 

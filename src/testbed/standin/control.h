@@ -19,6 +19,10 @@
 
 struct standin_control;
 
+/*
+ * Serves on the socket of control_address(), mode 0600. @s must outlive the control. ERR_LIMIT: the path is too
+ * long for a socket.
+ */
 int standin_control_start(struct standin_control **ret, uv_loop_t *loop, struct standin *s,
 	struct error *err) MUST_USE;
 struct standin_control *standin_control_stop(struct standin_control *c); /* returns NULL */

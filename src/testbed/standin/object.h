@@ -23,9 +23,12 @@ struct str_map {
 	size_t n;
 };
 
+/* Frees all pairs; @m stays, empty. */
 void str_map_fini(struct str_map *m);
+/* Sets or adds a pair; copies both texts. ERR_NOMEM. */
 int str_map_set(struct str_map *m, const char *key, const char *value,
 	struct error *err) MUST_USE;
+/* Nothing if the key is absent. */
 void str_map_remove(struct str_map *m, const char *key);
 const char *str_map_get(const struct str_map *m, const char *key); /* borrowed or NULL */
 
@@ -43,6 +46,7 @@ struct taint {
 	char *key, *value, *effect;
 };
 
+/* Whether one of the @n tolerations @v matches @t. */
 bool taint_tolerated(const struct taint *t, const struct toleration *v, size_t n);
 
 struct quantity {
@@ -72,6 +76,7 @@ struct pod_spec {
 	char *node_name;    /* spec.nodeName or NULL */
 };
 
+/* Adds a reference. Returns @s. */
 struct pod_spec *pod_spec_ref(struct pod_spec *s);
 struct pod_spec *pod_spec_unref(struct pod_spec *s); /* returns NULL */
 DEFINE_CLEANUP(struct pod_spec *, pod_spec_unref)
@@ -85,6 +90,7 @@ uint64_t pod_spec_request(const struct pod_spec *s, const char *resource);
 /* The names of all extended resources that the pod requests, each once, sorted. */
 int pod_spec_resources(const struct pod_spec *s, struct strv *ret, struct error *err) MUST_USE;
 
+/* Compares all members but .refs. Containers must have the same order. */
 bool pod_spec_equal(const struct pod_spec *a, const struct pod_spec *b);
 
 enum object_kind { OBJECT_POD, OBJECT_DEPLOYMENT, OBJECT_CONFIG_MAP, OBJECT_NAMESPACE };
@@ -100,9 +106,10 @@ struct object {
 	struct str_map data;     /* config map */
 };
 
+/* Frees the members of @o, and drops its reference to the spec. */
 void object_fini(struct object *o);
-const char *object_kind_arg(
-	enum object_kind kind); /* "deployment.apps", as kubectl prints it */
+/* "deployment.apps", as kubectl prints it. */
+const char *object_kind_arg(enum object_kind kind);
 
 /* Reads "deployment", "deploy", "deployments.apps", "po", ... as kubectl does. */
 bool object_kind_parse(const char *text, enum object_kind *ret);

@@ -37,6 +37,10 @@ struct pod {
 	size_t n_events;
 };
 
+/*
+ * A pending pod. Takes its own reference to @spec and copies the names. The UID is a function of @namespace_,
+ * @name and @serial. ERR_NOMEM.
+ */
 int pod_new(struct pod **ret, const char *namespace_, const char *name, uint64_t serial,
 	struct pod_spec *spec, uint64_t now_ns, struct error *err) MUST_USE;
 struct pod *pod_free(struct pod *p); /* returns NULL */

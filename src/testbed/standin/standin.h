@@ -50,6 +50,7 @@ int standin_start(struct standin **ret, uv_loop_t *loop, const struct standin_op
 /* Stops everything; runs the loop until gRPC has finished. Returns NULL. */
 struct standin *standin_stop(struct standin *s);
 
+/* The parts of the stand-in; borrowed. */
 struct simulated_cluster *standin_cluster(struct standin *s);
 struct kubelet *standin_kubelet(struct standin *s);
 
@@ -62,10 +63,13 @@ const struct node_view *standin_node(struct standin *s);
  */
 int standin_apply(struct standin *s, const struct manifest *m, struct strv *lines,
 	struct error *err) MUST_USE;
+/* As cluster_delete(). */
 int standin_delete(struct standin *s, enum object_kind kind, const char *namespace_,
 	const char *name, struct error *err) MUST_USE;
+/* Deletes each object of @m, also those after one that does not exist, and adds its line to @lines (may be NULL). */
 int standin_delete_all(struct standin *s, const struct manifest *m, struct strv *lines,
 	struct error *err) MUST_USE;
+/* As cluster_scale(). */
 int standin_scale(struct standin *s, const char *namespace_, const char *name,
 	uint32_t replicas, struct error *err) MUST_USE;
 
@@ -78,6 +82,7 @@ int standin_restart(struct standin *s, uint64_t down_ns, bool killed,
 	struct error *err) MUST_USE;
 /* Stops the kubelet, without a start. */
 void standin_kill(struct standin *s, bool killed);
+/* Starts the kubelet now. Errors as in kubelet_start(). */
 int standin_revive(struct standin *s, struct error *err) MUST_USE;
 
 /* Injects a fault by name, as in `gpuslice kubelet fault`; *ret: a line about the effect. */
@@ -88,5 +93,5 @@ int standin_fault(struct standin *s, const char *name, const char *const *args, 
 struct standin_fault_row {
 	const char *name, *args, *help;
 };
-extern const struct standin_fault_row standin_faults[];
+extern const struct standin_fault_row standin_faults[]; /* standin_n_faults rows */
 extern const size_t standin_n_faults;

@@ -46,8 +46,13 @@ struct sim_node_model {
 	} set[SIM_MODEL_SET_MAX];
 };
 
+/* The driver of a node that names none: its version, NVML's major version, CUDA's version (12040 is 12.4). */
 extern const char sim_default_driver[];
 extern const uint32_t sim_default_nvml_major, sim_default_cuda;
+/*
+ * The tables of the catalogue. struct sim_node_model has indices of the first three. sim_product_count and
+ * sim_node_model_count are the lengths of their tables.
+ */
 extern const struct sim_product sim_products[];
 extern const struct sim_layout sim_layouts[];
 extern const struct sim_nvlinks sim_nvlinks[];

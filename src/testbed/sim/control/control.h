@@ -50,6 +50,7 @@ int sim_control_restore(struct sim_control *c, uint32_t slot, struct error *err)
 /* A group of functions returns @code from now on; 0: works. */
 int sim_control_fail(struct sim_control *c, uint32_t slot, enum sim_group group, uint32_t code,
 	struct error *err) MUST_USE;
+/* Sets a key of SIM_KEYS. ERR_INVALID: unknown key, or invalid value. */
 int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const char *value,
 	struct error *err) MUST_USE;
 
@@ -69,11 +70,15 @@ int sim_control_reboot(struct sim_control *c, struct error *err) MUST_USE;
 /* Hot-plug. @product NULL: the product of the first GPU. */
 int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret,
 	struct error *err) MUST_USE;
+/* The GPU in @slot disappears. Event waiters get GPU_IS_LOST. */
 int sim_control_remove(struct sim_control *c, uint32_t slot, struct error *err) MUST_USE;
 
+/* Sets the state of the driver, for all GPUs of the node. */
 int sim_control_driver(struct sim_control *c, enum sim_driver driver,
 	struct error *err) MUST_USE;
+/* "loaded", ...; "?": no such state. */
 const char *sim_driver_name(uint32_t driver);
+/* False: unknown name. */
 bool sim_driver_find(const char *name, enum sim_driver *ret);
 
 /*

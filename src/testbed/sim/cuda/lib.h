@@ -84,7 +84,10 @@ struct obj {
 	struct obj *next; /* free: the next free one */
 };
 
-/* Zeroed, except for the head. NULL: no memory. @size is the size of the kind. Needs the lock. */
+/*
+ * Both need the lock. obj_new() returns a zeroed object, except for its head. NULL: no memory. @size is the size of the
+ * kind. obj_drop() makes the handle invalid and keeps the memory for the next object of the kind.
+ */
 void *obj_new(enum obj_kind kind, size_t size);
 void obj_drop(void *object, enum obj_kind kind);
 bool obj_is(const void *object, enum obj_kind kind); /* NULL: no */
@@ -122,8 +125,8 @@ struct sim_cuda_ctx {
 	uint64_t limit_bytes; /* device memory that the limits cost */
 	CUresult error;       /* what broke the context; sticky */
 	struct sim_cuda_stream *legacy, *streams;
-	struct sim_cuda_queue *fence; /* events that the whole context records */
-	struct sim_cuda_queue *gate;  /* events that the whole context waits for */
+	struct sim_cuda_queue *fence; /* records events of the whole context */
+	struct sim_cuda_queue *gate;  /* waits for events on behalf of the whole context */
 	struct sim_cuda_ctx *next;
 	struct phys *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
@@ -183,7 +186,7 @@ struct cuda_work {
 	};
 };
 
-/* Deep copies: arguments and child graphs. False: no memory. */
+/* work_copy() makes a deep copy: arguments and child graphs. False: no memory. work_clear() frees the arguments. */
 bool work_copy(struct cuda_work *to, const struct cuda_work *from);
 void work_clear(struct cuda_work *w);
 
@@ -200,11 +203,12 @@ struct lib {
 	uint64_t launch_ns, event_ns; /* time that one call costs */
 };
 
+/* The only object. .lock guards it. */
 extern struct lib lib;
 
 /*
  * The start of a function. On success the calling thread holds the lock, on an error it does not. lib_enter_ctx()
- * also finds the calling thread's context.
+ * also finds the calling thread's context, lib_enter_device() the device.
  */
 CUresult cuda_lib_enter(void);
 CUresult lib_enter_ctx(struct sim_cuda_ctx **ret);

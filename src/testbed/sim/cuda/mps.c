@@ -9,7 +9,7 @@
 #include "testbed/sim/mps/limits.h"
 #include "testbed/sim/mps/link.h"
 
-static struct mps_packet server; /* its answer for this process */
+static struct mps_packet server; /* the answer of the MPS server to this process */
 static int connection = -1;
 static CUresult sticky; /* fault of a client of the server while this process was one */
 static bool on;

@@ -141,7 +141,8 @@ static bool find_visible(const char *word, size_t len, const struct sim_cuda_dev
 	if (len < 5 || !names_uuid(word))
 		return false;
 	for (unsigned i = 0; i < n; i++) {
-		bool more = i && all[i].slot == all[i - 1].slot; /* of the same GPU */
+		/* The previous device is of the same GPU. */
+		bool more = i && all[i].slot == all[i - 1].slot;
 
 		if (strncasecmp(all[i].keys.uuid, word, len) != 0 &&
 			(more || strncasecmp(all[i].board, word, len) != 0) &&

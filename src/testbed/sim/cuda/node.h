@@ -12,11 +12,17 @@
 /* Fills lib.devices and lib.driver_version. */
 CUresult node_open(void);
 
-struct sim_device *gpu_client(void);           /* only after a gpu_call() */
-struct sim_device_page *gpu_daemon_page(void); /* the same */
-void gpu_forget(void);                         /* in the child of a fork */
+/* The connection, and its page. Only after a gpu_call(). */
+struct sim_device *gpu_client(void);
+struct sim_device_page *gpu_daemon_page(void);
+void gpu_forget(void); /* in the child of a fork */
 
+/*
+ * Connects at the first call, then as sim_device_call(). @r NULL: the answer is not needed. *recv_fd is -1
+ * after an error.
+ */
 CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
 	int *recv_fd);
 
+/* Free and total memory of the device in bytes, as cuMemGetInfo() reports them. */
 CUresult gpu_info(const struct sim_cuda_device *d, uint64_t *free_bytes, uint64_t *total);

@@ -25,5 +25,6 @@ struct lookup {
 	int per_thread_version;
 };
 
+/* lookup_count rows. */
 extern const struct lookup lookups[];
 extern const size_t lookup_count;

@@ -186,7 +186,7 @@ enum sim_device_command_kind {
 enum sim_device_copy {
 	SIM_DEVICE_TO_GPU,
 	SIM_DEVICE_FROM_GPU,
-	SIM_DEVICE_ON_GPU, /* also memset */
+	SIM_DEVICE_ON_GPU, /* a copy within the GPU, or memset */
 	SIM_DEVICE_TO_PEER,
 	SIM_DEVICE_COPIES,
 };
@@ -229,8 +229,8 @@ struct sim_device_context_cell {
 
 struct sim_device_stream_cell {
 	_Atomic uint64_t completed; /* commands */
-	_Atomic uint64_t
-		host_seq; /* the host command that waits for HOST_DONE now, or an older one */
+	/* The host command that waits for HOST_DONE now, or an older one. */
+	_Atomic uint64_t host_seq;
 	_Atomic uint32_t waiters, unused;
 };
 

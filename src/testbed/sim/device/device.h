@@ -65,8 +65,8 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
  * second of real time it writes to NVML's figures how busy each process was.
  */
 void device_advance(struct simulated_gpus *d, uint64_t now_ns);
-uint64_t device_next_ns(
-	const struct simulated_gpus *d); /* next time to call it; UINT64_MAX: no need */
+/* The next time at which device_advance() is due; UINT64_MAX: none. */
+uint64_t device_next_ns(const struct simulated_gpus *d);
 
 /*
  * The host woke this process @ns after device_next_ns(). The GPUs were too slow for that time. NVML shows @ns as

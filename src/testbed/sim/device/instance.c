@@ -119,7 +119,9 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 	return OK;
 }
 
-/* Its compute time since the last call, weighted with its fraction of the GPU's multiprocessors. */
+/*
+ * The compute time of the MIG device since the last call, weighted with its fraction of the GPU's multiprocessors.
+ */
 static uint64_t measure_instance_busy(struct simulated_gpus *d, struct instance *in)
 {
 	uint64_t busy_ns = engine_gpu_counters(d->engine, get_instance_index(in, d)).busy_ns;

@@ -48,9 +48,9 @@ struct device_context {
 	uint64_t more;  /* of .bytes, not for stacks */
 	uint32_t width; /* multiprocessors that it may use */
 	uint64_t ticket;
-	struct device_context
-		*server; /* a client of MPS: its server's context; NULL: none, or ended */
-	bool ended;      /* its server ended it: no fault of its own */
+	/* A client of MPS: the server's context; NULL: none, or ended. */
+	struct device_context *server;
+	bool ended; /* the MPS server ended this context, which had no fault of its own */
 	bool is_server, faulted; /* the server's clients have failed */
 	struct ticket *tickets;
 	uint32_t ticket_count;
@@ -77,7 +77,7 @@ struct event_view {
 	struct device_event *event;
 	struct device_client *client;
 	uint32_t index;
-	struct event_view *next; /* of the same event */
+	struct event_view *next; /* the next view of .event */
 };
 
 struct device_event {
@@ -100,7 +100,7 @@ struct share {
 	bool mps;                 /* in NVML's list of MPS processes too */
 	uint64_t sampled_busy_ns; /* at the last load sample */
 	uint64_t limit;           /* for .bytes, from MPS; 0: none */
-	/* For the account: */
+	/* The rest is for the account (device_account()). */
 	uint64_t shown_bytes, shown_ns; /* .bytes at the last figure, and its time */
 	double byte_s;                  /* memory over time, up to shown_ns */
 	uint64_t peak_bytes, reported_busy_ns;
@@ -167,8 +167,8 @@ struct simulated_gpus {
 	uint64_t late_ns;                       /* not yet written to the state of the GPUs */
 	int account_fd;                         /* -1: none */
 	struct device_slot slots[SIM_MAX_GPUS];
-	struct instance
-		instances[DEVICE_INSTANCES_MAX]; /* numbered by the engine after the slots */
+	/* The engine numbers them after the slots. */
+	struct instance instances[DEVICE_INSTANCES_MAX];
 };
 
 /* Errors of kernels, which end all clients of an MPS server. */
@@ -197,9 +197,11 @@ void usage_show(struct simulated_gpus *d, uint32_t slot);
 void usage_show_again(struct simulated_gpus *d, uint32_t slot);
 /* Adds the process's row; usage_show() writes its bytes. False: no room, or the state cannot be changed. */
 bool usage_list(struct device_client *c, uint32_t slot);
-void usage_unlist(struct device_client *c); /* from GPUs where it has nothing */
+void usage_unlist(struct device_client *c); /* from GPUs where the client has nothing */
+/* Removes the rows of a process that are not graphics from @g. False: there was none. */
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
-uint64_t usage_get_free(const struct device_client *c, uint32_t slot); /* for this client */
+/* Bytes that the client can still allocate on the GPU. */
+uint64_t usage_get_free(const struct device_client *c, uint32_t slot);
 /* Memory changed its owner; a callback for memory.h. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
@@ -210,10 +212,13 @@ void usage_measure(struct simulated_gpus *d, uint64_t now_ns);
 const struct instance *instance_on(const struct device_client *c, uint32_t slot);
 /* The engine's number of the GPU or MIG device that the client's contexts on @slot use. */
 uint32_t instance_index(const struct device_client *c, uint32_t slot);
+/* The request INSTANCE: from now on the client has only that MIG device. */
 uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a);
+/* The client ends. Nothing without an instance. */
 void instance_leave(struct device_client *c);
 void instance_read(struct simulated_gpus *d); /* after a change of the node */
+/* Bytes that the GPU instance of @in has left for further allocations. */
 uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in);
 /*
  * Compute time of the GPU's MIG devices since the last call, each weighted with its fraction of the
@@ -221,23 +226,25 @@ uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instan
  */
 uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot);
 
-/* peer.c */
+/* peer.c: drops the memory of a client whose contexts have ended, updates NVML's figures, and frees the client. */
 void peer_free(struct device_client *c);
 
 /* request.c: handles a request. False: the peer broke the protocol. */
 bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
 	uint64_t now_ns, struct device_answer *a);
 struct device_stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
+/* The client's view of the event at place @object; NULL: none. */
 struct event_view *request_event(const struct device_client *c, uint32_t object);
 /* The start of a request that makes a context: checks the slot, finds a place. The caller fills in the rest. */
 uint32_t request_context_begin(struct device_client *c, uint32_t slot,
 	struct device_context **ret);
+/* Adds @bytes to the memory of the client and of the GPU, without a check. */
 void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes);
 /* Ends a context with its streams; ends one client's view of an event. */
 void request_context_end(struct device_context *c);
 void request_view_end(struct event_view *w);
 
-/* mps.c. */
+/* mps.c: the requests of the same names. Return a CUresult, and fill in the answer. */
 uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a);
 uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,

@@ -311,7 +311,7 @@ static void export_end(struct memory_table *b, struct export *x)
 		at = &(*at)->next;
 	*at = x->next;
 	b->export_count--;
-	closep(&x->fd); /* also removes it from the epoll instance */
+	closep(&x->fd); /* the kernel also removes the descriptor from the epoll instance */
 	free(x);
 	m->exports--;
 	memory_settle(b, m, owner);

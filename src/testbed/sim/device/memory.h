@@ -30,6 +30,7 @@ typedef void memory_moved_fn(void *arg, const struct memory_facts *m,
 	struct memory_holder *from, struct memory_holder *to, bool lives);
 
 struct memory_table *memory_table_new(memory_moved_fn *moved, void *arg); /* NULL: no memory */
+/* Frees all allocations, without a call of @moved. Accepts NULL. Returns NULL. */
 struct memory_table *memory_table_free(struct memory_table *b);
 
 /* Allocates, with one reference of @holder. NULL: this machine has no memory or descriptor. */
@@ -44,6 +45,7 @@ const struct memory_facts *memory_open(struct memory_table *b, struct memory_hol
 
 /* Drops a reference. False: @holder has none. */
 bool memory_release(struct memory_table *b, struct memory_holder *holder, uint64_t id);
+/* Drops all references of @holder. */
 void memory_release_all(struct memory_table *b, struct memory_holder *holder);
 
 /*
@@ -52,9 +54,13 @@ void memory_release_all(struct memory_table *b, struct memory_holder *holder);
  */
 int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t id,
 	uint32_t max);
+/*
+ * Adds a reference of @holder to the memory of @fd, which stays the caller's. NULL: no such export, or no further
+ * reference.
+ */
 const struct memory_facts *memory_import(struct memory_table *b, struct memory_holder *holder,
 	int fd);
-uint32_t memory_exports(const struct memory_table *b);
+uint32_t memory_exports(const struct memory_table *b); /* number of open exports */
 
 /* Readable when memory_exports_closed() has work. That returns true if an export ended. */
 int memory_exports_fd(const struct memory_table *b);

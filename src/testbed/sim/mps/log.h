@@ -19,7 +19,7 @@ void mps_log(int fd, const char *tag, const char *fmt, ...) PRINTF(3, 4);
  * '='.
  *
  *	no-start       the control program prints an error and exits with 1;
- *	exit           the same, without an error message;
+ *	exit           the control program exits with 1, without an error message;
  *	hang-start     the daemon locks the directory and never serves;
  *	hang           the daemon answers no command; hang=COMMAND: not this command;
  *	no-server      a server logs an error and ends at its start;

@@ -75,8 +75,8 @@ struct mps_packet {
 	uint32_t op, version;
 	uint32_t status; /* CUresult */
 	uint32_t count;  /* entries of .slots */
-	uint32_t slots
-		[MPS_DEVICES_MAX]; /* GPUs of the simulated node, in the order of the server's devices */
+	/* GPUs of the simulated node, in the order of the server's devices. */
+	uint32_t slots[MPS_DEVICES_MAX];
 	/* CONTEXT, and ANSWER to PROCESS: .id is the process's. ANSWER to CONTEXT: both are the ticket. */
 	uint64_t id, cookie;
 	uint32_t device, unused; /* CONTEXT: index into .slots */

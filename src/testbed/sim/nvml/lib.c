@@ -436,7 +436,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 
 /* Init. */
 
-/* Makes @s the state in use, unless the same state is in use with the same /dev. */
+/* Makes @s the state in use, unless that state is already in use with the /dev of @location. */
 static int use_state(struct sim_state *s, const struct sim_location *location,
 	struct error *err)
 {

@@ -42,6 +42,7 @@ struct handle {
 	uint32_t serial; /* of the compute instance; of the GPU instance for HANDLE_GI */
 };
 
+/* The handle of an object. It keeps the low 16 bits of .epoch and .serial. */
 nvmlDevice_t handle_encode(struct handle h);
 bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not a handle of this library */
 
@@ -81,6 +82,7 @@ struct target {
 nvmlReturn_t any_enter(const void *handle, unsigned kinds, enum sim_group group, bool args_ok,
 	struct sim_gpu *g, struct target *t);
 
+/* any_enter() for a function that has already entered: does not count the call again. */
 nvmlReturn_t any_again(const void *handle, unsigned kinds, enum sim_group group,
 	struct sim_gpu *g, struct target *t);
 

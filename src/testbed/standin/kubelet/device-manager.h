@@ -91,8 +91,10 @@ const struct managed_device *device_manager_devices(const struct device_manager 
 
 /* --- grants --- */
 
+/* The grants, the oldest first; @i is below the number. Borrowed until the next call that changes something. */
 size_t device_manager_n_grants(const struct device_manager *m);
 const struct device_grant *device_manager_grant(const struct device_manager *m, size_t i);
+/* The devices of @resource that the container holds; NULL: none. Borrowed until the next such call. */
 const struct device_grant *device_manager_find(const struct device_manager *m,
 	const char *pod_uid, const char *container, const char *resource);
 /* The grant that has the device @id of @resource; NULL: the device is free or unknown. Borrowed. */
@@ -132,4 +134,5 @@ int device_manager_choose(struct device_manager *m, struct device_choice *c,
 int device_manager_commit(struct device_manager *m, const struct device_choice *c,
 	const uint8_t *response, size_t response_len, struct error *err) MUST_USE;
 
+/* Frees what @c owns. A zeroed @c is valid. */
 void device_choice_fini(struct device_choice *c);

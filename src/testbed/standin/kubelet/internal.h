@@ -71,16 +71,25 @@ void kubelet_delay_reply(struct kubelet *k, struct rpc_call *call,
 	const uint8_t *data, size_t len);
 
 /* plugins.c */
+/* The method Register of the v1beta1 Registration service. */
 extern const struct rpc_method kubelet_registration_methods[1];
+/* Closes all connections, without changes of devices or pods. */
 void kubelet_close_conns(struct kubelet *k);
 struct plugin_conn *kubelet_conn(const struct kubelet *k, const char *resource); /* current */
+/*
+ * A plugin's stream has ended: closes the connection. If it was the current one, the devices of its resource
+ * become unhealthy. @c is invalid after that.
+ */
 void kubelet_conn_lost(struct plugin_conn *c);
+/* A ListAndWatch message of the plugin_conn @arg. An invalid list closes the connection. */
 void kubelet_on_devices(void *arg, const uint8_t *data, size_t len);
 
 /* admission.c */
+/* Ends the current admission, if any: frees the devices of the pod and sets its phase. */
 void kubelet_abort_admission(struct kubelet *k, enum pod_phase phase);
 
 /* pods.c */
+/* The methods List and GetAllocatableResources of the PodResources service. */
 extern const struct rpc_method kubelet_pod_methods[2];
 /* 100 requests a second, bursts of 10. Pure. */
 bool token_bucket_consume(struct token_bucket *b, uint64_t now_ns);

@@ -33,6 +33,10 @@ struct kubelet_faults {
 				 new plugin of the same resource (kubelets up to 1.36) */
 };
 
+/*
+ * Makes a kubelet that does not serve yet. @rpc, @cluster and @ops must outlive it; @options is copied.
+ * ERR_NOMEM; an error if the directory's name is too long for a socket.
+ */
 int kubelet_new(struct kubelet **ret, struct rpc *rpc, uv_loop_t *loop,
 	const struct kubelet_options *options, struct simulated_cluster *cluster,
 	const struct kubelet_ops *ops, void *arg, struct error *err) MUST_USE;
@@ -56,6 +60,7 @@ void kubelet_step(struct kubelet *k);
 void kubelet_pod_gone(struct kubelet *k, const struct pod *p);
 
 const struct device_manager *kubelet_devices(const struct kubelet *k); /* borrowed */
+/* The .dir of the options; borrowed. */
 const char *kubelet_dir(const struct kubelet *k);
 struct kubelet_faults *kubelet_faults(struct kubelet *k); /* borrowed */
 
@@ -64,6 +69,7 @@ struct kubelet_counts {
 	uint64_t registrations, refused, allocations, failed_allocations, preferences, lists,
 		rejected_lists;
 };
+/* Borrowed; the values change while @k runs. */
 const struct kubelet_counts *kubelet_counts(const struct kubelet *k);
 
 /* --- one-time faults; @resource NULL: every resource. Each returns how many objects it affected --- */

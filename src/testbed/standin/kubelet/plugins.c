@@ -150,7 +150,7 @@ static int complete_registration(struct plugin_conn *c, const uint8_t *reply, si
 		return -1;
 	}
 	if (old)
-		old->current = false; /* its stream stays open until its plugin ends it */
+		old->current = false; /* the old stream stays open until the plugin ends it */
 	c->current = true;
 	c->k->counts.registrations++;
 	log_info("plugin registered", LOG_STR("resource", c->resource),

@@ -17,7 +17,7 @@ struct graph_alloc {
 	unsigned refs; /* nodes and execs */
 	struct sim_cuda_device *device;
 	struct range *range;
-	struct graph_block *block; /* a reference; the graph's own free keeps it */
+	struct graph_block *block; /* a reference; a free by the graph keeps it */
 	bool live;
 };
 
@@ -62,13 +62,17 @@ struct exec {
 	uint64_t seq;
 };
 
+/* An empty graph. */
 CUresult graph_new(struct graph **ret);
+/* Frees the graph with its nodes and child graphs. */
 void graph_drop(struct graph *g);
+/* A deep copy. CUDA_ERROR_NOT_SUPPORTED: the graph has memory nodes. */
 CUresult graph_clone(const struct graph *g, struct graph **ret);
 
 /* Moves @w into a new node; clears it on failure. */
 CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n,
 	struct cuda_work *w, struct graph_node **ret);
+/* Adds a node that allocates memory. Reserves its address at once and returns it in p->dptr. */
 CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret);
 void node_set(struct graph_node *n, struct cuda_work *w); /* takes *w */
@@ -76,10 +80,18 @@ void node_set(struct graph_node *n, struct cuda_work *w); /* takes *w */
 /* The nodes, each behind its dependencies; a list to free(). NULL: no memory, or a cycle. */
 struct graph_node **graph_sort(struct graph *g);
 
-/* Memory (graph/memory.c). */
+/*
+ * Memory (graph/memory.c). An allocation begins with an address and without memory. Both kinds of objects begin with
+ * one reference; _drop() releases one and accepts NULL.
+ */
 CUresult graph_alloc_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_alloc **ret);
 void graph_alloc_drop(struct graph_alloc *a);
 CUresult graph_block_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_block **ret);
 void graph_block_drop(struct graph_block *b);
+/*
+ * A launch makes the allocation live, with the memory of @b from @offset on. Takes its own reference to @b.
+ * CUDA_ERROR_INVALID_VALUE: the allocation is live already.
+ */
 CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_t offset);
+/* The program or the graph has freed the allocation. Nothing if it is not live. */
 void graph_alloc_end(struct graph_alloc *a);

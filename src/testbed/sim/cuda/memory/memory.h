@@ -21,14 +21,18 @@ struct phys {
 	unsigned char *cpu; /* NULL: could not be mapped */
 };
 
-/* @flags: SIM_DEVICE_MEM_*. All start with one reference; phys_adopt() takes @fd. */
+/*
+ * Memory of the device (@flags: SIM_DEVICE_MEM_*), memory of the host, and memory @id that the daemon has already made
+ * for this process, with its descriptor @fd (-1: none), which phys_adopt() takes. All start with one reference. After an
+ * error phys_adopt() has released @id.
+ */
 CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret);
 CUresult phys_new_host(uint64_t bytes, struct phys **ret);
 CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
 	struct phys **ret);
-struct phys *phys_ref(struct phys *p);
-void phys_drop(struct phys *p); /* may be NULL; the last reference frees the memory */
-unsigned char *phys_cpu(struct phys *p);
+struct phys *phys_ref(struct phys *p);   /* returns @p */
+void phys_drop(struct phys *p);          /* may be NULL; the last reference frees the memory */
+unsigned char *phys_cpu(struct phys *p); /* NULL: could not be mapped */
 
 enum range_kind {
 	RANGE_PLAIN,
@@ -61,42 +65,55 @@ struct range {
 
 struct range *range_add(struct range r);             /* adds a copy; NULL: no memory */
 struct range *range_at(CUdeviceptr p);               /* the range with @p, or NULL */
-struct range *range_after(CUdeviceptr p);            /* that, or the next one */
+struct range *range_after(CUdeviceptr p);            /* with @p, or the next one; NULL: none */
 struct range *range_nth(size_t n);                   /* by address; NULL: no more */
 void range_remove(struct range *r);                  /* with its phys reference */
 bool range_clear(CUdeviceptr start, uint64_t bytes); /* true: no range there */
 
 /* Addresses. */
-CUdeviceptr space_reserve(uint64_t bytes, uint64_t align, CUdeviceptr hint); /* 0: none */
-void space_release(CUdeviceptr start);
+/* Reserves addresses, at @hint if that is free. @bytes and @align are rounded up to granules. 0: none left. */
+CUdeviceptr space_reserve(uint64_t bytes, uint64_t align, CUdeviceptr hint);
+void space_release(CUdeviceptr start);                /* nothing if @start is not reserved */
 uint64_t space_size(CUdeviceptr start);               /* 0: not what space_reserve() returned */
 bool space_covers(CUdeviceptr start, uint64_t bytes); /* within one reservation */
 bool space_contains(CUdeviceptr p);                   /* a device address, reserved or not */
 
-/* The contiguous bytes from @p on, at most @bytes. *pin is a reference. */
 struct memory_piece {
 	unsigned char *cpu;
 	uint64_t bytes;
-	struct phys *pin;
+	struct phys *pin; /* a reference, for phys_drop(); NULL: none needed */
 };
+/*
+ * The contiguous bytes from @p on, at most @bytes. An address that the library does not know is the program's own
+ * memory. CUDA_ERROR_INVALID_VALUE: nothing is there, or no access is allowed.
+ */
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret);
 
 /* The pool memory (pool.c) behind one address of a pool's range. */
 struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
-/* The same for a freed block that submitted work still uses; *bytes until its end. False: there is none. */
+/*
+ * Pool memory behind the address of a freed block that submitted work still uses. *bytes: from @at to the end of the
+ * block. False: no such block.
+ */
 bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
 
 /* Plain memory of a context, rounded as the driver does. */
 CUresult plain_new(struct sim_cuda_ctx *c, uint64_t bytes, enum range_kind kind,
 	struct range **ret);
-void plain_drop(struct range *r);
+void plain_drop(struct range *r); /* frees the memory, the range and its addresses */
 
-/* Copies between any two places, in rows. Call it without the lock. */
+/*
+ * Copies between any two places, and fills, in rows. The _run() functions do the work: call them without the lock. The
+ * _check() functions check arguments and memory before that: call them with the lock.
+ */
 CUresult copy_run(const CUDA_MEMCPY3D *c);
-CUresult copy_check(const CUDA_MEMCPY3D *c); /* with the lock */
+CUresult copy_check(const CUDA_MEMCPY3D *c);
 CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s);
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s);
-/* mem_peek() needs the lock. mem_write() takes the lock. */
+/*
+ * Reads or writes @bytes at @p, 4 or 8 bytes atomically. mem_peek() needs the lock. mem_write() takes the lock, and
+ * writes nothing if fewer bytes are contiguous.
+ */
 CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes);
 CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);
 

@@ -17,9 +17,10 @@ struct cubin {
 	const unsigned char *image;
 	size_t bytes;  /* size by its own tables */
 	unsigned arch; /* 90: compute capability 9.0 */
+	/* Offsets in the image, counts and sizes. */
 	size_t symbols, symbol_count, strings, strings_bytes, sections, section_count, names,
-		names_bytes; /* offsets in the image, counts and sizes */
-	size_t at;           /* next symbol */
+		names_bytes;
+	size_t at; /* next symbol */
 };
 
 /* Tests for the first bytes of an ELF file. A text may be of any length, if it ends in NUL. */

@@ -80,20 +80,25 @@ struct engine_context *engine_context_join(struct engine_context *of, uint32_t w
 	int priority, void *user);
 /* Drops its commands without .completed and .drained of its streams; waits for them end. */
 void engine_context_free(struct engine_context *c);
+/* Fails this context alone, with @code, a CUresult. */
 void engine_context_fail(struct engine_context *c, uint32_t code);
 void engine_context_fault(struct engine_context *c, uint32_t code); /* as by a kernel's error */
-/* Whether a kernel of it runs, or waits only for room or for the time slice. */
+/* Whether a kernel of the context runs, or waits only for room or for the time slice. */
 bool engine_context_computes(struct engine_context *c);
 /* Time with kernels on the engine. */
 uint64_t engine_context_busy_ns(const struct engine_context *c);
 
+/* Higher numbers of @priority come first. @user is for the hooks. */
 struct engine_stream *engine_stream_new(struct engine_context *c, int priority, void *user);
 void engine_stream_free(struct engine_stream *s); /* after it has drained: .drained */
+/* Numbers of commands since the stream's creation. */
 uint64_t engine_stream_submitted(const struct engine_stream *s);
 uint64_t engine_stream_completed(const struct engine_stream *s);
 
+/* @user is for the hook .recorded. The caller frees the event with engine_event_free(). */
 struct engine_event *engine_event_new(struct engine *e, void *user);
 void engine_event_free(struct engine_event *v); /* pending waits and recordings go on */
+/* Numbers of recordings: submitted, and completed. */
 uint64_t engine_event_recorded(const struct engine_event *v);
 uint64_t engine_event_completed(const struct engine_event *v);
 
@@ -124,4 +129,5 @@ uint64_t engine_next(const struct engine *e);
 struct engine_counters {
 	uint64_t busy_ns, switch_ns, switches;
 };
+/* Of the compute engine, since the creation of @e. */
 struct engine_counters engine_gpu_counters(const struct engine *e, uint32_t gpu);

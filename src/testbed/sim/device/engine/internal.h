@@ -112,7 +112,7 @@ struct engine_event {
 	void *user;
 	uint64_t recorded, completed, time_ns;
 	struct link waiters;
-	uint32_t refs; /* its owner, and commands in queues */
+	uint32_t refs; /* of the owner, and of commands in queues */
 	bool owned;
 };
 
@@ -159,9 +159,9 @@ uint64_t compute_next(const struct engine_gpu *g);    /* the next change, or ENG
  * copy.c: appends the stream to the queue of the copy engine for @kind, and starts its copy if it is the first.
  */
 void copy_insert(struct engine_gpu *g, uint32_t kind, struct engine_stream *s);
-void copy_remove(struct engine_stream *s);
-void copy_finish(struct engine_gpu *g);
-uint64_t copy_next(const struct engine_gpu *g);
+void copy_remove(struct engine_stream *s);      /* takes the stream out of that queue */
+void copy_finish(struct engine_gpu *g);         /* ends the copies that are due */
+uint64_t copy_next(const struct engine_gpu *g); /* the next end of a copy, or ENGINE_NEVER */
 
 /* stream.c: the first command is done. Does all that follows from this, except starting the next command. */
 void stream_complete(struct engine_stream *s);
@@ -174,7 +174,7 @@ void stream_destroy(struct engine_stream *s); /* at once, with its commands */
 void stream_wake(struct link *waiters, uint64_t value);
 /* Starts the first commands of pending streams, until none is pending. */
 void stream_settle(struct engine *e);
-/* Ends the delays that are due; the end of the next one. */
+/* Ends the delays that are due. stream_next_delay(): the end of the next delay, or ENGINE_NEVER. */
 void stream_finish_delays(struct engine *e);
 uint64_t stream_next_delay(const struct engine *e);
 

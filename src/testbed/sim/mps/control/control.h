@@ -47,7 +47,7 @@ struct mps_server {
 	enum sim_mps_state state;
 	struct mps_settings settings;
 	bool stopping;
-	bool behind;         /* its socket is full */
+	bool behind;         /* the server's socket is full */
 	uint32_t backoff_ms; /* 0: the first try */
 	uint64_t try_at_ns;
 };
@@ -67,30 +67,39 @@ struct mps_control_daemon {
 	uint64_t force_at_ns; /* end of the time of quit -t */
 };
 
+/* Writes a line of the control log, after the lines that servers have written to the log pipe before. */
 void control_log(const struct mps_control_daemon *c, const char *fmt, ...) PRINTF(2, 3);
 
-/* conn.c */
+/* conn.c: accepts a connection. Closes it at once if the daemon quits or has CONTROL_CONNS_MAX connections. */
 void conn_accept(struct mps_control_daemon *c, int listen_fd);
+/* Handles a packet of a readable connection, or its end. @x may be freed. */
 void conn_read(struct mps_control_daemon *c, struct mps_control_conn *x);
-void conn_serve_waiting(struct mps_control_daemon
-		*c); /* hands clients to ready servers; starts missing servers */
-void conn_refuse_waiting(struct mps_control_daemon *c,
-	uid_t uid); /* the clients of that user; all if quitting or with -multiuser-server */
+/* Hands clients to ready servers; starts missing servers. */
+void conn_serve_waiting(struct mps_control_daemon *c);
+/* Refuses the clients of that user; all if quitting or with -multiuser-server. */
+void conn_refuse_waiting(struct mps_control_daemon *c, uid_t uid);
 void conn_finish(struct mps_control_daemon *c); /* sends the answer to quit */
 
-/* server.c */
+/* server.c: the server with this PID; NULL: none. */
 struct mps_server *servers_find(const struct mps_control_daemon *c, pid_t pid);
-struct mps_server *servers_of(const struct mps_control_daemon *c,
-	uid_t uid); /* the server for @uid; NULL: none */
+/* The server for @uid; NULL: none. */
+struct mps_server *servers_of(const struct mps_control_daemon *c, uid_t uid);
 struct mps_server *servers_start(struct mps_control_daemon *c, uid_t uid); /* NULL: failed */
+/* Stops the server as soon as it has no clients. servers_tick() tries again while there are some. */
 void servers_stop(struct mps_control_daemon *c, struct mps_server *s);
+/* Stops the server with its clients, and waits for its answer. */
 void servers_stop_now(struct mps_control_daemon *c, struct mps_server *s);
+/* Removes servers whose processes have ended. */
 void servers_reap(struct mps_control_daemon *c);
+/* Handles a packet of a server whose .fd is readable, or the end of the connection. */
 void servers_read(struct mps_control_daemon *c, struct mps_server *s);
-void servers_retry_waiting(struct mps_control_daemon *c,
-	struct mps_server *s); /* its socket has space again */
+/* The socket of the server has space again. */
+void servers_retry_waiting(struct mps_control_daemon *c, struct mps_server *s);
+/* Does what is due at @now_ns of the monotonic clock: tries of servers_stop(), and the end of quit -t. */
 void servers_tick(struct mps_control_daemon *c, uint64_t now_ns);
+/* The next time at which servers_tick() is due; UINT64_MAX: none. */
 uint64_t servers_next_ns(const struct mps_control_daemon *c);
+/* Sends s->settings, unless the server is not connected. */
 void servers_send_settings(struct mps_server *s);
 /*
  * Sends a command to a server and waits for the answer as long as the server lives; false: no answer. The daemon

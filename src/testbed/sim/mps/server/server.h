@@ -74,22 +74,26 @@ struct mps_server_state {
 	bool stop;
 };
 
-/* gpu.c. False: failed. */
+/* gpu.c: fills .devices, and connects to the simulated GPU. False: failed; the log has the reason. */
 bool gpu_find_all(struct mps_server_state *s);
-bool gpu_serve_all(struct mps_server_state *s); /* makes missing server contexts */
+/* Makes missing server contexts. False: failed. */
+bool gpu_serve_all(struct mps_server_state *s);
+/* Whether the connection to the simulated GPU is open. */
 bool gpu_lives(const struct mps_server_state *s);
 /* Makes a ticket for a context of @p. Returns a CUresult. */
 uint32_t gpu_ticket(struct mps_server_state *s, const struct process *p, uint32_t device,
 	struct mps_packet *answer);
+/* Fails a client's context with @code, a CUresult. */
 void gpu_end_context(struct mps_server_state *s, const struct server_context *c, uint32_t code);
 void gpu_check_faults(struct mps_server_state *s); /* handles new and ended faults */
 
 /* client.c */
 void client_new(struct mps_server_state *s, int fd, const struct mps_packet *p); /* takes @fd */
-/* Called after the end of the connection. */
+/* Called after the end of the connection. Free the context, or the process with its contexts. */
 void client_context_end(struct mps_server_state *s, struct server_context *c);
 void client_process_end(struct mps_server_state *s, struct process *p);
+/* Fails all contexts of a process, as terminate_client. False: it has none. */
 bool client_terminate(struct mps_server_state *s, pid_t pid);
 
-/* server.c */
+/* server.c: sends MPS_ACTIVE, or MPS_FAULT if .faulted, to the control program. */
 void server_send_state(struct mps_server_state *s);
