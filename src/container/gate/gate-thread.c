@@ -7,24 +7,37 @@
 #include "container/gate/internal.h"
 #include "container/sys.h"
 
-#define FIRST_MS        1000 /* for the first registration; other threads wait for it */
-#define AGAIN_MS        200  /* for each later one of a submitting thread */
-#define ANSWER_MS       5000 /* for the gate thread's; no thread waits for it */
-#define ANSWER_POLL_MS  5    /* between two polls for an answer */
-#define BACK_OFF_MS     20   /* between two tries, doubled up to BACK_OFF_MAX */
-#define BACK_OFF_MAX    1000
-#define HUNG_NS         UINT64_C(2000000000) /* without any read by the arbiter: it hangs */
-#define REPORT_AGAIN_NS UINT64_C(1000000000) /* no packet; waiting threads report again */
-#define LINK_NS         UINT64_C(50000000)   /* between two checks whether the arbiter lives */
-#define LINK_IDLE_NS    UINT64_C(5000000000) /* the same while there is nothing to do */
-#define WAITING_NS \
-	UINT64_C(50000000) /* closed, nothing in flight; passing threads wake the gate thread */
-#define REPORT_RETRY_NS UINT64_C(1000000) /* until a report is retried */
-#define UNREAD_NS       UINT64_C(50000)   /* between two checks for a read, doubled up to */
-#define UNREAD_MAX_NS   UINT64_C(10000000)
-#define STUCK_NS        UINT64_C(1000000000) /* a fence is stuck for longer: polled only each */
-#define STUCK_POLL_NS   UINT64_C(10000000)
-#define NEVER           UINT64_MAX
+/* Registration. A submitting thread waits for the answer: FIRST_MS at most for the first registration of
+ * the process, while other submitting threads wait too, and AGAIN_MS for a later one. The gate thread
+ * polls for its answer every ANSWER_POLL_MS, for ANSWER_MS at most. The time between two tries is
+ * BACK_OFF_MS, doubled up to BACK_OFF_MAX ms. */
+#define FIRST_MS       1000
+#define AGAIN_MS       200
+#define ANSWER_MS      5000
+#define ANSWER_POLL_MS 5
+#define BACK_OFF_MS    20
+#define BACK_OFF_MAX   1000
+/* An arbiter that has read nothing for HUNG_NS hangs. Where no packet was sent for REPORT_AGAIN_NS, threads
+ * that wait at a gate report again. */
+#define HUNG_NS         UINT64_C(2000000000)
+#define REPORT_AGAIN_NS UINT64_C(1000000000)
+/* Interval of the checks whether the arbiter lives: LINK_NS, and LINK_IDLE_NS while the gate thread polls no
+ * GPU. */
+#define LINK_NS      UINT64_C(50000000)
+#define LINK_IDLE_NS UINT64_C(5000000000)
+/* Interval of polls at a closed gate with nothing in flight. Threads that pass the gate wake the gate
+ * thread. */
+#define WAITING_NS UINT64_C(50000000)
+/* Time until a report that could not be sent is retried. */
+#define REPORT_RETRY_NS UINT64_C(1000000)
+/* Interval of the checks whether the arbiter has read the last report: UNREAD_NS, doubled up to
+ * UNREAD_MAX_NS. */
+#define UNREAD_NS     UINT64_C(50000)
+#define UNREAD_MAX_NS UINT64_C(10000000)
+/* Shortest interval of polls of a fence that has been stuck for more than STUCK_NS. */
+#define STUCK_NS      UINT64_C(1000000000)
+#define STUCK_POLL_NS UINT64_C(10000000)
+#define NEVER         UINT64_MAX
 
 /* ---- the connection ----------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
  *
  *	TURN_OPEN     seldom, as no slice waits: 50 us after the doorbell, then ever later, up to 2 ms.
  *	TURN_THROTTLED  so often that it sees an end 20 to 50 us after it; lets .window_ns of work through.
- *	TURN_CLOSED   the same, until what was in flight is done, and reports that.
+ *	TURN_CLOSED   as often as TURN_THROTTLED, until what was in flight is done, and reports that.
  *	nothing in flight for a while     reports that, sets TURN_DOORBELL, and sleeps until TURN_DOORBELL is taken away.
  *
  * pace.h has its decisions and the times of its polls, container/gate/fences/fences.h the fences,
@@ -40,8 +40,10 @@ void gate_thread_wake(void);
 
 /* A context of the GPU at place @gpu of the page, made or retained by the program. */
 void gate_thread_add_context(CUcontext ctx, unsigned int gpu);
-/* Before @ctx may go. Until one of the next two calls no thread touches the context, and its work counts
- * as in flight. An unknown context: nothing happens. */
+/* Before a driver call that may destroy @ctx. Until one of the next two calls no thread touches the context,
+ * and its work counts as in flight. An unknown context: nothing happens. */
 void gate_thread_context_leaves(CUcontext ctx);
+/* @ctx is destroyed: its work counts as done. */
 void gate_thread_context_gone(CUcontext ctx);
+/* The driver has not destroyed @ctx. */
 void gate_thread_context_stays(CUcontext ctx);

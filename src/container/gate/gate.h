@@ -44,8 +44,9 @@ enum gate_flags {
 struct gate {
 	_Atomic(struct turn_page *) page; /* NULL unless GATE_MODE_UP */
 	_Atomic uint32_t captures;        /* streams of this process that may capture now */
-	uint32_t gpu_count;               /* of .page, written before it; so is: */
-	struct launch_log *log;           /* abi/launch-log.h; NULL: none */
+	/* Written before .page. */
+	uint32_t gpu_count;     /* of .page */
+	struct launch_log *log; /* abi/launch-log.h; NULL: none */
 };
 
 /* NULL: nothing yet. The memory that it points to reads as zero in a child. */
@@ -63,6 +64,8 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 #define GATE_WORK      ((uintptr_t)2)
 #define GATE_FENCE     ((uintptr_t)4)
 #define GATE_TAGS      (GATE_OWN_FENCE | GATE_WORK | GATE_FENCE)
+/* gate_end() of a result with tags: records the own fence, counts the work and .ended, and places a fence
+ * if one is due. @p has at least one of GATE_TAGS. Keeps errno. */
 void gate_end_tagged(struct turn_gpu_page *p);
 
 /* ---- launches.c: the log of launches (abi/launch-log.h), where the slice has one ------------------ */
@@ -158,7 +161,10 @@ struct gate_block {
 	bool own;
 };
 
+/* gate_block() in a slice. Fills in *k, which is zeroed, if the wait is noted. Keeps errno. */
 void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags);
+/* gate_blocked() of a wait that is noted: @k->slot is not 0. @given: the driver has accepted the call. Keeps
+ * errno. */
 void gate_blocked_slow(const struct gate_block *k, bool given);
 
 static inline struct gate_block gate_block(CUstream stream, unsigned int flags)
@@ -183,4 +189,8 @@ static inline void gate_blocked(const struct gate_block *k, CUresult r)
  *    capture.
  */
 void gate_capture_begins(void);
-void gate_capture_ended(void); /* also if the call that should begin the capture has failed */
+/*
+ * The capture has ended, or the driver did not begin it: uncounts it and wakes the gate thread. Nothing happens if
+ * none is counted.
+ */
+void gate_capture_ended(void);

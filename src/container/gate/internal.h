@@ -87,10 +87,10 @@ struct gate_gpu {
 	_Atomic uint64_t front_ns, from_ns;
 	_Atomic uint32_t throttled_cost_ns; /* cost of the submission that was held last */
 	_Atomic bool tight;                 /* the window is (pace.h) */
-	_Atomic uint64_t
-		stall_ns; /* TURN_THROTTLED holds no thread for longer, if nothing ends meanwhile */
-	_Atomic uint32_t
-		standalone_gate; /* while there is no arbiter, as turn_gpu_page.gate; a private futex */
+	/* TURN_THROTTLED holds no thread for longer than this, if nothing ends meanwhile. */
+	_Atomic uint64_t stall_ns;
+	/* A word like turn_gpu_page.gate, for the time without an arbiter. A private futex. */
+	_Atomic uint32_t standalone_gate;
 	_Atomic uint32_t programmatic; /* launches in a row that passed as programmatic */
 	_Atomic uint64_t ended_ns;     /* end of the last work in flight; of sys_now_ns() */
 
@@ -120,19 +120,19 @@ struct gate_process {
 	struct gate gate; /* first: gate_root points here */
 
 	_Atomic uint32_t mode;            /* enum gate_mode */
-	_Atomic(struct turn_page *) page; /* set once; .gate.page is the same while UP */
+	_Atomic(struct turn_page *) page; /* set once; equal to .gate.page while .mode is UP */
 	_Atomic int64_t next_try;         /* OFF, STANDALONE: not before this; of sys_now() */
 	_Atomic uint32_t wake; /* the gate thread's futex: 0 awake, 1 to poll again, 2 asleep */
 	_Atomic uint32_t n_registered; /* registrations that succeeded */
 	_Atomic bool link_lost;        /* a send found that the connection has ended */
 
-	struct sys_lock
-		start_lock; /* guards changes of .mode, and .link except what .report_lock guards */
+	/* Guards changes of .mode, and .link except what .report_lock guards. */
+	struct sys_lock start_lock;
 	bool thread_running; /* the gate thread was started */
 	int back_off;        /* ms */
 
-	struct sys_lock
-		report_lock; /* guards .reported and .link.socket; taken within .start_lock */
+	/* Guards .reported and .link.socket. A thread that takes both locks takes .start_lock first. */
+	struct sys_lock report_lock;
 	struct gate_link link;
 
 	struct fences fences;
@@ -184,11 +184,14 @@ enum gate_link_answer {
 enum gate_link_answer gate_link_register(struct gate_link *l, int64_t deadline,
 	struct own_fd *ret);
 
-/* The same in steps that never wait. gate_link_request() connects and sends the hello.
- * gate_link_poll_answer() checks for the answer. PENDING: not yet; gate_link_close() gives up. */
+/* Registers in two steps that never wait. gate_link_request() connects and sends the hello. PENDING: the
+ * answer is awaited; gate_link_close() gives up. */
 enum gate_link_answer gate_link_request(struct gate_link *l);
+/* Checks for the answer to gate_link_request(). PENDING: there is none yet. UP: *ret is the new connection,
+ * which the caller puts in .socket. */
 enum gate_link_answer gate_link_poll_answer(struct gate_link *l, struct own_fd *ret);
 
+/* Closes .socket and .pending, and zeroes the figures of the connection. The page stays. */
 void gate_link_close(struct gate_link *l);
 
 /* Whether the arbiter has read any packet since the last such call, or has none to read. So true also for
@@ -198,9 +201,9 @@ bool gate_link_is_being_read(struct gate_link *l);
 /* Whether the connection has ended. Two system calls. */
 bool gate_link_hung_up(const struct gate_link *l);
 
-/* ---- report.c: what a process says of its turns ---------------------------------------------------- */
+/* ---- report.c: the state that a process reports ---------------------------------------------------- */
 
-/* Reports the state of @gpu to the arbiter, unless the last report was the same. False: the report could
+/* Reports the state of @gpu to the arbiter, unless the last report says just that. False: the report could
  * not be sent now. Thread: any; never blocks for long. */
 bool gate_report_state(struct gate_process *t, unsigned int gpu);
 

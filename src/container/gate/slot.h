@@ -30,9 +30,9 @@ enum gate_slot_state { GATE_SLOT_FREE, GATE_SLOT_CLAIMED, GATE_SLOT_SET };
 
 /* Written by the thread that has claimed the slot: relaxed, as it then releases the slot. */
 struct gate_slot {
-	_Atomic uint32_t state;
-	_Atomic uint32_t gpu;       /* SET: of its events */
-	_Atomic(CUcontext) context; /* of the events in it; NULL: none are */
+	_Atomic uint32_t state;     /* enum gate_slot_state */
+	_Atomic uint32_t gpu;       /* SET: the GPU of the slot's events */
+	_Atomic(CUcontext) context; /* of the slot's events; NULL: it has none */
 };
 
 static inline enum gate_slot_state gate_slot_read_state(const struct gate_slot *s)

@@ -92,13 +92,15 @@ static bool is_blocked_by_latency(const struct sched_share *p)
 }
 
 /*
- * Whether the share holds back the GPU's virtual time. Shares under MPS never do.
+ * Whether the share holds back the GPU's virtual time. It does in three cases:
  *
- * 1. A share with work in flight, or in its grace period, holds it back.
- * 2. A share that wants the GPU holds it back, unless the share waits for its bucket or is a gang. Such a
- *    share waits for something else, and gets on no faster if the others wait for it.
- * 3. A gang that wants the GPU beside a latency share at work holds it back all the same, if its bucket
- *    allows a start. Otherwise the latency share would never be ahead of the gang, and never be demoted.
+ * 1. A client of the share is busy, or the GPU waits for the idle share (.awaited).
+ * 2. A client of the share wants the GPU, the share's bucket allows a quantum, and its slice is no gang.
+ * 3. The same holds for the share of a gang, and a latency share is at work on the GPU. Otherwise the virtual time
+ *    of the latency share would never be ahead of the gang's, and the latency share would never be demoted.
+ *
+ * A share that waits for its bucket, or a gang that waits for another GPU, does not: its quantum would not begin
+ * earlier if other shares waited for it.
  */
 static bool holds_back_vtime(const struct sched_share *p)
 {

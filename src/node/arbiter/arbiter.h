@@ -31,5 +31,6 @@ struct arbiter_options {
 int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
 	struct error *err) MUST_USE;
 void arbiter_reload(struct arbiter *a); /* scans all slices again */
+/* Closes all connections and files. Gates, grants and records stay as they are, for the next arbiter. */
 void arbiter_stop(struct arbiter *a);
 void arbiter_free(struct arbiter *a); /* after the loop has run out; NULL: nothing */

@@ -9,7 +9,8 @@
  * A fence of a GPU is an event recorded on each of its contexts. The work of a green context is in its
  * primary context.
  * 1. A thread reads .ended as n, then records the events.
- * 2. Once all of the events have passed, n submissions are done. So no more count as done than are.
+ * 2. Once all of the events have passed, n submissions are done. So .done is never larger than the number
+ *    of submissions that are done.
  *
  * Own fences. A fence passes when all that was in its contexts is done. While streams capture no fence
  * can be recorded: it would spoil the capture (900, then 901). A fence may also be stuck behind what
@@ -25,9 +26,11 @@
  * submissions. A submission without a slot is known to be done when the next fence passes.
  *
  * Unknown captures. A capture that no hook reported (by a function that is newer than this library) shows
- * when the driver refuses a fence. From then on there are no fences, but own fences behind all
- * submissions. The same holds where there are more contexts than places, though there a fence is placed
- * before. What was in flight at that moment has no own fence: for that a fence is risked again, seldom.
+ * when the driver refuses a fence. After that moment the library places no fence, only own fences behind
+ * all submissions. Where there are more contexts than places, the library places one last fence, then
+ * only own fences, too. Work that was in flight at that moment may have no fence of its own. So the
+ * library tries one fence at most every FENCE_RISK_NS, which the driver may refuse. Each refusal doubles
+ * that time, up to FENCE_RISK_MAX_NS.
  *
  * Blocked. A stream may wait for what another thread or another process does: for a value, a semaphore, a
  * host function. So there is an event before each such wait and one behind it. The stream is blocked
@@ -48,15 +51,16 @@
 #include "container/gate/slot.h"
 
 #define FENCE_CONTEXTS 32
-#define FENCES_PENDING 32 /* one of them has passed */
+#define FENCES_PENDING 32 /* places for fences; one has the last fence that has passed */
 #define OWN_FENCES     64
 #define FENCE_WAITS    32
-#define OWN_FENCES_FEW 16 /* with fewer free, submissions of the same stream share one */
-#define FENCE_EXPECT_MAX_NS \
-	UINT64_C(20000000) /* the longest that is expected: estimates may be far off */
-#define FENCE_STUCK_NS \
-	UINT64_C(5000000) /* a fence is stuck that is so much later than expected */
-/* Until a fence is risked beside an unknown capture, doubled up to FENCE_RISK_MAX_NS. Tests set less. */
+#define OWN_FENCES_FEW 16 /* with fewer free, submissions of one stream share an own fence */
+/* A fence is stuck once it is FENCE_STUCK_NS later than expected. The expected time is at most
+ * FENCE_EXPECT_MAX_NS, as estimates may be far off. */
+#define FENCE_EXPECT_MAX_NS UINT64_C(20000000)
+#define FENCE_STUCK_NS      UINT64_C(5000000)
+/* Time between two tries of a fence beside an unknown capture, doubled up to FENCE_RISK_MAX_NS. Tests set
+ * less. */
 #ifndef FENCE_RISK_NS
 #	define FENCE_RISK_NS UINT64_C(10000000000)
 #endif
@@ -67,22 +71,23 @@ struct fence_context {
 	unsigned long long id; /* the driver's + 1: handles are used again. 0: unknown */
 	unsigned int gpu;
 	bool broken; /* by an error that stays: nothing is in flight in it, nor will be */
-	unsigned int
-		leaving; /* so many threads destroy it: no thread touches it, and its work may still run */
-	bool made; /* its events are there */
+	/* Number of threads that destroy the context. While it is not 0 no thread touches the context, and
+	 * its work may still run. */
+	unsigned int leaving;
+	bool made; /* its events exist */
 	CUevent events[FENCES_PENDING];
-	bool set[FENCES_PENDING]; /* was recorded, and has not passed */
+	bool set[FENCES_PENDING]; /* the event was recorded, and has not passed */
 };
 
 /* An event behind single submissions. */
 struct own_fence {
 	struct gate_slot slot;
-	_Atomic uint64_t stream; /* the driver's ID of it + 1; 0: unknown */
+	_Atomic uint64_t stream; /* the driver's ID of the stream + 1; 0: unknown */
 	_Atomic uint64_t
 		after; /* the last fence placed before .ended counted its submissions */
-	_Atomic uint64_t order;
+	_Atomic uint64_t order; /* grows with each recording of any own fence */
 	CUevent event;
-	uint64_t n; /* submissions that it is behind */
+	uint64_t n; /* submissions that the event is behind */
 };
 
 /* A wait of a stream for what another thread or process does (container/gate/gate.h, gate_block()). */
@@ -93,21 +98,22 @@ struct fence_wait {
 
 /* Fences have numbers, from 1. 0 stands for a fence before all others, which has passed. */
 struct fence_ring {
-	uint64_t targets[FENCES_PENDING]; /* .ended, by the fence's number */
-	uint64_t done_beyond
-		[FENCES_PENDING]; /* submissions after it, and before the next, that are done */
-	struct cost_model_snapshot snapshots
-		[FENCES_PENDING];  /* for container/gate/cost-model.h, when the fence passes */
-	uint64_t passed;           /* the last that has passed */
-	_Atomic uint64_t placed;   /* the last that was placed */
-	_Atomic uint64_t last;     /* its target */
-	_Atomic uint32_t contexts; /* known, and not broken */
+	/* By the fence's number: .ended when the fence was placed; submissions between the fence and the
+	 * next one that are done; what cost_model_fence_passed() gets. */
+	uint64_t targets[FENCES_PENDING];
+	uint64_t done_beyond[FENCES_PENDING];
+	struct cost_model_snapshot snapshots[FENCES_PENDING];
+	uint64_t passed;           /* the last fence that has passed */
+	_Atomic uint64_t placed;   /* the last fence that was placed */
+	_Atomic uint64_t last;     /* the target of fence .placed */
+	_Atomic uint32_t contexts; /* known contexts of the GPU that are not broken */
 	struct cost_model cost_model;
 	/* Stuck. */
-	uint64_t watched, due_ns; /* a fence, and when it should have passed at the latest */
-	_Atomic uint32_t stuck;   /* 0, 1, or 2: other work has progressed since */
-	_Atomic uint64_t unseen;  /* submissions in flight without an own fence */
-	_Atomic bool blocked;     /* .stuck, and a stream is blocked at one of .waits */
+	uint64_t watched,
+		due_ns; /* a fence, and the latest time at which it should have passed */
+	_Atomic uint32_t stuck; /* 0: no; 1: yes; 2: yes, and other work has progressed since */
+	_Atomic uint64_t unseen; /* submissions in flight without an own fence */
+	_Atomic bool blocked;    /* .stuck, and a stream is blocked at one of .waits */
 };
 
 struct fences {
@@ -119,36 +125,41 @@ struct fences {
 	struct own_fence own_fences[OWN_FENCES];
 	struct fence_wait waits[FENCE_WAITS];
 	_Atomic uint64_t order;
-	bool unknown_captures; /* there are captures that no hook reports: one counts for good */
-	bool full;             /* more contexts than places: the same */
-	uint64_t risk_ns, risk_wait_ns; /* when a fence is risked again */
+	/* Each of the two adds one capture to the process's count, once and for good. */
+	bool unknown_captures;          /* there are captures that no hook reports */
+	bool full;                      /* there are more contexts than places */
+	uint64_t risk_ns, risk_wait_ns; /* the next try of a fence; time between two tries */
 };
 
 enum fence_result {
 	FENCE_OK,
 	FENCE_LATER,       /* not now: a capture, a stuck fence, no free place, a shortage */
-	FENCE_DRIVER_DOWN, /* the driver shuts down: call it no more */
+	FENCE_DRIVER_DOWN, /* the driver shuts down: do not call it again */
 	FENCE_UNSUPPORTED, /* this driver has no cuCtxRecordEvent */
 };
 
 /* ---- contexts. Thread: any ---------------------------------------------------------------------- */
 
-/* Adds a context of the program, which exists. @early: make its events now. Where it has no place
- * @captures is raised for good. */
+/* Adds a context of the program, which exists. @early: make its events now. Where there is no place for it,
+ * @captures is raised by 1 for good. Nothing happens if @context is NULL, or @gpu is no place of a page. */
 void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early);
 
-/* Before the context may go, and then one of the next two; several threads may do so. An unknown context
- * is ignored. */
+/* Around a call of the driver that may destroy @context: fences_context_leaves() before it, then one of the
+ * other two. Several threads may do so for one context. Until then no thread touches the context, and its
+ * work counts as in flight. An unknown context, or NULL, is ignored. */
 void fences_context_leaves(struct fences *m, CUcontext context);
+/* The context has gone. Its work counts as done, and its place is free. Events that other tables have in it
+ * are forgotten, too, also those of an unknown context. */
 void fences_context_gone(struct fences *m, CUcontext context);
+/* The driver has not destroyed the context. Takes one fences_context_leaves() back. */
 void fences_context_stays(struct fences *m, CUcontext context);
 
 /* The calling thread's context, or the primary context of its green one; NULL: none. */
 CUcontext fences_current_context(void);
 
-/* Adds that context, if none of @gpu is known: no hook saw it being made. While none is known TURN_DOORBELL
- * is set at the gate (container/gate/internal.h), so that submitting threads come here. */
+/* Adds the calling thread's context, if no context of @gpu is known: no hook saw it being made. While none is
+ * known TURN_DOORBELL is set at the gate (container/gate/internal.h), so that submitting threads come here. */
 void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- fences ------------------------------------------------------------------------------------- */
@@ -159,36 +170,41 @@ void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint
  */
 void fences_capture_begins(struct fences *m, _Atomic uint32_t *captures);
 
-/* Polls the fences of @gpu. *done: raised to the submissions that are known to be done. @each_ns:
- * estimate for one submission. The thread is in the relaxed capture mode. Thread: the gate thread. */
+/* Polls the fences of @gpu. @p: the GPU's part of the page. *done: raised to the submissions that are known to
+ * be done, at most .ended. @each_ns: estimate for one submission. Returns FENCE_OK, or FENCE_DRIVER_DOWN.
+ * Precondition: the thread is in the relaxed capture mode. Thread: the gate thread. */
 enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gpu_page *p,
 	uint64_t now, uint64_t each_ns, uint64_t *done);
 
 /*
- * Places a fence behind what has *ended, unless *captures. *done, as above: at once, if all contexts of
- * the GPU have gone. Thread: the gate thread, as above.
+ * Places a fence behind the *ended submissions, unless *captures is not 0 (but see "Unknown captures").
+ * *done is raised as by fences_poll(), if all contexts of the GPU have gone: the fence then passes at once.
+ * Precondition: the thread is in the relaxed capture mode. Thread: the gate thread.
  */
 enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint64_t *done);
 
 /*
- * Places a fence as above, but only if @apart submissions or more have none, and if no other thread holds
- * the lock. The gate thread alone would come too late for a program that submits much at once: one fence
- * behind all of it shows nothing until all is done. Thread: any, the one that has just submitted.
+ * Places a fence like fences_place(), but only if @apart submissions or more are behind the last fence, and
+ * if no other thread holds the lock. The gate thread alone would come too late for a program that submits
+ * much at once: one fence behind all of it shows nothing until all is done. Thread: any, next to a
+ * submission of its own.
  */
 void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart);
 
 /* Submissions up to the first fence that has not passed, less @done; 0: there is none. */
 uint64_t fences_count_ahead(struct fences *m, unsigned int gpu, uint64_t done);
+/* Submissions, counted like .ended, that the last fence placed is behind; 0: none was placed. No lock. */
 uint64_t fences_last_target(const struct fences *m, unsigned int gpu);
-/* Estimated ns of work up to that fence that is not known to be done (container/gate/cost-model.h); 0:
- * there is none. */
+/* Estimated ns of work up to the first fence that has not passed, without work that is known to be done
+ * (container/gate/cost-model.h); 0: there is none. */
 uint64_t fences_front_ns(struct fences *m, unsigned int gpu);
 
-/* Records an event behind what the calling thread has just submitted to @stream, unless that captures.
- * The thread counts .ended after that. Stream 0 also for what has no stream: it is in the order of stream
- * 0. Thread: any. */
+/* Records an event behind what the calling thread has just submitted to @stream, unless @stream captures.
+ * The thread counts .ended after this call. @stream is 0 also for what has no stream: it is in the order of
+ * stream 0. @thread_stream: stream 0 is the calling thread's own (_ptsz). Without a free slot nothing is
+ * recorded. Thread: any. */
 void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool thread_stream);
 
 /* ---- blocked. Thread: any ----------------------------------------------------------------------- */
@@ -196,17 +212,18 @@ void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool
 /*
  * Around the driver call that may make @stream wait for others: an event before it, and one behind. So a
  * stream that is blocked there differs from a stream in which a kernel takes long, in front of the wait
- * or behind it. Returns the place, for fences_wait_end(). 0: the wait is not noted, as the stream
- * captures, or FENCE_WAITS are not over.
+ * or behind it. Returns the place, for fences_wait_end(). 0: the wait is not noted: the stream captures, all
+ * FENCE_WAITS places are in use, or the driver made or recorded no event.
  */
 unsigned int fences_wait_begin(struct fences *m, unsigned int gpu, CUstream stream,
 	bool thread_stream);
-/* @given: the driver has accepted the call. */
+/* Ends what fences_wait_begin() began, on the same thread. @place: not 0. @given: the driver has accepted the
+ * call; if not, the wait is forgotten. */
 void fences_wait_end(struct fences *m, unsigned int place, CUstream stream, bool thread_stream,
 	bool given);
 
-/* Whether the first fence is stuck, and a stream of the GPU is blocked at such a wait. As of the gate
- * thread's last poll. */
+/* Whether the first fence is stuck, and a stream of the GPU is blocked at a wait that fences_wait_begin()
+ * noted. As of the gate thread's last poll. */
 static inline bool fences_is_blocked(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].blocked, memory_order_relaxed);
@@ -220,21 +237,21 @@ static inline bool fences_is_stuck(const struct fences *m, unsigned int gpu)
 	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed);
 }
 
-/* ... and whether submissions with an own fence are done since. */
+/* Whether the first fence is stuck, and submissions with an own fence are done since. */
 static inline bool fences_others_progress(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed) == 2;
 }
 
-/* Of what is in flight then: how many submissions have no known end until that fence passes. They may be
- * done or not, so they count as in flight. But a window that is full of them shows nothing. An upper
- * bound; 0 if none is stuck. */
+/* How many submissions in flight have no known end until the stuck fence passes: an upper bound. They may be
+ * done or not, so they count as in flight. But a window that is full of them shows nothing. 0: no fence is
+ * stuck. */
 static inline uint64_t fences_count_unseen(const struct fences *m, unsigned int gpu)
 {
 	return atomic_load_explicit(&m->rings[gpu].unseen, memory_order_relaxed);
 }
 
-/* Whether the last of @in_flight submissions goes on anyway, to show whether other work progresses: one
+/* Whether the last of @in_flight submissions passes in any case, to show whether other work progresses: one
  * submission beyond those of unknown end. */
 static inline bool fences_may_probe(const struct fences *m, unsigned int gpu,
 	uint64_t in_flight)
@@ -243,7 +260,7 @@ static inline bool fences_may_probe(const struct fences *m, unsigned int gpu,
 	       in_flight <= fences_count_unseen(m, gpu) + 1;
 }
 
-/* For how long the first fence has been stuck. Thread: the gate thread. */
+/* For how many ns the first fence has been stuck; 0: it is not. Thread: the gate thread. */
 static inline uint64_t fences_stuck_ns(const struct fences *m, unsigned int gpu, uint64_t now)
 {
 	return fences_is_stuck(m, gpu) ? now - m->rings[gpu].due_ns : 0;

@@ -27,6 +27,7 @@ unsigned int fair_quota_per_slice(const struct fair_quota *r);
 /* Whether a slice that has @own may have one more. */
 bool fair_quota_allows(const struct fair_quota *r, unsigned int own);
 
-/* A slice that had @own takes one more, also without capacity; a slice that had @own gives one back. */
+/* A slice that had @own takes one more, also without capacity. */
 void fair_quota_add(struct fair_quota *r, unsigned int own);
+/* A slice that had @own, at least 1, gives one back. */
 void fair_quota_remove(struct fair_quota *r, unsigned int own);

@@ -51,19 +51,19 @@
 #define GRANTS_EXTRA_MAX     (UINT64_C(64) << 20)
 #define GRANTS_BYTES_MAX     (UINT64_C(1) << 48) /* no sum over a slice or a node overflows */
 #define GRANTS_CAS_TRIES     64 /* against a process that keeps changing its credit */
-#define GRANTS_MEMBERS_MAX \
-	4096 /* per node; how slices share them: node/arbiter/grants/fair-quota.h */
-#define GRANTS_SLICE_MEMBERS_MAX 1024 /* members of one slice */
-#define GRANTS_TASK_MEMBERS_MAX \
-	64 /* members of one task: libraries that were loaded several times */
-#define GRANTS_BUCKETS    1024
-#define GRANTS_MISSED_MAX 20         /* readings */
-#define GRANTS_UNKNOWN    UINT64_MAX /* of a figure: not known */
+/* Members: of the node, which slices share by node/arbiter/grants/fair-quota.h; of one slice; of one task, in which
+ * the interception library may be loaded several times. */
+#define GRANTS_MEMBERS_MAX       4096
+#define GRANTS_SLICE_MEMBERS_MAX 1024
+#define GRANTS_TASK_MEMBERS_MAX  64
+#define GRANTS_BUCKETS           1024
+#define GRANTS_MISSED_MAX        20         /* successive readings: see grants_compare_end() */
+#define GRANTS_UNKNOWN           UINT64_MAX /* of a figure: not known */
 
 enum grants_request_state { GRANTS_REQUEST_NONE, GRANTS_REQUEST_BEGUN, GRANTS_REQUEST_DONE };
 
 /* One registration, as the file keeps it. While .state is GRANTS_RECORD_USED, the fields above .check do not
- * change. Each field below .check changes by one store. */
+ * change. Each field below .check changes by one store. GRANTS_RECORD_USED is "BOOK" in ASCII. */
 enum { GRANTS_RECORD_FREE = 0, GRANTS_RECORD_USED = 0x4b4f4f42 };
 
 struct grants_record {
@@ -145,13 +145,17 @@ struct grants_table {
 	void *arg;
 };
 
+/* An empty table. The caller sets the callbacks afterwards. */
 void grants_init(struct grants_table *b);
 void grants_fini(struct grants_table *b); /* frees all without a callback; the records stay */
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
-/* NULL: no such slice, or no memory. */
+/* NULL: no such slice. */
 struct grants_slice *grants_slice_find(const struct grants_table *b, const char *id);
+/* Adds a slice with @n_gpus GPUs: their @uuids and their @limits in bytes (SLICE_NO_LIMIT: none). The caller has
+ * checked that there is no slice with this @id. The table owns the slice. NULL: no memory, or @id or @n_gpus is too
+ * large. */
 struct grants_slice *grants_slice_new(struct grants_table *b, const char *id,
 	unsigned int n_gpus, const uint8_t uuids[][SLICE_UUID_BYTES], const uint64_t *limits);
 
@@ -167,9 +171,11 @@ void grants_reclaim_over_limit(struct grants_table *b);
 /* The slice no longer exists. A slice without members is freed here, else with its last member. */
 void grants_slice_remove(struct grants_table *b, struct grants_slice *s);
 
-/* Bytes in use by all members and by unhooked processes; what is left of the limit. */
+/* Bytes in use by all members and by unhooked processes. Updates the peaks. */
 uint64_t grants_slice_used(struct grants_slice *s, unsigned int gpu);
+/* Bytes of the limit that are not in use; SLICE_NO_LIMIT: there is no limit. Updates the peaks. */
 uint64_t grants_slice_free_bytes(struct grants_slice *s, unsigned int gpu);
+/* Whether the grants, unused credit included, and the memory of unhooked processes exceed the limit. */
 bool grants_slice_is_over_limit(const struct grants_slice *s, unsigned int gpu);
 
 /*
@@ -183,6 +189,7 @@ void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_
 
 /* ---- members ---------------------------------------------------------------------------------- */
 
+/* The process with this PID and start time, as in /proc/PID/stat. NULL: none. */
 struct grants_task *grants_task_find(const struct grants_table *b, uint32_t pid,
 	uint64_t start);
 
@@ -192,18 +199,20 @@ struct grants_member *grants_member_find_serial(struct grants_slice *s, uint64_t
 /* Whether this is the oldest registration of its process in this slice. Status shows that one for all of them. */
 bool grants_member_is_oldest(const struct grants_member *m);
 
-/*
- * Registers a process. Fills the free record @rec (its .serial, .pid, .start, .name, ... come from the arguments)
- * and @page. The last store marks @rec used. SLICE_OK, SLICE_GONE, or SLICE_TOO_MANY (also: no memory). A refusal
- * for the slice or the quota leaves @rec and @page unchanged. After the other refusals @rec is free, and @page is
- * filled.
- */
+/* A process that registers. The members are those of struct grants_record. */
 struct grants_client {
 	uint32_t pid, ns_pid;
 	uint64_t start, image, serial;
 	const char *name;
 };
+/* Whether the slice and its fair quota have room for one more member. */
 bool grants_has_capacity(const struct grants_table *b, const struct grants_slice *s);
+/*
+ * Registers a process. Fills @page and the free record @rec; the last store marks @rec used. SLICE_OK: *ret is the
+ * member, which the table owns; @page and @rec must outlive it. SLICE_GONE: the slice is removed. SLICE_TOO_MANY: a
+ * limit is reached, or there is no memory. A refusal for the slice or the quota leaves @rec and @page unchanged.
+ * After the other refusals @rec is free, and @page is filled.
+ */
 enum slice_status grants_register(struct grants_table *b, struct grants_slice *s,
 	const struct grants_client *who, struct grants_record *rec, struct slice_page *page,
 	struct grants_member **ret);
@@ -216,6 +225,8 @@ enum slice_status grants_register(struct grants_table *b, struct grants_slice *s
  */
 struct grants_member *grants_restore(struct grants_table *b, struct grants_slice *s,
 	struct grants_record *rec);
+/* Fills @rec for the process @who of the slice, and marks it used with the last store. Its grants are those in
+ * @page, at most GRANTS_BYTES_MAX each; NULL: 0. */
 void grants_record_fill(struct grants_record *rec, const struct grants_slice *s,
 	const struct grants_client *who, const struct slice_page *page);
 
@@ -243,9 +254,15 @@ void grants_return_unanswered(struct grants_member *m, uint32_t tag);
 enum slice_status grants_request(struct grants_member *m, unsigned int gpu, uint64_t bytes,
 	uint32_t tag, uint64_t *ret_free);
 
+/* Figures of a member, in bytes. The caller has checked the range of @gpu. */
+
+/* What is granted, unused credit included. */
 uint64_t grants_get_granted(const struct grants_member *m, unsigned int gpu);
+/* The grant without unused credit: the whole grant while the page is not known, or the member is abandoned. */
 uint64_t grants_get_used(const struct grants_member *m, unsigned int gpu);
+/* The most that was used, also between two calls. Never more than was granted. */
 uint64_t grants_get_peak(struct grants_member *m, unsigned int gpu);
+/* The part in use that no hook charged (grants_compare()). 0 also without a page, or if the member is abandoned. */
 uint64_t grants_get_overhead(const struct grants_member *m, unsigned int gpu);
 
 /* Whether nothing is granted to the member on any GPU. */

@@ -12,7 +12,7 @@ void grants_update_peak(struct grants_member *m, unsigned int gpu);
 /* Adds the refusals that the page counted since the last call to its slice's .refused. */
 void grants_count_refused(const struct grants_member *m, unsigned int gpu);
 
-/* Bytes that the hooks charged: all, or only those that NVML sees. */
+/* Bytes that the hooks charged. @seen_only: only those that NVML sees. The member has a page. */
 uint64_t grants_get_charged(const struct grants_member *m, unsigned int gpu, bool seen_only);
 
 /* Grants the member @used bytes in use and @credit bytes of credit. */

@@ -29,6 +29,7 @@ struct journal {
  */
 int journal_open(struct journal *j, const char *path, const char *boot, uint64_t wall_ns,
 	struct error *err) MUST_USE;
+/* Unlocks and unmaps the file; the records stay in it. Nothing happens if it is not open. */
 void journal_close(struct journal *j);
 
 /* Whether the file's name leads to another file now, or to none. */

@@ -11,22 +11,22 @@
 
 #define SCHEDULER_REGISTRATIONS_SLICE 1024 /* the limit of registrations for memory, too */
 #define SCHEDULER_REGISTRATIONS_PID   16   /* a process may load a library several times */
-#define SCHEDULER_EVENTS \
-	64 /* slices with events that one round serves; epoll rotates among more of them */
-#define SCHEDULER_SLICE_EVENTS 8 /* events of one slice in a round */
-#define SCHEDULER_STEP \
-	8 /* registrations, or slices without one, that one step of a call or a count handles */
-#define SCHEDULER_GATE_TRIES \
-	64 /* attempts against a process that changes its gate word all the time */
-#define SCHEDULER_WAKES_MAX \
-	1024 /* threads that a gate wakes; further threads wake by themselves within 100 ms */
+/* A round serves this many slices with events, and events of one slice. epoll rotates among more slices. */
+#define SCHEDULER_EVENTS       64
+#define SCHEDULER_SLICE_EVENTS 8
+/* Registrations, or slices without one, that one step of a call or a count handles. */
+#define SCHEDULER_STEP 8
+/* Attempts against a process that changes its gate word all the time. */
+#define SCHEDULER_GATE_TRIES 64
+/* Threads that a gate wakes. Further threads wake by themselves within 100 ms. */
+#define SCHEDULER_WAKES_MAX   1024
 #define SCHEDULER_COUNT_NS    UINT64_C(200000000) /* interval of the updates of the accounts */
 #define SCHEDULER_PID_BUCKETS 64                  /* buckets of a slice's registrations */
-#define SCHEDULER_SWEEP_NS \
-	UINT64_C(1000000000) /* shortest time between two sweeps for refused processes */
+/* Shortest time between two sweeps for refused processes. */
+#define SCHEDULER_SWEEP_NS UINT64_C(1000000000)
 /* How long status shows that there was no room. A refused process retries every second. */
 #define SCHEDULER_CROWDED_NS UINT64_C(10000000000)
-/* For a slice as a whole: later than for a process, as the message for a process says more. */
+/* When a slice as a whole counts as stuck: later than a process, as the message for a process says more. */
 #define SCHEDULER_STUCK_NS (SCHED_STUCK_NS + UINT64_C(1000000000))
 #define SCHEDULER_NICE     (-10)
 
@@ -84,13 +84,13 @@ struct scheduler_share {
 	unsigned int number; /* index in .gpus of struct scheduler, while .sched is set */
 	struct sched_share_config config;
 	struct usage_account *account;
-	uint64_t charged_ns, queue_ns, quanta,
-		revocations;               /* in the account when the share started */
-	uint64_t quantum_ends[SCHED_ENDS]; /* in the account when the share started */
-	uint64_t shown_charged_ns;         /* charges, as of scheduler_figures_begin() */
-	uint32_t process_cap;              /* of each process */
-	unsigned int n_stuck;              /* clients */
-	bool stuck;                        /* logged */
+	/* In the account when the share started. */
+	uint64_t charged_ns, queue_ns, quanta, revocations;
+	uint64_t quantum_ends[SCHED_ENDS];
+	uint64_t shown_charged_ns; /* charges, as of scheduler_figures_begin() */
+	uint32_t process_cap;      /* of each process */
+	unsigned int n_stuck;      /* clients */
+	bool stuck;                /* logged */
 };
 
 struct scheduler_slice {
@@ -177,14 +177,16 @@ void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg);
 void scheduler_post_ended(struct scheduler_registration *c);
 /* Withdraws that request: the loop closes the registration on its own. */
 void scheduler_unpost_ended(struct scheduler_registration *c);
-/* Thread: loop. NULL: nothing is posted. */
+/* Thread: loop. Takes one registration that the loop must close. NULL: nothing is posted. */
 struct scheduler_registration *scheduler_next_posted(struct scheduler *t);
 /* Runs a step of the present call. False: the call is over, or there is none. */
 bool scheduler_step_call(struct scheduler *t);
 
 /* ---- serve.c ---------------------------------------------------------------------------------- */
 
+/* Opens .epoll, .wake and the two timers. < 0: no descriptors; the caller calls scheduler_events_close(). */
 int scheduler_events_open(struct scheduler *t, struct error *err) MUST_USE;
+/* Closes those of the four that are open. */
 void scheduler_events_close(struct scheduler *t);
 
 /* Starts the updates of the accounts, every SCHEDULER_COUNT_NS until there are no registrations. */
@@ -193,8 +195,9 @@ void scheduler_count_start(struct scheduler *t);
 /* A round of events, then a step of a call and of a count. @wait: blocks until there is something to do. */
 void scheduler_round(struct scheduler *t, bool wait);
 
-/* < 0: no memory or no descriptors. */
+/* Makes @epoll report that @fd is readable, with @source. < 0: no memory, or no watches left. */
 int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source);
+/* Ends that; call it before @fd is closed. */
 void scheduler_unwatch_fd(int epoll, int fd);
 
 /* ---- slice.c ---------------------------------------------------------------------------------- */
@@ -204,8 +207,8 @@ struct scheduler_gpu *scheduler_gpu_find(struct scheduler *t, const uint8_t *uui
 
 /* ---- register.c ------------------------------------------------------------------------------- */
 
-void scheduler_registration_read(struct scheduler_registration *c,
-	uint64_t now); /* reads the next packet */
+/* Reads the next packet of the process. */
+void scheduler_registration_read(struct scheduler_registration *c, uint64_t now);
 /* The registration's clients leave, and the thread asks the loop to close it. */
 void scheduler_registration_end(struct scheduler_registration *c, uint64_t now);
 
@@ -218,31 +221,41 @@ uint64_t scheduler_now(struct scheduler *t);
 /* Called after each change of the scheduler, with the time of that change. Stores charges, arms the timer. */
 void scheduler_settle(struct scheduler *t, uint64_t now);
 
-/* The scheduler's callbacks. */
+/* The scheduler's callbacks; the first argument is the struct scheduler. */
+
+/* The scheduler has changed the client's gate. Writes it to the page, unless frozen, and marks the slice, so that
+ * scheduler_settle() stores its charges. */
 void scheduler_on_gate(void *turn, struct sched_client *s);
+/* How many submissions of the client are done, as its process's page says. The process can falsify that. */
 uint64_t scheduler_on_done(void *turn, const struct sched_client *s);
 
-/* Writes the scheduler's decision into the page: a new generation, and blocked threads look at the gate again. */
+/* Writes the scheduler's decision into the page, with a new generation. Wakes blocked threads unless the gate is
+ * closed. */
 void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
 	const struct sched_throttle *throttle);
 /*
  * The cap that each process of the slice keeps to while there is no arbiter: an equal part of the slice's cap,
- * none under MPS. The first function writes it to all pages when it changes, the second to the page of a new
- * registration.
+ * none under MPS. Computes it and, when it changes, writes it to all pages of the slice.
  */
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu);
+/* Writes the cap of scheduler_set_process_caps() to the page of a new registration. */
 void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu);
 
+/* Reads the counters that the process writes in its page. It may have written any value. */
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS]);
+/* Stores the client's counters and charges in its account, and its charges in its page. Nothing happens if the
+ * client has left or has no record. */
 void scheduler_count_client(struct scheduler_client *client);
 /* Marks the client stuck if nothing of its work in flight ends, long after its gate closed: the process may be
  * stopped. */
 void scheduler_check_stuck(struct scheduler_client *client, uint64_t now);
 /* Stores the slice's charges, as of the scheduler's last settlement. */
 void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now);
+/* Begins an update of all accounts: charges all shares, and puts @c at the first slice with a share. */
 void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c);
-void scheduler_count_step(struct scheduler *t,
-	struct scheduler_count *c); /* until .slice is NULL */
-/* Called before the slice or the registration is freed. */
+/* Updates the next SCHEDULER_STEP registrations and slices. The count is over when @c->slice is NULL. */
+void scheduler_count_step(struct scheduler *t, struct scheduler_count *c);
+/* Called before the slice is freed: .count goes on behind it. */
 void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slice *s);
+/* Called before the registration is freed: .count goes on behind it. */
 void scheduler_count_skip_process(struct scheduler *t, const struct scheduler_registration *c);

@@ -122,14 +122,15 @@ bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint3
  * takes long. */
 void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char *slice),
 	void *arg);
-/* The same for the processes of one slice. Returns false if the last sweep was less than a second ago: a
- * refused process retries every second. */
+/* Drops the records of one slice's processes that are gone. Reads /proc. Returns false and does nothing if the last
+ * sweep of this kind was less than a second ago: a refused process retries every second. */
 bool scheduler_sweep_slice(struct scheduler *t, struct scheduler_slice *s);
 
-/* ---- refused memory: in the same accounts, also of slices without compute --------------------- */
+/* ---- refused memory: in the usage accounts, also of slices without compute -------------------- */
 
+/* How many allocations the limit of the slice refused on the GPU @uuid, as last stored; 0: no account. */
 uint64_t scheduler_read_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid);
-/* False: no room for one more account. */
+/* Stores the count, unless the stored one is larger. False: no room for one more account. */
 bool scheduler_store_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid,
 	uint64_t refusals);
 
@@ -175,7 +176,9 @@ struct scheduler_gpu_figures {
  * times of GPUs as of this call. The scheduler goes on meanwhile, and the sums would not match otherwise.
  */
 void scheduler_figures_begin(struct scheduler *t);
+/* Closes the snapshot: the updates of the accounts go on. */
 void scheduler_figures_end(struct scheduler *t);
+/* Fills *ret with the slice's figures. */
 void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
 	struct scheduler_slice_figures *ret);
 /* The caller frees *ret, in any order. Returns < 0 without memory. */

@@ -37,6 +37,9 @@ void usage_client_link(struct usage_accounts *t, uint32_t i);
 
 /* ---- file.c ----------------------------------------------------------------------------- */
 
-/* Adds one record. False: the file system has no room. */
+/* Adds one account behind those that were ever used. The caller has checked that there are fewer than
+ * USAGE_ACCOUNTS_MAX. False: the file system has no room. */
 bool usage_accounts_touch_account(struct usage_accounts *t);
+/* Adds one client behind those that were ever used. The caller has checked that there are fewer than
+ * USAGE_CLIENTS_MAX. False: the file system has no room. */
 bool usage_accounts_touch_client(struct usage_accounts *t);

@@ -83,15 +83,16 @@ struct usage_account {
 	uint64_t check;
 	_Atomic uint64_t charged_ns, queue_ns, quanta, revocations;
 	_Atomic uint64_t quantum_ends[SCHED_ENDS];
-	_Atomic uint64_t
-		refusals; /* of memory; from the first one on, also for a slice without compute */
+	/* Allocations that the memory limit refused. From the first one on, a slice without compute has an account,
+	 * too. */
+	_Atomic uint64_t refusals;
 	_Atomic uint64_t ended[USAGE_COUNTERS];
 	uint64_t before; /* USAGE_RECORD_ENDING: .ns of the GPU becomes .before + .charged_ns */
 };
 
 struct usage_client {
-	_Atomic uint32_t
-		state; /* USAGE_RECORD_ENDING: .ended of the account becomes .before + .counted */
+	/* USAGE_RECORD_ENDING: .ended of the account becomes .before + .counted. */
+	_Atomic uint32_t state;
 	uint32_t account;
 	uint64_t serial, start; /* of the page; of the process */
 	uint32_t pid, gpu;      /* index in the page */
@@ -123,9 +124,10 @@ struct usage_accounts {
 	uint32_t free_account, free_client; /* no free record is before these */
 };
 
-/* @boot: the kernel's boot ID. */
+/* Opens or makes the file at @path, and checks its records. @boot: the kernel's boot ID. < 0: nothing is open. */
 int usage_accounts_open(struct usage_accounts *t, const char *path, const char *boot,
 	struct error *err) MUST_USE;
+/* Unmaps the file; the records stay in it. Nothing happens if it is not open. */
 void usage_accounts_close(struct usage_accounts *t);
 
 /* Finds or makes the account. NULL: no room for one more. */
@@ -137,8 +139,9 @@ struct usage_account *usage_account_find(const struct usage_accounts *t, const c
 /* Drops the account with its clients: the slice is gone. */
 void usage_account_drop(struct usage_accounts *t, struct usage_account *a);
 
-/* Records from this index on were never used. */
+/* Accounts from this index on were never used. */
 uint32_t usage_accounts_touched(const struct usage_accounts *t);
+/* Clients from this index on were never used. */
 uint32_t usage_clients_touched(const struct usage_accounts *t);
 
 /* Makes a client without a registration. @base: NULL is zero. NULL: no room for one more. */
@@ -148,7 +151,9 @@ struct usage_client *usage_client_new(struct usage_accounts *t, struct usage_acc
  * NULL: none. */
 struct usage_client *usage_client_find(const struct usage_accounts *t,
 	const struct usage_account *a, uint64_t serial, uint32_t gpu);
+/* The client has a registration from now on. */
 void usage_client_attach(struct usage_accounts *t, const struct usage_client *s);
+/* Whether the client has a registration. A client from the file of an earlier arbiter has none at first. */
 bool usage_client_is_attached(const struct usage_accounts *t, const struct usage_client *s);
 /* The connection is gone. While the process has more than USAGE_CLIENTS_SPARE clients without a registration,
  * ends the oldest of them, perhaps @s. */
@@ -169,6 +174,7 @@ struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
 
 /* Stores @to unless it is less than the stored value. */
 void usage_raise(_Atomic uint64_t *at, uint64_t to);
+/* Loads a figure that any thread may be storing, relaxed. */
 uint64_t usage_load(const _Atomic uint64_t *at);
 
 /* Stops at UINT64_MAX. */
