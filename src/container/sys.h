@@ -226,6 +226,7 @@ void *wiped_get(_Atomic(void *) *where, size_t bytes);
 
 /* Zeroed memory from the system, which a fork does not wipe. NULL: no memory. */
 void *wiped_map(size_t bytes);
+/* Frees memory of wiped_map(), with the same @bytes. Keeps errno. */
 void wiped_unmap(void *p, size_t bytes);
 
 /* ---- warnings -------------------------------------------------------------------------------------- */
@@ -247,5 +248,6 @@ enum warn_cause {
 	WARN_CAUSES
 };
 
+/* Prints the line, unless one was printed for @cause. @fmt: without "gpuslice: " and line feed. Keeps errno. */
 void warn_once(enum warn_cause cause, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

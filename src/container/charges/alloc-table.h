@@ -36,18 +36,20 @@ struct alloc_row {
 	int32_t gpu; /* number in the slice */
 };
 
-/* Replaces an old row of the same key. False: no memory; the function logged a warning. */
+/* Puts a copy of *row, in place of an old row of this kind and key. False: no memory; the function printed a
+ * warning. */
 bool alloc_table_put(enum alloc_kind kind, uint64_t key, const struct alloc_row *row);
+/* Copies the row to *ret. False: there is none; *ret is unchanged. */
 bool alloc_table_get(enum alloc_kind kind, uint64_t key, struct alloc_row *ret);
-bool alloc_table_remove(enum alloc_kind kind, uint64_t key,
-	struct alloc_row *ret); /* True: *ret is the removed row */
+/* Removes the row and copies it to *ret. False: there is none. Of several threads, one gets the row. */
+bool alloc_table_remove(enum alloc_kind kind, uint64_t key, struct alloc_row *ret);
 
 /* Adds @delta to the count of a row, under the lock of its shard. Returns the new count; -1: no such row.
  * *ret, unless NULL: the row after the change. A row is removed when its count becomes 0. */
 int64_t alloc_table_count(enum alloc_kind kind, uint64_t key, int delta, struct alloc_row *ret);
 
-/* The same, but only for a row with .context == @context. The driver can reuse a handle; .context then tells
- * the old handle from the new one. */
+/* alloc_table_count(), but only for a row with .context == @context. The driver can reuse a handle; .context
+ * then tells the old handle from the new one. */
 int64_t alloc_table_count_of(enum alloc_kind kind, uint64_t key, uint64_t context, int delta,
 	struct alloc_row *ret);
 

@@ -53,7 +53,7 @@ struct charge {
  * charge_end(). If the limit of the slice refuses the bound, the page counts that in .refused, once for each
  * call. */
 CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind);
-/* The same, but does not count in .refused: for a caller that tries again. */
+/* charge_begin() without a count in .refused: for a caller that tries again. */
 CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind);
 
 /*
@@ -64,7 +64,7 @@ CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind 
 void charge_end(struct charge *c, uint64_t bytes);
 
 /*
- * Around a driver call that frees; @bytes of @kind came free. Never fails. The arbiter compares with NVML only
+ * Around a driver call that frees memory of @kind. Never fails. The arbiter compares with NVML only
  * while no operation is in progress. Without this pair, the arbiter could compare between the driver's free and
  * the release. It would then take the bytes for vanished overhead, and the bytes would come back twice.
  *
@@ -73,6 +73,7 @@ void charge_end(struct charge *c, uint64_t bytes);
  *	charge_free_end(&c, r ? 0 : row.bytes);
  */
 void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind);
+/* @bytes: those of earlier charges that came free; 0: none. */
 void charge_free_end(struct charge *c, uint64_t bytes);
 
 /* @bytes of an earlier charge are free in the driver. The caller has an operation in progress, as above, or
@@ -91,7 +92,7 @@ void charge_packed(int gpu, int64_t bytes, int64_t in);
 /* @bytes charged as SEEN may still be in use by another process that got a handle. From now on only NVML
  * tells. The bytes stay used until the arbiter has compared. */
 void charge_disown(int gpu, uint64_t bytes);
-/* The same without a request for a comparison: the caller requests one for many calls. */
+/* charge_disown() without a request for a comparison: the caller requests one for many calls. */
 void charge_disown_quietly(int gpu, uint64_t bytes);
 
 /* The slice's number of @device, or of the current context's device. CHARGES_NO_GPU: the device has no

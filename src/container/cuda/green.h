@@ -13,8 +13,10 @@
  */
 #include "container/cuda/driver.h"
 
+/* Notes that @green lives in @primary. Without memory the table prints a warning, and green_primary() does not
+ * know the green context. */
 void green_made(CUgreenCtx green, CUcontext primary);
-/* Before the green context is destroyed: the next one may have the same handle. */
+/* Call before the green context is destroyed, as a later one may have its handle. */
 void green_leaves(CUgreenCtx green);
 
 /* The primary context of a green context; of any other context, @context itself. */

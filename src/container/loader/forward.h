@@ -20,6 +20,7 @@
 
 #define HOOK __attribute__((visibility("default")))
 
+/* The words of all names, by slot: real addresses, 0 until the first call. */
 extern void *forward_slots[] __attribute__((visibility("hidden")));
 
 /* The address for a slot whose word is still 0. Loads the real library. Never NULL. */

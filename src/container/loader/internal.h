@@ -31,12 +31,14 @@ void *forward_answer(const char *name, bool absent);
 /* load.c. Loads the real library; tries the file @path first, unless NULL. True: it is loaded. While the library
  * is absent, each call tries again. */
 bool forward_load_from(const char *path);
+/* Whether the real library is loaded. Loads nothing. */
 bool forward_loaded(void);
 
 /* find.c. Calls @use with the path of each candidate until @use returns true: @first (unless NULL), then the
  * files in the loader's own order. */
 bool find_real(const char *first, bool (*use)(const char *path, void *arg), void *arg);
 
+/* Whether the file at @path begins like a library that this process can load. */
 bool find_is_library(const char *path);
 
 /* complete.c. Makes the names of this library's symbol table those of @real. The caller has the claim of load.c,

@@ -28,6 +28,7 @@ int metrics_label_filter_new(struct metrics_label_filter **ret, const struct str
 struct metrics_label_filter *metrics_label_filter_free(struct metrics_label_filter *f);
 DEFINE_CLEANUP(struct metrics_label_filter *, metrics_label_filter_free)
 
+/* Whether the pod label @key is written. */
 bool metrics_label_filter_has(const struct metrics_label_filter *f, const char *key);
 
 /* "app.kubernetes.io/name" becomes app_kubernetes_io_name. A leading digit, which Prometheus would refuse, gets a

@@ -30,6 +30,7 @@ enum metrics_format {
  * it in a supported version, with at least the quality of plain text. Else the text format.
  */
 enum metrics_format metrics_format_of_accept(const char *accept);
+/* The value of the Content-Type header for a text of this format. */
 const char *metrics_content_type(enum metrics_format format);
 
 /* Enough for all GPUs, with all slices held by pods with long names. */

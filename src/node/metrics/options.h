@@ -34,6 +34,7 @@ struct metrics_devices {
 /* ERR_INVALID says what was expected and found; ERR_LIMIT: too many ranges. */
 int metrics_devices_parse(struct metrics_devices *ret, const char *text,
 	struct error *err) MUST_USE;
+/* Whether the device has DCGM_* series. @number: index of the GPU, or of the GPU @instance over the node. */
 bool metrics_devices_have(const struct metrics_devices *d, bool instance, uint32_t number);
 
 struct metrics_options {
@@ -41,9 +42,9 @@ struct metrics_options {
 	bool old_namespace; /* uuid, pod_name, pod_namespace, container_name */
 	bool kubernetes;    /* series of containers, and pod labels */
 	bool pod_uid;       /* adds the label pod_uid */
-	bool pod_labels;    /* adds labels of the pod; filter: */
-	const struct strv *
-		pod_label_patterns; /* for node/metrics/label-filter.h. Borrowed from the options */
+	bool pod_labels;    /* adds the labels of the pod that .pod_label_patterns select */
+	/* For node/metrics/label-filter.h. Borrowed from the options. */
+	const struct strv *pod_label_patterns;
 	bool virtual_gpus; /* dcgm-exporter's way of sharing: each series once for each pod */
 	bool per_instance_board; /* in MIG mode: the board's values at each instance */
 	bool replace_blanks_in_model_name;
@@ -51,11 +52,12 @@ struct metrics_options {
 	bool opencost;      /* node_gpu_hourly_cost and the like */
 	uint64_t xid_window_ns, clock_window_ns;
 	struct metrics_devices devices;
-	const char
-		*config_map; /* counters from a ConfigMap, "NAMESPACE:NAME"; "none". Borrowed */
-	const char *collectors; /* the counters file; "": built-in. Borrowed from the options */
+	/* Borrowed from the options. */
+	const char *config_map; /* "NAMESPACE:NAME" of a ConfigMap with the counters; "none" */
+	const char *collectors; /* the counters file; "": built-in */
 };
 
+/* The defaults of the options below. .pod_label_patterns is NULL. */
 void metrics_options_default(struct metrics_options *ret);
 
 /* Rows for the option table of each program with a /metrics. */

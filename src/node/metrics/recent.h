@@ -26,6 +26,7 @@ const char *metrics_clock_event(size_t bit); /* "gpu_idle" */
 
 struct metrics_clocks;
 
+/* Without samples. ERR_NOMEM. */
 int metrics_clocks_new(struct metrics_clocks **ret, struct error *err) MUST_USE;
 struct metrics_clocks *metrics_clocks_free(struct metrics_clocks *c); /* returns NULL */
 DEFINE_CLEANUP(struct metrics_clocks *, metrics_clocks_free)
@@ -50,6 +51,7 @@ void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
 
 struct metrics_xids;
 
+/* Without records. ERR_NOMEM. */
 int metrics_xids_new(struct metrics_xids **ret, struct error *err) MUST_USE;
 struct metrics_xids *metrics_xids_free(struct metrics_xids *x); /* returns NULL */
 DEFINE_CLEANUP(struct metrics_xids *, metrics_xids_free)

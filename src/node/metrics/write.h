@@ -39,13 +39,14 @@ void metrics_begin_dcgm(struct metrics_writer *w, const struct metrics_counter *
 
 enum metrics_kind { METRICS_COUNT, METRICS_NANO, METRICS_MICRO };
 
-/* A line of the family. */
+/* Writes a line of the family, and before its first line its head. Nothing for a block of length 0. */
 void metrics_line(struct metrics_writer *w, struct metrics_text labels, enum metrics_kind kind,
 	uint64_t value);
+/* metrics_line() with a number that is a text already. */
 void metrics_line_text(struct metrics_writer *w, struct metrics_text labels, const char *value);
 
-/* Writes "12.5" for 12500000 of METRICS_MICRO; METRICS_NUMBER_MAX bytes with the end. Returns the length. */
 #define METRICS_NUMBER_MAX 32
+/* Writes "12.5" for 12500000 of METRICS_MICRO to @buf, of METRICS_NUMBER_MAX bytes. Returns the length. */
 size_t metrics_number(char *buf, enum metrics_kind kind, uint64_t value);
 
 /* A text of the view; "" if not known. */
@@ -56,14 +57,17 @@ static inline const char *metrics_str(const char *text)
 
 /* --- label blocks --- */
 
-/* Begins a block; metrics_label() adds labels until metrics_labels_end(). One block at a time. */
+/* Begins a block; metrics_label() adds labels until metrics_labels_end(). One block at a time. Returns the start,
+ * for the functions below. If .labels runs out of memory, no line is written any more. */
 uint32_t metrics_labels(struct metrics_writer *w);
-/* Begins a block with the labels of another. */
+/* Begins a block with the labels of @other. */
 uint32_t metrics_labels_from(struct metrics_writer *w, struct metrics_text other);
+/* Adds a label. @value: any UTF-8 text, which is escaped; NULL: "". */
 void metrics_label(struct metrics_writer *w, uint32_t start, const char *name,
 	const char *value);
 void metrics_label_u64(struct metrics_writer *w, uint32_t start, const char *name,
 	uint64_t value);
+/* Returns the block since @start. */
 struct metrics_text metrics_labels_end(const struct metrics_writer *w, uint32_t start);
 /* Drops the blocks since @start, which served only a line or two. */
 void metrics_labels_drop(struct metrics_writer *w, uint32_t start);
@@ -100,5 +104,6 @@ struct metrics_objects {
 	uint32_t n;
 };
 
+/* Writes one family for each row, with a line for each object that has a block and knows the member. */
 void metrics_rows(struct metrics_writer *w, const struct metrics_row *rows, size_t n_rows,
 	const struct metrics_objects *objects);

@@ -62,7 +62,7 @@ enum view_source {
 const char *view_source_name(enum view_source s); /* NULL for VIEW_FROM_NOTHING */
 
 enum view_health { VIEW_HEALTHY, VIEW_UNHEALTHY, VIEW_PROBATION };
-const char *view_health_name(enum view_health h);
+const char *view_health_name(enum view_health h); /* "healthy", "unhealthy", "probation" */
 
 struct view_xid {
 	uint32_t xid;
@@ -108,9 +108,9 @@ struct view_gpu {
 	uint32_t mig_slices; /* of the drawing: 7 and 8; 0: no MIG */
 	uint32_t mig_memory_slices;
 	const struct sample_device *sample; /* the board's figures; NULL: not known */
-	bool sampled;                       /* there was a sample; its age: */
-	uint64_t sample_age_ns;
-	uint32_t first_device, n_devices; /* its devices: one, or its MIG devices, if any */
+	bool sampled;                       /* there was a sample */
+	uint64_t sample_age_ns;             /* .sampled: age of the last sample */
+	uint32_t first_device, n_devices;   /* its devices: one, or its MIG devices, if any */
 	const uint8_t *p2p; /* gpu_link.p2p to each GPU of the view; NULL: not asked */
 	uint32_t n_xids;
 	struct view_xid *xids;
@@ -208,15 +208,15 @@ struct view_use {
 	const struct view_label *labels; /* by name, each name once */
 	const char *resource;
 	enum view_mode mode;
-	bool live; /* holds the device now; else it ended at: */
-	uint64_t began_wall_ns, ended_wall_ns;
+	bool live;                             /* holds the device now */
+	uint64_t began_wall_ns, ended_wall_ns; /* .ended_wall_ns: unless .live */
 	bool offered_now; /* false: its replicas are of an earlier config or layout */
 	uint32_t n_replicas;
 	uint32_t replica;       /* of its first replica; VIEW_NONE: not offered now */
 	const char *replica_id; /* of its first replica */
 	uint32_t share;         /* millionths of the whole GPU, of all its replicas */
 	uint32_t
-		received; /* millionths of the GPU, in the last interval; VIEW_NONE: not known */
+		received; /* millionths of the GPU in the last interval; VIEW_NONE: not known */
 	enum view_source memory_from; /* of .memory_used */
 	bool memory_known;            /* .memory_used */
 	bool memory_counted;          /* .memory_byte_s was known at some time */
@@ -230,10 +230,11 @@ struct view_use {
 	bool busy_current;          /* .busy_ns includes the last interval, or the end's */
 	bool busy_exact;            /* .busy_from is VIEW_FROM_SLICE */
 	bool allocation_current;    /* ended, or the kubelet has just listed it */
-	uint64_t allocated_ns;      /* counters: */
-	uint64_t gpu_ns;            /* allocated time, times share */
-	uint64_t busy_ns;           /* GPU time used */
-	uint64_t memory_byte_s;     /* bytes times seconds */
+	/* Counters. */
+	uint64_t allocated_ns;
+	uint64_t gpu_ns;        /* allocated time, times share */
+	uint64_t busy_ns;       /* GPU time used */
+	uint64_t memory_byte_s; /* bytes times seconds */
 	uint64_t cost_nano;
 	const struct view_slice *slice; /* NULL: none */
 };
@@ -344,11 +345,14 @@ int view_new(struct view **ret, struct error *err) MUST_USE;
  */
 void *view_array(struct view *v, size_t n, size_t size);
 const char *view_text(struct view *v, const char *text);
-const char *view_printf(struct view *v, const char *fmt, ...) PRINTF(2, 3);
+const char *view_printf(struct view *v, const char *fmt, ...)
+	PRINTF(2, 3); /* at most 511 bytes */
 bool view_failed(const struct view *v);
 
+/* Adds a reference, for another thread too. Returns @v. */
 struct view *view_ref(struct view *v);
-struct view *view_unref(struct view *v); /* returns NULL */
+/* Drops a reference; the last one frees the view. NULL: nothing. Returns NULL. */
+struct view *view_unref(struct view *v);
 DEFINE_CLEANUP(struct view *, view_unref)
 
 /* Whether the sums above hold and all indexes are in range; ERR_INTERNAL names the fault. For tests. */

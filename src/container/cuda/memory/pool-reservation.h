@@ -73,6 +73,7 @@ struct pool_reservation_op {
  */
 struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, uint64_t key,
 	CUdevice device, int gpu, enum charge_kind counts);
+/* NULL: no such reservation, or the program has destroyed its pool. */
 struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key);
 
 /*
@@ -81,6 +82,8 @@ struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, 
  */
 CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
 	uint64_t bound);
+/* After the call, whatever its result, and after a failed pool_reservation_begin() too. The charge becomes the size
+ * that the driver states. */
 void pool_reservation_end(struct pool_reservation_op *op);
 
 /* The program destroys a pool that it created (POOL_RESERVATION_OURS). The driver destroys the pool when the
@@ -100,10 +103,12 @@ struct pool_reservation_wait {
 	struct charge around[16];
 };
 
-extern _Atomic uint32_t
-	pool_reservation_gpus; /* GPUs with reservations: one bit for each of the slice's GPUs */
+/* GPUs with reservations: one bit for each of the slice's GPUs. */
+extern _Atomic uint32_t pool_reservation_gpus;
 
+/* Fills @w. */
 void pool_reservation_wait_begin(struct pool_reservation_wait *w);
+/* Gives back what the reservations no longer hold. */
 void pool_reservation_wait_end(struct pool_reservation_wait *w);
 
 /* The charges_on_full function: trims every reservation of @gpu. */

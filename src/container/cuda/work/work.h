@@ -105,6 +105,7 @@ struct graph_need {
 };
 
 void graph_need_add(struct graph_need *n, uint64_t bytes);
+/* The bound for all nodes that were added, in bytes; UINT64_MAX if it does not fit. */
 uint64_t graph_need_bound(const struct graph_need *n);
 
 /* Bytes that @nodes nodes of an instantiated graph take for themselves (measured: 20 MiB for 10,000

@@ -29,10 +29,12 @@ struct loader_image {
 
 /* @dynamic: the object's dynamic section in memory. False: the object has no symbols. */
 bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct loader_image *ret);
+/* For a callback of dl_iterate_phdr(). False: the object has no dynamic section, or no symbols. */
 bool image_of_phdr(const struct dl_phdr_info *info, struct loader_image *ret);
 
 /* This library. */
 void image_self(struct loader_image *ret);
+/* Whether @info is of this library. */
 bool image_is_self(const struct dl_phdr_info *info);
 
 /* Index of the symbol that is defined under @name, in its default version; 0: there is none. */
@@ -46,6 +48,7 @@ uint32_t image_count(const struct loader_image *im);
 /* Whether other objects find the symbol by name: a function or variable that is defined and not hidden. */
 bool image_offers(const struct loader_image *im, uint32_t symbol);
 
+/* The hash of a name in DT_GNU_HASH. */
 uint32_t gnu_hash(const char *name);
 
 #pragma GCC visibility pop

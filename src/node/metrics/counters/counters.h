@@ -63,7 +63,7 @@ struct metrics_counters {
 int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	struct strv *warnings, struct error *err) MUST_USE;
 
-/* The same from a text; @name is for messages. */
+/* metrics_counters_read() of a text of @len bytes. @name: the file's, for messages. */
 int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
 	size_t len, struct strv *warnings, struct error *err) MUST_USE;
 

@@ -33,8 +33,8 @@ struct dcgm_container {
 
 struct dcgm_device {
 	const struct view_gpu *gpu;
-	const struct view_device
-		*mig_device; /* the first MIG device of an instance; NULL: a GPU */
+	/* The first MIG device of an instance; NULL: the device is a GPU. */
+	const struct view_device *mig_device;
 	const struct sample_device *sample, *board; /* NULL: not known */
 	bool divided;                               /* a GPU beside its own instances */
 	bool alone;                                 /* its only container has it for itself */
@@ -51,6 +51,8 @@ struct dcgm_devices {
 	uint32_t n, n_containers, n_instances;
 };
 
+/* The devices of @w's view that the options select, with their containers and label blocks. They point into the
+ * view. ERR_NOMEM: the caller still calls dcgm_devices_fini(). */
 int dcgm_devices_make(struct dcgm_devices *ret, struct metrics_writer *w,
 	struct error *err) MUST_USE;
 void dcgm_devices_fini(struct dcgm_devices *d);
@@ -65,8 +67,12 @@ struct dcgm_label {
 void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view_use *use,
 	const struct dcgm_label *extra, size_t n_extra);
 
-/* The text of a value as dcgm-exporter writes it; false: not known. */
 #define DCGM_VALUE_MAX 128
+/*
+ * Writes the text of a value as dcgm-exporter writes it to @ret, of DCGM_VALUE_MAX bytes. @field: position in
+ * fields[]. @copies: also a figure of the board at an instance, or of instances at their board. @raw_units: rates
+ * in MiB/s. False: not known.
+ */
 bool dcgm_value(const struct dcgm_device *d, const struct view *v, uint16_t field, bool copies,
 	bool raw_units, char *ret);
 

@@ -15,24 +15,27 @@
 struct metrics_own {
 	struct metrics_writer *w;
 	struct metrics_text node;
-	struct metrics_text *gpus, *devices,
-		*resources;        /* label blocks, by position in the view */
-	struct metrics_text *uses; /* len 0: not listed */
-	struct metrics_text *live; /* the same, of live uses only */
-	uint32_t *order;           /* uses by namespace, pod, container */
+	/* Label blocks, by position in the view. len 0: the object has no lines. */
+	struct metrics_text *gpus, *devices, *resources;
+	struct metrics_text *uses;
+	struct metrics_text
+		*live;   /* by position in .uses of the view; len 0 also for an ended use */
+	uint32_t *order; /* positions of uses, by namespace, pod, container */
 	uint32_t n_order;
 	struct view_past *ended; /* by device: past, and uses without lines */
 	const void **objects;    /* space for the objects of any one kind */
 };
 
+/* Makes the label blocks of @w's view. ERR_NOMEM: the caller still calls metrics_own_fini(). */
 int metrics_own_init(struct metrics_own *own, struct metrics_writer *w,
 	struct error *err) MUST_USE;
 void metrics_own_fini(struct metrics_own *own);
 
-/* Both are uses of one container, on any device. */
+/* Whether both are uses of one container, on any device. */
 bool metrics_is_same_container(const struct view_use *a, const struct view_use *b);
 
-/* @n rows of objects in an array of @stride. */
+/* metrics_rows() for the @n objects of @array, each of @stride bytes, with their label blocks. @n is at most the
+ * largest count of objects of one kind in the view. */
 void metrics_own_rows(struct metrics_own *own, const struct metrics_row *rows, size_t n_rows,
 	const void *array, size_t stride, uint32_t n, const struct metrics_text *labels);
 
@@ -46,6 +49,7 @@ void metrics_line_cost(struct metrics_own *own, struct metrics_text base, uint64
 /* @nano times @millionths, rounded down. */
 uint64_t metrics_scale_cost(uint64_t nano, uint64_t millionths);
 
+/* Each writes the families of one file. Errors are in the writer's buffers. */
 void metrics_own_node(struct metrics_own *own);
 void metrics_own_resources(struct metrics_own *own);
 void metrics_own_gpus(struct metrics_own *own);
@@ -56,10 +60,10 @@ void metrics_own_opencost(struct metrics_own *own);
 void metrics_own_agent(struct metrics_own *own);
 void metrics_own_web(struct metrics_own *own);
 
-/* The tables, for metrics.c. */
+/* A table of @n families, for metrics.c. */
 struct metrics_table {
-	const struct metrics_row *rows;        /* or: */
-	const struct metrics_family *families; /* NULL: .rows */
+	const struct metrics_row *rows;        /* NULL: the table is .families */
+	const struct metrics_family *families; /* NULL: the table is .rows */
 	size_t n;
 };
 extern const struct metrics_table metrics_node_tables[2], metrics_resource_tables[2],
