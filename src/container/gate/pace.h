@@ -49,10 +49,10 @@ struct pace {
 	} samples[PACE_SAMPLES];            /* of the last fences, which .each_ns is from */
 	uint64_t measured_ns[PACE_SAMPLES]; /* per submission, from ends that were seen */
 	unsigned int next;                  /* the next entry of both, modulo PACE_SAMPLES */
-	uint64_t
-		from_ns; /* start of the work that is measured now: the last end seen, or later */
-	uint64_t
-		pending_ns; /* last poll that found work in flight; 0: nothing was left since */
+	/* Start of the work that is measured now: the last end seen, or later. */
+	uint64_t from_ns;
+	/* Time of the last poll that found work in flight; 0: a later poll found none. */
+	uint64_t pending_ns;
 	uint64_t ended_ns;  /* estimated end of the last work in flight */
 	uint64_t quiet_ns;  /* since when polls found nothing in flight; 0: work is in flight */
 	uint64_t open_ns;   /* present interval of polls where no slice waits */
@@ -96,8 +96,8 @@ uint64_t pace_window(uint64_t window_ns, uint64_t overrun_ns, uint64_t quantum_n
 struct pace_flight {
 	uint64_t n;       /* submissions */
 	uint64_t work_ns; /* estimate for all of them */
-	uint64_t
-		front_ns; /* part of .work_ns up to the first fence that has not passed; 0: unknown */
+	/* Part of .work_ns up to the first fence that has not passed; 0: unknown. */
+	uint64_t front_ns;
 	uint64_t from_ns; /* when the work of .front_ns began */
 };
 
@@ -138,8 +138,8 @@ bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool 
 struct pace_state {
 	bool is_awaited; /* another slice waits for the end of what is in flight */
 	bool throttled;  /* TURN_THROTTLED holds threads */
-	uint64_t
-		ahead; /* submissions up to the first fence that has not passed; 0: there is none */
+	/* Submissions up to the first fence that has not passed; 0: there is none. */
+	uint64_t ahead;
 	uint64_t unfenced; /* submissions behind the last fence */
 	uint64_t fits_ns;  /* when a held submission may pass, by the clock; 0: unknown */
 };

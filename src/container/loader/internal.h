@@ -13,10 +13,11 @@
 extern const char forward_soname[];
 extern const char forward_absent_name[]; /* of a file that does not exist */
 extern const uint32_t forward_count;     /* names, sorted; the index of a name is its slot */
+/* The name of slot i is at forward_names + forward_name_at[i]. */
 extern const char forward_names[];
 extern const uint32_t forward_name_at[];
-extern const uint32_t forward_spare_hash;
-extern const uint32_t forward_hook_count;
+extern const uint32_t forward_spare_hash; /* of the spare symbols (complete.c) */
+extern const uint32_t forward_hook_count; /* rows of forward_hook_table */
 /* A slot, and the distance of its hook's address from .ours. */
 extern const struct forward_hook {
 	uint32_t slot;

@@ -122,8 +122,7 @@ typedef struct nvmlProcessesUtilizationInfo_v1_st {
 	X(nvmlVgpuInstanceSetEncoderCapacity)
 /* clang-format on */
 
-/* The functions of this library with NVML's names, then those that only change settings: their arguments are
- * never read, so they have no types. */
+/* The prototypes. The arguments of SETTINGS are never read, so they have no types. */
 #define DECLARE(name, params) nvmlReturn_t name params;
 HOOKS(DECLARE)
 CALLED(DECLARE)

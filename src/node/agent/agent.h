@@ -38,8 +38,8 @@ struct agent_options {
 	struct mps_options mps;
 	struct monitoring_options monitoring;
 	struct serve_options serve;
-	const char *
-		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */
+	/* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none. */
+	const char *counters_map;
 	const char *listen; /* TCP, health only; NULL or "": unix socket only */
 	/* At most one of these is set. All NULL or "": config from environment and flags only. */
 	const char *config_path; /* one file */

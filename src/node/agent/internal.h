@@ -29,8 +29,8 @@
 struct agent_counters {
 	const char *map; /* option; borrowed; NULL: the file alone */
 	struct config_source *source;
-	char logged_error
-		[ERROR_MSG_MAX]; /* why the file is used, as logged; "": it is not used */
+	/* Why the file is used, as logged; "": it is not used. */
+	char logged_error[ERROR_MSG_MAX];
 };
 
 struct agent_upkeep {
@@ -42,8 +42,7 @@ struct agent_upkeep {
 struct agent_gpus {
 	const char *nvml_path, *sysfs_root, *procfs_root; /* borrowed; may be NULL */
 	struct gpu_monitor *monitor;
-	uint64_t
-		probe_requested_ns; /* when the timer of the reconcile last requested a probe */
+	uint64_t probe_requested_ns; /* last request of a probe by the timer of the reconcile */
 };
 
 /* The parts and what connects them. Each part has its own context; parts.c fills it in. */
@@ -103,12 +102,15 @@ void agent_gpus_follow_config(struct agent *a, bool moved);
 
 /* counters.c: --configmap-data. */
 void agent_counters_init(struct agent *a, const struct agent_options *o);
+/* Watches the ConfigMap, if the option names one. If that fails, the counters file is used. */
 void agent_counters_with_api(struct agent *a, struct api *api);
-void agent_counters_without_api(struct agent *a,
-	const struct error *why); /* there will be no API client */
+/* There will be no API client: the counters file is used. */
+void agent_counters_without_api(struct agent *a, const struct error *why);
 void agent_counters_stop(struct agent *a);
 
 /* upkeep.c: once per second, the state of the components; every 10 s, retries of the parts. */
 void agent_upkeep_init(struct agent *a);
+/* @option_errors: options that are ignored, which COMPONENT_OPTIONS reports. */
 void agent_upkeep_start(struct agent *a, const struct strv *option_errors);
+/* The loop must run until the timer is closed. */
 void agent_upkeep_stop(struct agent *a);

@@ -25,4 +25,5 @@ int run_lock_take(struct run_lock *l, uint64_t wait_ns, struct error *err) MUST_
 /* Retries a failed lock, or a lost one. Another agent's lock ends this agent. */
 void run_lock_retry(struct run_lock *l);
 
+/* Nothing happens if this agent has no lock. */
 void run_lock_release(struct run_lock *l);

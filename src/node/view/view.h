@@ -215,8 +215,8 @@ struct view_use {
 	uint32_t replica;       /* of its first replica; VIEW_NONE: not offered now */
 	const char *replica_id; /* of its first replica */
 	uint32_t share;         /* millionths of the whole GPU, of all its replicas */
-	uint32_t
-		received; /* millionths of the GPU in the last interval; VIEW_NONE: not known */
+	/* Millionths of the GPU in the last interval; VIEW_NONE: not known. */
+	uint32_t received;
 	enum view_source memory_from; /* of .memory_used */
 	bool memory_known;            /* .memory_used */
 	bool memory_counted;          /* .memory_byte_s was known at some time */
@@ -333,9 +333,9 @@ static inline bool view_gpus_known(const struct view *v)
 	return v->nvml_up || v->n_gpus > 0;
 }
 
-/* An empty view with one reference; ERR_NOMEM. VIEW_BYTES_MAX: limit of its texts and arrays; beyond it
- * view_failed() is true. */
+/* Limit of a view's texts and arrays. Beyond it view_failed() is true. */
 #define VIEW_BYTES_MAX (64U << 20)
+/* An empty view with one reference; ERR_NOMEM. */
 int view_new(struct view **ret, struct error *err) MUST_USE;
 
 /*

@@ -82,8 +82,8 @@ struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, 
  */
 CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
 	uint64_t bound);
-/* After the call, whatever its result, and after a failed pool_reservation_begin() too. The charge becomes the size
- * that the driver states. */
+/* After the call, whatever its result: the charge becomes the size that the driver states. Does nothing if
+ * pool_reservation_begin() failed, or counted nothing. */
 void pool_reservation_end(struct pool_reservation_op *op);
 
 /* The program destroys a pool that it created (POOL_RESERVATION_OURS). The driver destroys the pool when the

@@ -74,8 +74,8 @@ uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count);
  * own stream, the capture counts until its context goes.
  */
 
-/* Ends the captures of a row that a context's end removed (alloc-table.h, ALLOC_CAPTURE). */
 struct alloc_row;
+/* Ends the captures of a row that a context's end removed (alloc-table.h, ALLOC_CAPTURE). */
 void capture_row_gone(const struct alloc_row *row);
 
 /* Functions of newer drivers: recapture of CUDA 13.3, and capture to command lists of graphics. Command
@@ -95,15 +95,15 @@ CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream);
 void graph_expect_memory(void);
 
 /*
- * Upper bound of what the allocations of one graph take at once. graph_need_add() adds a node of @bytes. A node of
- * POOL_RESERVATION_PIECE or more has pieces of its own. Smaller nodes share pieces: the driver places them one
- * after the other where they fit, so they fill more than half of their pieces. (Measured: two nodes of 40 MiB took
- * 128 MiB, ten of 1 MiB took 32 MiB.)
+ * Upper bound of what the allocations of one graph take at once. A node of POOL_RESERVATION_PIECE or more has
+ * pieces of its own. Smaller nodes share pieces: the driver places them one after the other where they fit, so they
+ * fill more than half of their pieces. (Measured: two nodes of 40 MiB took 128 MiB, ten of 1 MiB took 32 MiB.)
  */
 struct graph_need {
 	uint64_t large, small;
 };
 
+/* Adds a node of @bytes. @n begins zeroed. */
 void graph_need_add(struct graph_need *n, uint64_t bytes);
 /* The bound for all nodes that were added, in bytes; UINT64_MAX if it does not fit. */
 uint64_t graph_need_bound(const struct graph_need *n);

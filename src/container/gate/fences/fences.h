@@ -83,8 +83,8 @@ struct fence_context {
 struct own_fence {
 	struct gate_slot slot;
 	_Atomic uint64_t stream; /* the driver's ID of the stream + 1; 0: unknown */
-	_Atomic uint64_t
-		after; /* the last fence placed before .ended counted its submissions */
+	/* The last fence placed before .ended counted the submissions. */
+	_Atomic uint64_t after;
 	_Atomic uint64_t order; /* grows with each recording of any own fence */
 	CUevent event;
 	uint64_t n; /* submissions that the event is behind */
@@ -109,8 +109,7 @@ struct fence_ring {
 	_Atomic uint32_t contexts; /* known contexts of the GPU that are not broken */
 	struct cost_model cost_model;
 	/* Stuck. */
-	uint64_t watched,
-		due_ns; /* a fence, and the latest time at which it should have passed */
+	uint64_t watched, due_ns; /* a fence, and the time at which it should have passed */
 	_Atomic uint32_t stuck; /* 0: no; 1: yes; 2: yes, and other work has progressed since */
 	_Atomic uint64_t unseen; /* submissions in flight without an own fence */
 	_Atomic bool blocked;    /* .stuck, and a stream is blocked at one of .waits */

@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 
-#define EVENTS_MAX   32 /* events in the list */
-#define EVENT_BURST  20 /* requests at once; then one per: */
+#define EVENTS_MAX 32 /* events in the list */
+/* Limit of the requests: EVENT_BURST at once, then one every EVENT_PER_NS. */
+#define EVENT_BURST  20
 #define EVENT_PER_NS (UINT64_C(15) * 1000000000)
 
 /* One kind of event, and how often it happened. */
@@ -43,8 +44,10 @@ bool event_list_add(struct event_list *l, const struct event_about *about, enum 
 /* The oldest event that is not sent yet; NULL: none. */
 struct kube_event *event_list_next(struct event_list *l);
 
-/* The request body for @e; NULL: no memory. The caller owns it: free(). */
+/* The request body that creates the Event; NULL: no memory. The caller owns it: free(). */
 char *event_create_body(const struct kube_event *e, const char *node);
+/* The request body that updates the count and the last time of the Event; NULL: no memory. The caller owns it:
+ * free(). */
 char *event_patch_body(const struct kube_event *e);
 
 struct event_sender {
@@ -58,6 +61,9 @@ struct event_sender {
 	uint64_t dropped;
 };
 
+/* @s is zeroed. The caller sets .node, and .task.api once there is an API client. */
 void event_sender_init(struct event_sender *s, uv_loop_t *loop);
+/* Emits an Event, as soon as the API server and the limit of the requests allow it. @about NULL: this Node. The
+ * texts are copied. */
 void event_send(struct event_sender *s, const struct event_about *about, enum event_type type,
 	const char *reason, const char *message);

@@ -30,11 +30,13 @@ int node_object_start(struct node_object **ret, struct api *api, const char *nam
 	struct error *err) MUST_USE;
 struct node_object *node_object_stop(struct node_object *n); /* returns NULL */
 
+/* The state as of the server's last answer. */
 enum node_object_state node_object_state(const struct node_object *n);
 
 /* Why the server is unreachable now; ERR_NONE: it is reachable. Known values stay as they were. */
 const struct error *node_object_error(const struct node_object *n);
 
+/* The name that node_object_start() got. */
 const char *node_object_name(const struct node_object *n);
 const char *node_object_uid(const struct node_object *n); /* "" unless the Node is present */
 
@@ -46,7 +48,7 @@ const json_t *node_object_taints(const struct node_object *n);    /* array */
 const json_t *node_object_condition(const struct node_object *n); /* without its heartbeat */
 
 /*
- * Reads the condition from @object, the Node in the answer to a patch. The watch reports the same a moment later.
+ * Reads the condition from @object, the Node in the answer to a patch. The watch reports that Node a moment later.
  * @object may be NULL.
  */
 void node_object_patched(struct node_object *n, const json_t *object);

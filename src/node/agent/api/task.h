@@ -18,8 +18,9 @@
 #include <stdbool.h>
 
 struct api_task {
-	struct api *api; /* NULL until there is one: pokes do nothing, unless: */
-	bool local;      /* the task does not need the API server */
+	/* NULL until there is an API client. Pokes do nothing then, unless .local. */
+	struct api *api;
+	bool local; /* the task does not need the API server */
 	uv_timer_t timer;
 	struct api_call *call;
 	void (*on_due)(struct api_task *t);

@@ -27,7 +27,8 @@
 /* The pod's UID, with '-', from the text of /proc/PID/cgroup; false: the process is in no pod. */
 bool pod_uid_from_cgroup(const char *text, size_t len, char ret[POD_UID_MAX]);
 
-/* The same from /proc/PID/mountinfo, by the files that the kubelet makes only for containers. */
+/* The pod's UID from the text of /proc/PID/mountinfo, by the files that the kubelet makes only for containers;
+ * false: it names no pod. */
 bool pod_uid_from_mounts(const char *text, size_t len, char ret[POD_UID_MAX]);
 
 /* The container of pod @uid, from the text of /proc/PID/mountinfo; false: not named there. */

@@ -52,7 +52,8 @@ struct cluster_context {
 
 struct cluster_labels {
 	uv_timer_t timer;
-	struct label_facts_store facts; /* read for these: */
+	struct label_facts_store facts;
+	/* .facts were read for this file and this number of GPUs. */
 	char *machine_file;
 	uint32_t n_gpus;
 	struct strv fact_notes, notes; /* oddities that were logged */
@@ -75,6 +76,7 @@ struct cluster_client {
 
 /* If there is no API server, logs what the options request and cannot have without one. */
 void cluster_init(struct cluster_client *c, const struct cluster_context *context);
+/* Begins to look for the API server. Calls .api_unavailable() if there can be none. */
 void cluster_start(struct cluster_client *c);
 
 /* Brings labels, condition and startup taint in sync with the present facts. */

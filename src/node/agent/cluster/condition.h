@@ -31,6 +31,7 @@ struct condition_writer {
 
 /* The caller sets .type, .done and .arg afterwards. */
 void condition_writer_init(struct condition_writer *w, uv_loop_t *loop);
+/* Sets the desired condition, and writes it if it differs. REPAIR_UNKNOWN: nothing is written. */
 void condition_writer_set(struct condition_writer *w, const struct node_repair *desired);
 /* The Node has changed, or has become known. */
 void condition_writer_wake(struct condition_writer *w);

@@ -19,7 +19,7 @@ enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
 
 /* "off", "node", "nfd", "file"; false: none of them. */
 bool labels_where_parse(const char *text, enum labels_where *ret);
-const char *labels_where_text(enum labels_where where);
+const char *labels_where_text(enum labels_where where); /* what labels_where_parse() accepts */
 
 struct label_writer;
 
@@ -62,6 +62,7 @@ struct label_writer {
 	char *path; /* NULL: none */
 };
 
+/* The caller sets the borrowed members of the kind, and .task.api once there is an API client. */
 void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where);
 
 /* Sets the labels to write, and takes over @desired. @file: where LABELS_FILE writes them. */

@@ -22,7 +22,7 @@
 struct agent_config_options {
 	const char *file;
 	const char *dir; /* named configs; the node's label chooses one */
-	const char *map; /* the same through the API: "[namespace/]name" */
+	const char *map; /* "[namespace/]name" of a ConfigMap with named configs */
 	const char *default_name;
 	/* strategies without label and default; borrowed until agent_config_start() copies them */
 	const struct strv *fallbacks;
@@ -75,11 +75,12 @@ struct agent_config {
 	struct label_wait label;
 	uv_timer_t wait; /* for label_wait_tick() */
 	bool unsaved;    /* the saved config is not the one in force */
-	bool chosen;     /* an entry is chosen, then: */
+	bool chosen;     /* .entry is chosen, for the reason .by */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;
 };
 
+/* Copies *context. Call agent_config_stop() and agent_config_fini() afterwards in any case. */
 void agent_config_init(struct agent_config *s, const struct agent_config_context *context);
 
 /*
@@ -93,8 +94,8 @@ void agent_config_label(struct agent_config *s, const char *uid, const char *lab
 void agent_config_with_api(struct agent_config *s, struct api *api); /* with .link->node set */
 void agent_config_without_api(struct agent_config *s);  /* there will be no API server */
 void agent_config_gpus_changed(struct agent_config *s); /* in the facts */
-void agent_config_reload(struct agent_config *s);
-void agent_config_retry(struct agent_config *s); /* saving, if that failed */
+void agent_config_reload(struct agent_config *s);       /* checks the source now (SIGHUP) */
+void agent_config_retry(struct agent_config *s);        /* saving, if that failed */
 
 /* The loop must run until all handles are closed. Then agent_config_fini() frees the config of the facts. */
 void agent_config_stop(struct agent_config *s);

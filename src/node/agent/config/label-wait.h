@@ -39,9 +39,9 @@ enum label_state {
 	LABEL_UNWANTED, /* no API server, so no label will come */
 	LABEL_WAITING,
 	LABEL_GIVEN_UP, /* the wait is over, the label is not known */
-	LABEL_NO_NODE,  /* the same, and the Node is absent or not readable */
-	LABEL_KNOWN,    /* .value, of the Node or of an earlier run */
-	LABEL_NEW_NODE, /* the same, but of a former Node; the present one has no label yet */
+	LABEL_NO_NODE,  /* the wait is over, and the Node is absent or not readable */
+	LABEL_KNOWN,    /* .value is the label of the Node, or of an earlier run */
+	LABEL_NEW_NODE, /* .value is the label of a former Node; the present one has no label yet */
 };
 
 /* What the API server answers about the Node now. */

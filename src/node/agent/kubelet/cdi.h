@@ -17,10 +17,11 @@ struct agent_cdi {
 	const char *sysfs_root;    /* NULL: /sys */
 	const char *dir;           /* of the option */
 	bool written[CDI_CLASSES]; /* the file is in place and current */
-	struct error error;        /* why the GPUs' file is not; ERR_NONE: no error */
-	struct error other_error;  /* the same for other classes; does not affect the node */
-	uint64_t checked_ns;       /* last check; 0: never, and none is due */
-	uint64_t searched_ns;      /* last search for the driver's files */
+	struct error error;        /* why the GPUs' file is not in place; ERR_NONE: no error */
+	/* Why a file of another class is not in place; does not affect the node. */
+	struct error other_error;
+	uint64_t checked_ns;  /* last check; 0: never, and none is due */
+	uint64_t searched_ns; /* last search for the driver's files */
 	/* paths whose stat() shows that a search would find something else */
 	struct strv watched;
 	struct buf stamp; /* the stat() of these paths at the last check */

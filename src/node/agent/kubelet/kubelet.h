@@ -58,6 +58,7 @@ struct agent_kubelet {
 	struct pod_resources_cache *pod_resources;
 };
 
+/* Copies *context; opens nothing. */
 void agent_kubelet_init(struct agent_kubelet *k, const struct agent_kubelet_context *context);
 
 /*
@@ -67,6 +68,8 @@ void agent_kubelet_init(struct agent_kubelet *k, const struct agent_kubelet_cont
 int agent_kubelet_set_paths(struct agent_kubelet *k, const char *dir, const char *socket,
 	struct error *err) MUST_USE;
 
+/* Starts the watch of the kubelet's directory. Before that, agent_kubelet_set_paths() has set it. Plugins are served
+ * by agent_kubelet_sync(). */
 int agent_kubelet_start(struct agent_kubelet *k, struct error *err) MUST_USE;
 
 /* Answers the requests that wait for the kubelet. No callback runs afterwards. The loop must run once more. */

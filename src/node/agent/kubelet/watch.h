@@ -13,6 +13,10 @@
 
 struct kubelet_watch;
 
+/* Calls @on_change from the loop when @dir, which need not exist, may have changed. < 0: no memory, or @dir is too
+ * long. */
 int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char *dir,
 	void (*on_change)(void *arg), void *arg, struct error *err) MUST_USE;
+/* @on_change is not called any more. The handles close, and @w is freed, as the loop runs. NULL: nothing. Returns
+ * NULL. */
 struct kubelet_watch *kubelet_watch_stop(struct kubelet_watch *w);

@@ -41,16 +41,17 @@ int monitoring_devices_make(struct monitoring_devices *ret, const struct invento
 	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
 void monitoring_devices_fini(struct monitoring_devices *u);
 
-uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u,
-	const char *uuid); /* or MONITORING_NONE */
+/* Position of the device @uuid; MONITORING_NONE: none. */
+uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u, const char *uuid);
 
 /* Position of the device that @id means; MONITORING_NONE: none. @dynamic: a DRA driver named it, for a resource
  * claim. */
 uint32_t monitoring_devices_find_id(const struct monitoring_devices *u, const char *id,
 	bool dynamic);
 
-/* Compute and memory slices in the drawing of a GPU's MIG layout; 0: no MIG. */
+/* Compute slices in the drawing of a GPU's MIG layout; 0: no MIG. */
 uint32_t monitoring_mig_compute_slices(const struct gpu *g);
+/* Memory slices in the drawing of a GPU's MIG layout; 0: no MIG. */
 uint32_t monitoring_mig_memory_slices(const struct gpu *g);
 
 /* ---- replicas ---- */
@@ -89,5 +90,6 @@ int monitoring_replicas_make(struct monitoring_replicas *ret,
 	const struct inventory *of, struct error *err) MUST_USE;
 void monitoring_replicas_fini(struct monitoring_replicas *s);
 
+/* Position of the replica that the kubelet knows by @resource and @id; MONITORING_NONE: none. */
 uint32_t monitoring_replicas_find(const struct monitoring_replicas *s, const char *resource,
-	const char *id); /* or MONITORING_NONE */
+	const char *id);

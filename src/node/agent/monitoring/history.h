@@ -37,12 +37,13 @@ struct monitoring_history_sample {
 	uint64_t sampled_ns; /* when NVML was read; 0: not read */
 };
 
+/* Begins a round. */
 void monitoring_history_begin(struct monitoring_history *h);
-/* Does nothing if out of memory. */
+/* Adds what the device or GPU @uuid did in the round. Does nothing if out of memory. */
 void monitoring_history_add(struct monitoring_history *h, const char *uuid,
 	const struct monitoring_history_sample *m);
-void monitoring_history_end(
-	struct monitoring_history *h); /* drops tracks without a sample in this round */
+/* Ends the round: drops tracks that monitoring_history_add() did not name. */
+void monitoring_history_end(struct monitoring_history *h);
 void monitoring_history_fini(struct monitoring_history *h);
 
 /* The time of the last sample of @uuid, monotonic; 0: never. */

@@ -10,8 +10,7 @@ struct monitoring_round {
 	bool counted; /* the allocations of the round are known */
 	struct monitoring_devices devices;
 	struct monitoring_replicas replicas;
-	struct monitoring_allocations
-		allocations_before; /* the allocations of the round before */
+	struct monitoring_allocations allocations_before; /* of the round before */
 	struct monitoring_usage usage;
 	struct monitoring_slices slices;
 	struct account_device_round *in_devices; /* [devices.n] */
@@ -27,14 +26,20 @@ static inline bool monitoring_allocations_known(const struct monitoring *s)
 }
 
 /* count.c */
+
+/* Counts a round in the accounts and charges. @r is zeroed, except .now_ns, .wall_ns and .dt_ns (ns since the round
+ * before); its other members are filled in. The caller calls monitoring_round_fini() also after an error. */
 int monitoring_count_round(struct monitoring *mon, struct monitoring_round *r,
 	struct error *err) MUST_USE;
 void monitoring_round_fini(struct monitoring_round *r);
 
 /* price.c */
+
+/* Takes the price from the options, or finds it again if the instance type or the region has changed. */
 void monitoring_price_update(struct monitoring *mon);
 void monitoring_price_fini(struct monitoring_price *p);
 /* From the options, else from the Node's labels; "": not known. Borrowed. */
 const char *monitoring_instance_type(const struct monitoring *mon);
 const char *monitoring_region(const struct monitoring *mon);
+/* Of this host, as of the first call; "": not known. Thread: loop. */
 const char *monitoring_hostname(void);

@@ -16,10 +16,11 @@
 #include "node/metrics/label-filter.h"
 #include "node/view/view.h"
 
-#define MONITORING_PODS_MAX       4096 /* of a node; a longer list is refused */
-#define MONITORING_POD_LABELS_MAX 64   /* of a pod; by name */
-#define MONITORING_POD_LABELS_BYTES \
-	4096 /* names and values: every metrics line of a pod repeats them */
+#define MONITORING_PODS_MAX 4096 /* of a node; a longer list is refused */
+/* Labels of a pod, the first by name, and bytes of their names and values: every metrics line of the pod repeats
+ * them. */
+#define MONITORING_POD_LABELS_MAX   64
+#define MONITORING_POD_LABELS_BYTES 4096
 
 struct monitoring_pod {
 	char *namespace_, *name;
@@ -58,5 +59,6 @@ void monitoring_pods_init(struct monitoring_pods *p, uv_loop_t *loop,
 /* @allocations: the pods that hold devices now. Requests a list if one is due. */
 void monitoring_pods_sync(struct monitoring_pods *p,
 	const struct monitoring_allocations *allocations, uint64_t now_ns);
+/* Cancels the request. The loop must run until the timer is closed. Then call monitoring_pods_fini(). */
 void monitoring_pods_close(struct monitoring_pods *p);
 void monitoring_pods_fini(struct monitoring_pods *p);

@@ -45,8 +45,8 @@ struct monitoring_processes {
 	struct procfs_budget budget; /* of this round */
 };
 
-void monitoring_processes_init(struct monitoring_processes *p,
-	const char *procfs); /* NULL: /proc */
+/* @procfs: copied; NULL: /proc. */
+void monitoring_processes_init(struct monitoring_processes *p, const char *procfs);
 void monitoring_processes_fini(struct monitoring_processes *p);
 
 /* Begins a round, with new limits. */
@@ -54,7 +54,7 @@ void monitoring_processes_begin(struct monitoring_processes *p);
 /* Borrowed until the next read. NULL: no such process, now or in the last rounds; or out of memory. */
 const struct monitoring_process *monitoring_processes_read(struct monitoring_processes *p,
 	uint32_t pid);
-/* The same without reading: the last known state. */
+/* The last known state of the process, without reading. NULL: none. Borrowed until the next read. */
 const struct monitoring_process *monitoring_processes_find(const struct monitoring_processes *p,
 	uint32_t pid);
 /* Ends a round: forgets processes that ended. */

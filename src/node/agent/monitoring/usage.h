@@ -32,12 +32,12 @@ struct monitoring_allocation {
 	enum account_mode mode;
 	uint32_t share; /* millionths of the device */
 	uint64_t memory_limit;
-	uint32_t replica; /* MONITORING_NONE: not offered now */
-	uint32_t usage;   /* position in the usage of the round; MONITORING_NONE */
-	bool dynamic;     /* of a resource claim, which several pods may share */
-	bool superseded;  /* another pod has the replica now */
-	bool fresh;       /* allocated in this round, at: */
-	uint64_t since_ns;
+	uint32_t replica;  /* MONITORING_NONE: not offered now */
+	uint32_t usage;    /* position in the usage of the round; MONITORING_NONE */
+	bool dynamic;      /* of a resource claim, which several pods may share */
+	bool superseded;   /* another pod has the replica now */
+	bool fresh;        /* allocated in this round */
+	uint64_t since_ns; /* .fresh: time of the allocation, monotonic */
 };
 
 struct monitoring_allocations {
@@ -59,6 +59,8 @@ struct monitoring_pending {
 	size_t n, room;
 };
 
+/* The agent has allocated the device at @at_ns, monotonic. A pending device gets the later time. If there are
+ * MONITORING_PENDING_MAX, one is dropped. */
 int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
 	uint64_t at_ns, struct error *err) MUST_USE;
 void monitoring_pending_fini(struct monitoring_pending *g);
@@ -101,8 +103,8 @@ struct monitoring_usage {
 	uint32_t n;
 };
 
-/* @now and @before may be the same. @counted false: no container is given time, as the allocations have been
- * unknown for too long. */
+/* Makes the uses of a round from its allocations and those of the round before. @now and @before may be one object.
+ * @counted false: no container is given time, as the allocations have been unknown for too long. */
 int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_allocations *now,
 	struct monitoring_allocations *before, const struct monitoring_devices *devices,
 	struct monitoring_span span, bool counted, struct error *err) MUST_USE;

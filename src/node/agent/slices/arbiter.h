@@ -48,6 +48,8 @@ struct arbiter_ops {
 /* The answer to "status", borrowed for the call, or NULL and the reason in @err. */
 typedef void arbiter_status_done(void *arg, const json_t *status, const struct error *err);
 
+/* Makes a link that wants no arbiter yet. *ops is copied. < 0: no memory, or the run directory is too long for a
+ * socket. */
 int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 	const struct arbiter_link_options *options, const struct arbiter_ops *ops, void *arg,
 	struct error *err) MUST_USE;
@@ -55,19 +57,19 @@ int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 /* Takes effect at once. */
 void arbiter_link_set_wanted(struct arbiter_link *l, bool wanted);
 
-/* Calls @done once, perhaps before it returns, at the latest one tick (500 ms) after ARBITER_PATIENCE_MS. */
 #define ARBITER_PATIENCE_MS 2000
+/* Calls @done once, perhaps before it returns, at the latest one tick (500 ms) after ARBITER_PATIENCE_MS. */
 void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void *arg);
 
 /* Sends a reading. Takes @line. Drops it if no arbiter is connected or the line has CONTROL_LINE_MAX bytes or
  * more. */
 void arbiter_link_reading(struct arbiter_link *l, json_t *line);
 
+#define ARBITER_DOWN_NS (UINT64_C(10) * 1000000000)
 /*
  * Whether new slices' containers would get no memory: the arbiter is wanted and has been down for ARBITER_DOWN_NS.
  * A restart takes less. *ret_why is borrowed.
  */
-#define ARBITER_DOWN_NS (UINT64_C(10) * 1000000000)
 bool arbiter_link_is_down(const struct arbiter_link *l, const char **ret_why);
 
 /* *ret_pid: 0 if not known. *ret_why: "" unless ARBITER_DOWN; borrowed. */

@@ -8,7 +8,7 @@
  *
  *	the kubelet's checkpoint names it         stays.
  *	superseded, the checkpoint does not       removed when it has no process.
- *	superseded, the checkpoint is unreadable  the same after @keep_ns.
+ *	superseded, the checkpoint is unreadable  removed after @keep_ns, when it has no process.
  *	a pod holds its devices                   stays.
  *	it is not known whether a pod does        stays.
  *	no pod has held them for @keep_ns         removed when it has no process.
@@ -45,12 +45,12 @@ const struct pod_device *slice_holder(const struct slice_file *f,
  */
 int slice_ids_in(struct strv *ret, const char *text, size_t len, struct error *err) MUST_USE;
 
+#define SLICE_CHECKPOINT     "kubelet_internal_checkpoint" /* in the plugins' directory */
+#define SLICE_CHECKPOINT_MAX (64 << 20)
 /*
  * Adds to @ret the slices that the checkpoint of the kubelet's device manager names. The file is private to the
  * kubelet: this function only searches the Allocate answers in it for IDs. < 0: it is no checkpoint, or its format
  * has changed.
  */
-#define SLICE_CHECKPOINT     "kubelet_internal_checkpoint" /* in the plugins' directory */
-#define SLICE_CHECKPOINT_MAX (64 << 20)
 int slice_checkpoint_ids(struct strv *ret, const char *text, size_t len,
 	struct error *err) MUST_USE;

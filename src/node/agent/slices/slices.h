@@ -69,15 +69,15 @@ struct slices {
 	struct error lib_error;
 	struct arbiter_link *arbiter;
 	json_t *arbiter_slices; /* the arbiter's last answer; NULL: see .arbiter_error */
-	json_t *arbiter_gpus;   /* from the same answer: GPUs with slices that have compute */
+	json_t *arbiter_gpus;   /* from that answer, too: GPUs with slices that have compute */
 	struct error arbiter_error;
-	uv_timer_t timer;    /* of the removal check */
-	bool checking;       /* the check is under way */
-	uv_work_t mounts;    /* fills: */
+	uv_timer_t timer; /* of the removal check */
+	bool checking;    /* the check is under way */
+	uv_work_t mounts; /* the search of the mounts, on libuv's pool; fills the next three */
 	struct strv mounted; /* slices that containers have mounted, from the last search */
 	struct error mounted_error; /* the search failed: not known */
 	bool mounts_partial;        /* of some container only the first mounts were read */
-	bool searched;              /* the last three are current */
+	bool searched;              /* the three members above are current */
 	uv_timer_t spare;           /* makes spare directories for new slices */
 	struct strv unsaved;        /* paths to flush to the disk */
 	uv_work_t save;
@@ -86,9 +86,12 @@ struct slices {
 	json_int_t reading_seq; /* of the arbiter's present question */
 };
 
+/* Copies *context; reads nothing. */
 void slices_init(struct slices *s, const struct slices_context *context);
-/* slices_retry() retries what cannot be started or loaded now. Until then no container gets a slice. */
+/* Loads the slices and starts the link to the arbiter. If that fails, no container gets a slice until
+ * slices_retry() succeeds. */
 void slices_start(struct slices *s);
+/* Retries slices_start(), if that failed. */
 void slices_retry(struct slices *s);
 
 /* Brings limits of slices, libraries and the arbiter in sync with the present config and offer. */
@@ -118,5 +121,7 @@ json_t *slices_status(const struct slices *s, const struct pod_devices *pod_devi
 /* Why pods cannot get slices; "" if they can. Borrowed. */
 const char *slices_get_error(const struct slices *s);
 
+/* The loop must run until all handles are closed. Then call slices_fini(), which blocks while it flushes the files
+ * that were not flushed yet. */
 void slices_stop(struct slices *s);
 void slices_fini(struct slices *s);

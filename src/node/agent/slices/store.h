@@ -37,12 +37,13 @@ struct slice_store {
 int slice_store_load(struct slice_store *s, const char *state_dir, struct error *err) MUST_USE;
 void slice_store_fini(struct slice_store *s);
 
-/*
- * Makes a slice with a new ID for @ids of @resource. The new slice supersedes older slices with any of these
- * devices, except slices made less than SLICE_SIBLING_S earlier: the init containers of a pod hand their devices
- * on to its other containers. *ret is borrowed. ERR_LIMIT: SLICES_MAX.
- */
 #define SLICE_SIBLING_S 60
+/*
+ * Makes a slice with a new ID for @ids of @resource. @lib: the directory of its libraries. @now_ns: monotonic;
+ * @wall_s: seconds since 1970. The new slice supersedes older slices with any of these devices, except slices made
+ * less than SLICE_SIBLING_S earlier: the init containers of a pod hand their devices on to its other containers.
+ * *ret is borrowed. ERR_LIMIT: SLICES_MAX. After an error nothing has changed.
+ */
 int slice_store_add(struct slice_store *s, struct stored_slice **ret, const char *resource,
 	const char *const *ids, size_t n_ids, const struct slice_plan *plan, const char *lib,
 	uint64_t now_ns, uint64_t wall_s, struct error *err) MUST_USE;
@@ -60,8 +61,9 @@ void slice_store_pass(struct slice_store *s, const char *resource, const char *c
  */
 int slice_store_ready(struct slice_store *s, struct error *err) MUST_USE;
 
-/* Makes one more spare directory. True: call again, there are fewer than SLICE_SPARES. */
 #define SLICE_SPARES 16
+/* Makes one more spare directory. True: call again, there are fewer than SLICE_SPARES. False: there are enough, or
+ * *err says why none can be made. */
 bool slice_store_prepare(struct slice_store *s, struct error *err);
 
 /* Replaces the slice's file by one with another plan. The arbiter sees the change at once. */

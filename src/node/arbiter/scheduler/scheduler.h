@@ -76,8 +76,8 @@ void scheduler_slice_release(struct scheduler *t, struct scheduler_slice *s);
 
 /* Removes the share of a slice that has no registrations any more. The slice's figures stay. */
 void scheduler_slice_stop(struct scheduler *t, struct scheduler_slice *s);
-struct scheduler_slice *scheduler_slice_free(struct scheduler *t,
-	struct scheduler_slice *s); /* stops it too; returns NULL */
+/* Stops the slice, too. Returns NULL. */
+struct scheduler_slice *scheduler_slice_free(struct scheduler *t, struct scheduler_slice *s);
 
 /* ---- registrations ---------------------------------------------------------------------------- */
 

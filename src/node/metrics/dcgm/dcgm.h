@@ -13,7 +13,7 @@
  * dcgm-exporter. A shared device keeps its series without pod labels, whichever containers come and go. Beside
  * them, each container has its measured part of
  *	DCGM_FI_DEV_GPU_UTIL           its busy time of the last interval, in percent;
- *	DCGM_FI_PROF_GR_ENGINE_ACTIVE  the same as a ratio (of the instance, under MIG);
+ *	DCGM_FI_PROF_GR_ENGINE_ACTIVE  its busy time as a ratio (of the instance, under MIG);
  *	DCGM_FI_DEV_FB_USED            its memory in MiB.
  * The sum of the parts is at most the whole, except for rounding. The rest is in gpuslice's own families
  * ("other"). With .virtual_gpus each series is repeated for each container, except these three, which are parts

@@ -18,9 +18,8 @@ struct metrics_own {
 	/* Label blocks, by position in the view. len 0: the object has no lines. */
 	struct metrics_text *gpus, *devices, *resources;
 	struct metrics_text *uses;
-	struct metrics_text
-		*live;   /* by position in .uses of the view; len 0 also for an ended use */
-	uint32_t *order; /* positions of uses, by namespace, pod, container */
+	struct metrics_text *live; /* as .uses, but len 0 for ended uses, too */
+	uint32_t *order;           /* positions of uses, by namespace, pod, container */
 	uint32_t n_order;
 	struct view_past *ended; /* by device: past, and uses without lines */
 	const void **objects;    /* space for the objects of any one kind */
@@ -66,6 +65,7 @@ struct metrics_table {
 	const struct metrics_family *families; /* NULL: the table is .rows */
 	size_t n;
 };
+/* In the order of their families in the text. */
 extern const struct metrics_table metrics_node_tables[2], metrics_resource_tables[2],
 	metrics_gpu_tables[2], metrics_device_tables[2], metrics_container_tables[3],
 	metrics_slice_tables[3], metrics_opencost_tables[1], metrics_agent_tables[2],

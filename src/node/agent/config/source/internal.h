@@ -24,4 +24,5 @@ struct config_source {
 int config_source_init(struct config_source *s, const struct config_source_kind *kind,
 	const struct config_source_ops *ops, void *arg, const char *text,
 	struct error *err) MUST_USE;
+/* Calls .changed() of the source's owner. */
 void config_source_changed(struct config_source *s);

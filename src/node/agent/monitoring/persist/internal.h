@@ -22,6 +22,7 @@
 #define MONITORING_MEMORY_UNKNOWN INT64_C(2)
 #define MONITORING_UNKNOWN_MASK   (MONITORING_BUSY_UNKNOWN | MONITORING_MEMORY_UNKNOWN)
 
+/* Frees the array and the keys of its @n entries. */
 void monitoring_totals_free(struct usage_db_total *v, size_t n);
 
 /* totals.c: sets .totals to the current counters. */
