@@ -76,8 +76,8 @@ void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind);
 /* @bytes: those of earlier charges that came free; 0: none. */
 void charge_free_end(struct charge *c, uint64_t bytes);
 
-/* @bytes of an earlier charge are free in the driver. The caller has an operation in progress, as above, or
- * it found the free bytes later. */
+/* @bytes of an earlier charge are free in the driver. The caller has an operation in progress (charge_begin(),
+ * charge_free_begin()), or it found the free bytes later. */
 void charge_release(int gpu, uint64_t bytes, enum charge_kind kind);
 
 /* Corrects an earlier charge: @bytes more are in use than were charged (negative: fewer). */

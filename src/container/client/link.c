@@ -19,15 +19,15 @@ struct slice_link {
 	_Atomic uint32_t state;   /* 0: not opened yet; else enum link_state + 1 */
 	_Atomic int64_t next_try; /* LINK_DOWN: earliest next try, on sys_now()'s clock */
 	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter is down */
-	struct slice_welcome
-		welcome; /* written before .state first becomes LINK_UP, never after */
+	/* Written before .state first becomes LINK_UP, never after. */
+	struct slice_welcome welcome;
 
 	struct sys_lock lock; /* guards the members below and the packets on the socket */
 	bool have_welcome, memory;
 	struct own_fd socket, page_fd;
 	uint32_t tag;
-	uint32_t
-		unanswered; /* tag of a SLICE_WANT without answer, which may have been granted; 0: none */
+	/* Tag of a SLICE_WANT without answer, which may have been granted; 0: none. */
+	uint32_t unanswered;
 	int back_off;
 	char dir[SOCKET_DIR_MAX];
 };
@@ -283,7 +283,8 @@ static bool exchange_link_message(struct slice_link *l, void *ask, size_t ask_le
 }
 
 /*
- * The same, with a new connection where that is needed. If a SLICE_WANT was granted but its answer was lost:
+ * exchange_link_message(), with a new connection where one is needed. If a SLICE_WANT was granted but its answer
+ * was lost:
  *	1. exchange_link_message() notes its tag in .unanswered.
  *	2. The process registers again and sends the tag; the arbiter turns these bytes into credit.
  *	3. The process repeats the request with a new tag.

@@ -30,12 +30,12 @@
 #include "container/gate/gate-thread.h"
 
 #define CONTEXT_BYTES_MIN (UINT64_C(64) << 20) /* a context that seems smaller counts as this */
-#define CONTEXT_BYTES_MAX \
-	(UINT64_C(1) << 30) /* with large modules, overhead is more than a context */
-#define GREEN_BYTES     (UINT64_C(64) << 20) /* a green context, without its primary context */
-#define DEVICES_MAX     128
-#define COMPARE_WAIT_MS 200 /* for a comparison of the arbiter with NVML */
-#define COMPARE_POLL_MS 10
+/* With large modules, overhead is more than a context. */
+#define CONTEXT_BYTES_MAX (UINT64_C(1) << 30)
+#define GREEN_BYTES       (UINT64_C(64) << 20) /* a green context, without its primary context */
+#define DEVICES_MAX       128
+#define COMPARE_WAIT_MS   200 /* for a comparison of the arbiter with NVML */
+#define COMPARE_POLL_MS   10
 
 enum primary_state { IDLE, DECIDING, LIVE };
 

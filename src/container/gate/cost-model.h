@@ -15,10 +15,10 @@
  * So work in flight is .begun_ns - .done_ns.
  *
  * Learning. Between two fences that pass, some time goes by (pace.h) and some submissions are done. A log
- * has their kinds. If they are of one kind, that kind takes this time. If they are of several, the error
- * is divided in proportion to their estimates. As kinds come in changing mixes, each estimate converges
- * to what its kind takes. To learn soon, a submission that was not measured yet, or is long, has a fence
- * before and behind it (cost_model_needs_fences()).
+ * has the kinds of these submissions. If all are of one kind, the time is that kind's. If there are
+ * several kinds, the error is divided in proportion to their estimates. As kinds come in changing mixes,
+ * each estimate converges to what its kind takes. To learn soon, a submission whose kind was not measured
+ * yet, or is long, has a fence before and behind it (cost_model_needs_fences()).
  *
  * Kinds with the same hash count as one. Only what TURN_THROTTLED let through is counted here. Zeroed
  * memory is a struct cost_model that knows nothing. Threads: cost_model_fence_passed() and

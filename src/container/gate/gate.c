@@ -140,8 +140,8 @@ static void report_waiting_entry(struct gate_entry *e)
  *
  * Without an arbiter the gate thread has the arbiter's part, and .standalone_gate is the word.
  *
- * A thread that finds the gate closed again reports `wants` once more. The arbiter had assumed, when it
- * opened the gate, that this thread passed it.
+ * A thread that finds the gate closed again reports `wants` once more. When the arbiter opened the gate,
+ * it assumed that the thread would pass.
  */
 static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 {
@@ -169,7 +169,7 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 }
 
 /*
- * Where enough is in flight. The first call returns without a sleep, and enter_gate() tries again.
+ * Waits while enough work is in flight. The first call returns without a sleep, and enter_gate() tries again.
  * .throttled, .throttle_word, .allowed_ns and .done are sequentially consistent.
  * 1. The thread counts .throttled, then loads .throttle_word as @throttle, then compares what is in
  *    flight with .allowed_ns.

@@ -113,7 +113,7 @@ struct gate_gpu {
 	uint64_t unread_poll_ns;
 	bool was_busy;
 	bool resting;     /* it has set TURN_DOORBELL */
-	bool report_read; /* and the arbiter has read that report */
+	bool report_read; /* .resting: the arbiter has read the report before the rest */
 };
 
 struct gate_process {

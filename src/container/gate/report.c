@@ -219,10 +219,11 @@ bool gate_link_hung_up(const struct gate_link *l)
 /*
  * The loads are in this order: gate, .waiters and .throttled, .begun. What a thread changes between two
  * of them, that thread reports itself, or the gate thread does, which is awake (internal.h).
- * - At an open gate threads that waited are as good as through. The arbiter assumes that, too.
- * - Behind a closed gate blocked work (container/gate/fences/fences.h) is not busy. Nothing of it gets
- *   on, and it may depend on a thread that waits at that gate. So the slice is not charged for it, and
- *   that thread's quantum comes when it would come.
+ * - At a gate that is not closed, a thread that waits counts as busy: it has passed, or will. The arbiter
+ *   assumes that, too.
+ * - Behind a closed gate blocked work (container/gate/fences/fences.h) is not busy. It makes no progress,
+ *   and it may depend on a thread that waits at that gate. So the slice is not charged for it, and that
+ *   thread gets its quantum no later.
  */
 static struct slice_state get_reported_state(struct gate_process *t, unsigned int gpu)
 {

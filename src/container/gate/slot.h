@@ -7,9 +7,9 @@
  *	FREE ─claim─▶ CLAIMED ─release─▶ SET ─claim─▶ CLAIMED ─release─▶ FREE or SET
  *
  * A thread that has claimed a slot is alone with its contents. No thread waits: a thread that finds a
- * slot claimed goes on to the next slot. So a thread claims a slot only to use it. Before that it reads
- * the slot's state and atomics. These may have changed when the thread claims the slot; if it relies on
- * them, it reads them again.
+ * slot claimed goes on to the next slot. So a thread claims a slot only to use it. Before the claim the
+ * thread reads the slot's state and atomics. They may have changed by the time of the claim. A thread that
+ * relies on their values reads them again after the claim.
  *
  * Memory order.
  * 1. Only gate_slot_release() writes FREE and SET, with release; or they are the zeros of the beginning.

@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#define STACK_BYTES \
-	(512u << 10) /* with the program's thread-local storage; untouched it costs nothing */
-#define SLACK_NS 1000L
+/* The stack includes the program's thread-local storage. Pages that are not touched cost nothing. */
+#define STACK_BYTES (512u << 10)
+#define SLACK_NS    1000L
 
 struct gate_symbol_lookup {
 	const char *name;

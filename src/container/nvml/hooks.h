@@ -122,7 +122,7 @@ typedef struct nvmlProcessesUtilizationInfo_v1_st {
 	X(nvmlVgpuInstanceSetEncoderCapacity)
 /* clang-format on */
 
-/* The prototypes. The arguments of SETTINGS are never read, so they have no types. */
+/* The prototypes. The arguments of SETTINGS are only passed on, so all of them have one type. */
 #define DECLARE(name, params) nvmlReturn_t name params;
 HOOKS(DECLARE)
 CALLED(DECLARE)

@@ -87,8 +87,8 @@ struct metrics_row {
 	/* 1 + offset of the bool that says whether the member is known; 0: always. A counter above 0 keeps its line,
 	 * so that sums hold. */
 	uint16_t known;
-	/* Likewise. A counter has no line while its growth is not known: a constant line would mean that nothing
-	 * happens. */
+	/* 1 + offset of the bool that says whether the growth of a counter is known; 0: always. A counter has no line
+	 * while its growth is not known: a constant line would mean that nothing happens. */
 	uint16_t current;
 };
 

@@ -220,7 +220,7 @@ struct view_use {
 	enum view_source memory_from; /* of .memory_used */
 	bool memory_known;            /* .memory_used */
 	bool memory_counted;          /* .memory_byte_s was known at some time */
-	bool peak_known;              /* likewise .memory_peak; the arbiter may report 0 */
+	bool peak_known;              /* .memory_peak was known at some time; it may be 0 */
 	bool memory_current; /* .memory_byte_s includes the last interval, or the end's */
 	uint64_t memory_used, memory_peak, memory_limit; /* limit UINT64_MAX: none */
 	bool processes_known;
@@ -345,8 +345,8 @@ int view_new(struct view **ret, struct error *err) MUST_USE;
  */
 void *view_array(struct view *v, size_t n, size_t size);
 const char *view_text(struct view *v, const char *text);
-const char *view_printf(struct view *v, const char *fmt, ...)
-	PRINTF(2, 3); /* at most 511 bytes */
+/* The text is cut after 511 bytes. */
+const char *view_printf(struct view *v, const char *fmt, ...) PRINTF(2, 3);
 bool view_failed(const struct view *v);
 
 /* Adds a reference, for another thread too. Returns @v. */

@@ -28,7 +28,7 @@ enum {
  * its own. UINT64_MAX: the bytes do not fit into the type. */
 uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
 
-/* The same as a minimum, without padding: no driver takes less. */
+/* Lower bound of array_bytes(): without padding. No driver takes less. */
 uint64_t array_texels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
 
 /* ---- array.c --------------------------------------------------------------------------------------- */

@@ -23,8 +23,8 @@ static void clear_own_fence(struct own_fence *o)
 
 /* ---- polling ------------------------------------------------------------------------------------ */
 
-/* What the event was behind is done. If a fence later than .after has passed, that fence counts it, or
- * the next one does. */
+/* The submissions that the event was behind are done. If a fence later than .after has passed, that fence
+ * counts them, or the next one does. */
 static void count_own_fence_done(struct fences *m, struct own_fence *o)
 {
 	struct fence_ring *r = &m->rings[gate_slot_gpu(&o->slot)];
@@ -91,7 +91,7 @@ void fences_drop_own(struct fences *m, CUcontext context)
 
 /* ---- recording ---------------------------------------------------------------------------------- */
 
-/* Whether a free slot is the best there is: with an event of @context, with none, with any. */
+/* Whether a free slot fits the pass: 0: it has an event of @context; 1: it has no event; 2: any slot. */
 static bool is_own_slot_suitable(const struct own_fence *o, CUcontext context,
 	unsigned int pass)
 {

@@ -11,7 +11,7 @@ static void clear_fence_wait(struct fence_wait *w)
 	w->before = w->behind = NULL;
 }
 
-/* Whether the stream is behind the wait. The slot is claimed. */
+/* FENCE_PASSED: the stream has passed the wait. The slot is claimed. */
 static enum fence_answer query_wait_end(struct fence_wait *w)
 {
 	enum fence_answer a = fence_answer(REAL(cuEventQuery)(w->behind));
@@ -40,7 +40,8 @@ static bool is_over_elsewhere(struct fences *m, struct fence_wait *w)
 	return ret;
 }
 
-/* First slots that have events of the context: free, then over; then slots of any context. */
+/* The order in which slots are tried: with events of the context, free, then with a wait that is over; then slots
+ * of any context in the same order. */
 enum { OF_CONTEXT, OVER_OF_CONTEXT, ANY, OVER_OF_ANY, PASSES };
 
 /* Claims the slot, if it fits the pass. */

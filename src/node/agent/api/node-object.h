@@ -59,8 +59,8 @@ void node_object_patched(struct node_object *n, const json_t *object);
 struct api_link {
 	const char *node_name, *pod_name; /* of this node and this pod; "": not known */
 	char namespace_[64];              /* of this pod; "": not known */
-	bool possible; /* the Node's name is known, and so is the API server, or it will be */
-	bool found;    /* the server's address and the credentials */
+	bool possible;    /* the Node's name is known, and the API server is known or will be */
+	bool found;       /* the server's address and the credentials */
 	struct error why; /* why the API is not used, now or at all; ERR_NONE: it is used */
 	struct api *api;  /* NULL: not created yet */
 	struct node_object *node; /* NULL: not created yet */

@@ -93,5 +93,5 @@ const char *component_name(enum component c);
 /* Pure. @why NULL or ERR_NONE: the component works. True: the state or its reason changed. */
 bool component_set(struct component_state *s, const struct error *why, uint64_t wall_ns);
 
-/* Records whether component @c works. Logs a change and emits an Event. @why as above. */
+/* Records whether component @c works. Logs a change and emits an Event. @why NULL or ERR_NONE: it works. */
 void components_report(struct components *s, enum component c, const struct error *why);

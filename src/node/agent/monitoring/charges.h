@@ -23,7 +23,7 @@ struct monitoring_charge {
 	char id[SLICE_ID_DIGITS + 1], device_uuid[GPU_UUID_MAX];
 	char *usage_key;     /* owned: key of the usage entry */
 	uint64_t charged_ns; /* as last reported by the arbiter */
-	uint64_t at_ns;      /* time of that report; 0: none in this agent */
+	uint64_t at_ns;      /* time of the arbiter's report; 0: none in this agent */
 	uint64_t at_wall_ns;
 	uint64_t estimated_ns; /* counted from other sources since */
 	bool restored;         /* from an earlier agent */
@@ -41,8 +41,9 @@ struct monitoring_slice {
 	const struct stored_slice *slice; /* borrowed */
 	uint32_t plan_gpu;                /* position in the gpus of its plan */
 	uint32_t usage;
-	const json_t *status;     /* the arbiter's status of the slice; NULL: none */
-	const json_t *gpu_status; /* and of this device; NULL: none */
+	/* The arbiter's status of the slice, and of the slice on this device; NULL: none. */
+	const json_t *status;
+	const json_t *gpu_status;
 };
 
 struct monitoring_slices {

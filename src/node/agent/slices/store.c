@@ -23,8 +23,8 @@
 /* Reserved for a file: about 60 devices. This is one block of most file systems, so that Allocate frees none,
  * which is slow. */
 #define ROOM 4096
-#define PASSED \
-	".passed" /* in the directory of a slice, after its devices went to a container without a slice */
+/* In the directory of a slice, after its devices went to a container without a slice. */
+#define PASSED ".passed"
 
 static struct stored_slice *free_stored_slice(struct stored_slice *s)
 {

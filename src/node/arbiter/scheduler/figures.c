@@ -137,8 +137,8 @@ void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
 
 struct processes_call {
 	const struct scheduler_slice *slice;
-	const struct scheduler_registration
-		*at; /* the next one; NULL before the first. Only another call can free it */
+	/* The next registration; NULL before the first. Only another call can free it. */
+	const struct scheduler_registration *at;
 	bool begun;
 	struct scheduler_process_figures *v;
 	size_t n, room;

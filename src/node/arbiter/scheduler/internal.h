@@ -71,7 +71,7 @@ struct scheduler_registration {
 	ino_t page_ino;
 	struct scheduler_source packets, death;
 	bool ended;  /* its clients have left; written by the thread */
-	bool posted; /* it is in .posted of struct scheduler; under the lock of that */
+	bool posted; /* it is in .posted of struct scheduler; under that struct's .lock */
 	struct scheduler_registration *next_post; /* in .posted */
 	unsigned int n_gpus;
 	struct scheduler_client clients[SLICE_GPUS_MAX];

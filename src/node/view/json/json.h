@@ -11,7 +11,7 @@
 
 enum view_part {
 	VIEW_PART_NODE,      /* all, except the points of the last hour */
-	VIEW_PART_GPUS,      /* of that the GPUs, with all below them */
+	VIEW_PART_GPUS,      /* the GPUs, with all below them */
 	VIEW_PART_PODS,      /* uses by pod, with sums */
 	VIEW_PART_RESOURCES, /* what the agent offers to the kubelet */
 	VIEW_PART_HISTORY,   /* the points of the last hour */

@@ -26,8 +26,8 @@ struct usage_accounts_head {
 	_Atomic uint32_t magic; /* stored last */
 	uint32_t version, account_bytes, client_bytes, accounts, clients;
 	char boot[BOOT_MAX];
-	_Atomic uint32_t accounts_touched,
-		clients_touched; /* later records have no memory yet */
+	/* Records that were ever used. Later records have no memory yet. */
+	_Atomic uint32_t accounts_touched, clients_touched;
 	struct usage_gpu gpus[USAGE_GPUS_MAX];
 };
 
