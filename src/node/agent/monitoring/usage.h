@@ -59,8 +59,8 @@ struct monitoring_pending {
 	size_t n, room;
 };
 
-/* The agent has allocated the device at @at_ns, monotonic. A pending device gets the later time. If there are
- * MONITORING_PENDING_MAX, one is dropped. */
+/* The agent has allocated the device @id of @resource at @at_ns, monotonic. A device that is pending already gets
+ * the new time. If there are MONITORING_PENDING_MAX, one of them is dropped. */
 int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
 	uint64_t at_ns, struct error *err) MUST_USE;
 void monitoring_pending_fini(struct monitoring_pending *g);

@@ -197,7 +197,7 @@ void scheduler_round(struct scheduler *t, bool wait);
 
 /* Makes @epoll report that @fd is readable, with @source. < 0: no memory, or no watches left. */
 int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source);
-/* Ends that; call it before @fd is closed. */
+/* Ends the watch. Call it before @fd is closed. */
 void scheduler_unwatch_fd(int epoll, int fd);
 
 /* ---- slice.c ---------------------------------------------------------------------------------- */
