@@ -39,7 +39,7 @@ bool forward_loaded(void);
  * files in the loader's own order. */
 bool find_real(const char *first, bool (*use)(const char *path, void *arg), void *arg);
 
-/* Whether the file at @path begins like a library that this process can load. */
+/* Whether the file at @path begins as a shared library for this machine does. */
 bool find_is_library(const char *path);
 
 /* complete.c. Makes the names of this library's symbol table those of @real. The caller has the claim of load.c,
