@@ -283,8 +283,8 @@ static bool exchange_link_message(struct slice_link *l, void *ask, size_t ask_le
 }
 
 /*
- * exchange_link_message(), with a new connection where one is needed. If a SLICE_WANT was granted but its answer
- * was lost:
+ * exchange_link_message(), with a new connection where one is needed. If a SLICE_WANT was granted but its
+ * answer was lost:
  *	1. exchange_link_message() notes its tag in .unanswered.
  *	2. The process registers again and sends the tag; the arbiter turns these bytes into credit.
  *	3. The process repeats the request with a new tag.

@@ -159,8 +159,8 @@ enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool clo
 
 /* ---- without an arbiter ------------------------------------------------------------------------- */
 
-/* The GPU time that a process may still use while there is no arbiter. Zeroed memory is a bucket that is full at
- * its first use. */
+/* The GPU time that a process may still use while there is no arbiter. Zeroed memory is a bucket that is full
+ * at its first use. */
 struct pace_bucket {
 	uint64_t at_ns;  /* of the last pace_bucket(); 0: none */
 	int64_t left_ns; /* GPU time; < 0: owed */
@@ -172,6 +172,6 @@ struct pace_bucket {
  * call. Returns whether more work may be submitted. */
 bool pace_bucket(struct pace_bucket *b, uint64_t now, uint32_t cap, bool busy);
 
-/* Returns ns until more work may be submitted, at most a little over PACE_POLL_OPEN_MAX_NS: the caller then checks
- * again. */
+/* Returns ns until more work may be submitted, at most a little over PACE_POLL_OPEN_MAX_NS: the caller then
+ * checks again. */
 uint64_t pace_bucket_wait(const struct pace_bucket *b, uint32_t cap);

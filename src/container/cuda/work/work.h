@@ -96,8 +96,9 @@ void graph_expect_memory(void);
 
 /*
  * Upper bound of what the allocations of one graph take at once. A node of POOL_RESERVATION_PIECE or more has
- * pieces of its own. Smaller nodes share pieces: the driver places them one after the other where they fit, so they
- * fill more than half of their pieces. (Measured: two nodes of 40 MiB took 128 MiB, ten of 1 MiB took 32 MiB.)
+ * pieces of its own. Smaller nodes share pieces: the driver places them one after the other where they fit, so
+ * they fill more than half of their pieces. (Measured: two nodes of 40 MiB took 128 MiB, ten of 1 MiB took 32
+ * MiB.)
  */
 struct graph_need {
 	uint64_t large, small;

@@ -40,8 +40,8 @@ static bool is_over_elsewhere(struct fences *m, struct fence_wait *w)
 	return ret;
 }
 
-/* The order in which slots are tried: with events of the context, free, then with a wait that is over; then slots
- * of any context in the same order. */
+/* The order in which slots are tried: with events of the context, free, then with a wait that is over; then
+ * slots of any context in the same order. */
 enum { OF_CONTEXT, OVER_OF_CONTEXT, ANY, OVER_OF_ANY, PASSES };
 
 /* Claims the slot, if it fits the pass. */
