@@ -130,7 +130,7 @@ int agent_gpus_start(struct agent *a, struct error *err)
 
 void agent_probe(struct agent *a)
 {
-	if (!a->mig.released)
+	if (!mig_is_released(&a->mig))
 		gpu_monitor_probe(a->gpus.monitor);
 }
 
@@ -146,7 +146,7 @@ void agent_gpus_follow_config(struct agent *a, bool moved)
 		a->gpus.monitor = gpu_monitor_stop(a->gpus.monitor);
 		if (agent_gpus_start(a, &err) < 0)
 			failure_set(&a->failure, &err);
-		else if (a->mig.released)
+		else if (mig_is_released(&a->mig))
 			gpu_monitor_release(a->gpus.monitor);
 	}
 }

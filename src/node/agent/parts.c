@@ -263,7 +263,7 @@ static void want_p2p(void *arg, bool want)
 
 static bool are_gpus_released(void *arg)
 {
-	return ((struct agent *)arg)->mig.released;
+	return mig_is_released(&((struct agent *)arg)->mig);
 }
 
 static enum kubelet_pids get_kubelet_pids(void *arg)

@@ -16,17 +16,19 @@ static void end_mig_attempt(struct mig *m)
 		mig_enter_phase(m, MIG_RESTORE);
 	else
 		mig_enter_phase(m,
-			m->masked || m->released || m->applied ? MIG_SETTLE : MIG_RESTORE);
+			m->attempt.masked || m->attempt.released || m->attempt.applied
+				? MIG_SETTLE
+				: MIG_RESTORE);
 }
 
 void mig_fail(struct mig *m, bool in_use, const struct error *err)
 {
-	m->child = proc_stop(m->child);
-	m->call = api_cancel(m->call);
+	m->attempt.child = proc_stop(m->attempt.child);
+	m->attempt.call = api_cancel(m->attempt.call);
 	mig_host_cancel(&m->host);
-	if (m->outcome.code == ERR_NONE)
-		m->outcome = *err;
-	m->in_use = in_use;
+	if (m->attempt.error.code == ERR_NONE)
+		m->attempt.error = *err;
+	m->attempt.in_use = in_use;
 	end_mig_attempt(m);
 }
 
@@ -43,79 +45,79 @@ void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...)
 
 /* --- the end --- */
 
-static void save_mig_basis(struct mig *m)
+/* False: later layouts cannot be compared with this one. */
+static bool save_mig_basis(struct mig *m)
 {
 	const char *uuids[GPU_NODE_MAX];
 	struct error err = ERROR_INIT;
 
 	for (uint32_t i = 0; i < m->report.n; i++)
 		uuids[i] = m->report.gpus[i].uuid;
-	m->drift_known =
-		m->c.facts->node.inv && mig_basis_record(&m->basis, m->c.facts->node.inv, uuids,
-						m->report.n, &err) == 0;
+	return m->c.facts->node.inv && mig_basis_record(&m->outcome.basis, m->c.facts->node.inv,
+					       uuids, m->report.n, &err) == 0;
 }
 
 static void finish_well(struct mig *m)
 {
 	uint32_t n = 0;
-	char text[sizeof(m->reason)];
+	char text[sizeof(m->node.reason)];
 
 	for (uint32_t i = 0; i < m->report.n; i++)
 		n += !strcmp(m->report.gpus[i].result, "changed");
-	if (m->applied)
+	if (m->attempt.applied)
 		(void)snprintf(text, sizeof(text), "%s: applied, %u of %u GPUs changed",
-			m->name, n, m->report.n);
+			m->tried.name, n, m->report.n);
 	else
-		(void)snprintf(text, sizeof(text), "%s: applied", m->name);
-	save_mig_basis(m);
-	m->succeeded = true;
-	m->failures = 0;
-	m->retry_at_ns = 0;
-	m->reported_error[0] = '\0';
-	m->rebooting = false;
+		(void)snprintf(text, sizeof(text), "%s: applied", m->tried.name);
+	m->outcome.state = save_mig_basis(m) ? MIG_OUTCOME_COMPARED : MIG_OUTCOME_APPLIED;
+	m->outcome.failures = 0;
+	m->outcome.retry_at_ns = 0;
+	m->outcome.reported_error[0] = '\0';
+	m->last_boot = MIG_BOOT_OTHER;
 	/* A repeated check that finds nothing to do is not reported. */
-	if (m->applied || strcmp(m->state, "success") != 0 ||
-		strcmp(m->desired_key, m->tried_key) != 0) {
-		log_info("MIG layout is as wanted", LOG_STR("config", m->name),
+	if (m->attempt.applied || strcmp(m->node.state, "success") != 0 ||
+		strcmp(m->desired.key, m->tried.key) != 0) {
+		log_info("MIG layout is as wanted", LOG_STR("config", m->tried.name),
 			LOG_UINT("changed", n));
 		mig_node_set_state(m, "success", text);
-		if (m->applied)
+		if (m->attempt.applied)
 			report_event(m->c.reporter, EVENT_NORMAL, "MigConfigApplied", "%s",
 				text);
 	}
 	mig_node_rebooted(m, "");
-	if (m->paused)
+	if (m->attempt.paused)
 		mig_node_rerun_validators(m);
 }
 
 static void finish_badly(struct mig *m)
 {
-	char text[sizeof(m->reason)];
+	char text[sizeof(m->node.reason)];
 
-	(void)snprintf(text, sizeof(text), "%s: %.*s", m->name,
-		(int)(sizeof(text) - sizeof(m->name) - 3), m->outcome.msg);
+	(void)snprintf(text, sizeof(text), "%s: %.*s", m->tried.name,
+		(int)(sizeof(text) - sizeof(m->tried.name) - 3), m->attempt.error.msg);
 	utf8_make_valid(text);
-	m->succeeded = false;
-	m->drift_known = false;
-	m->failures++;
-	m->retry_at_ns = time_mono_ns() + mig_retry_ns(m->failures, m->in_use);
-	m->failed_with = m->c.facts->node.inv ? mig_basis_hash(m->c.facts->node.inv) : 0;
-	m->paused_in_vain |= m->in_use && m->paused;
-	if (strcmp(m->state, "failed") != 0 || strcmp(m->reason, text) != 0)
+	m->outcome.state = MIG_OUTCOME_FAILED;
+	m->outcome.failures++;
+	m->outcome.retry_at_ns =
+		time_mono_ns() + mig_retry_ns(m->outcome.failures, m->attempt.in_use);
+	m->outcome.failed_with =
+		m->c.facts->node.inv ? mig_basis_hash(m->c.facts->node.inv) : 0;
+	m->outcome.paused_in_vain |= m->attempt.in_use && m->attempt.paused;
+	if (strcmp(m->node.state, "failed") != 0 || strcmp(m->node.reason, text) != 0)
 		mig_node_set_state(m, "failed", text);
-	if (strcmp(m->reported_error, text) != 0) {
-		log_error("MIG layout not applied, trying again", LOG_STR("config", m->name),
-			LOG_STR("reason", m->outcome.msg));
+	if (strcmp(m->outcome.reported_error, text) != 0) {
+		log_error("MIG layout not applied, trying again",
+			LOG_STR("config", m->tried.name),
+			LOG_STR("reason", m->attempt.error.msg));
 		report_event(m->c.reporter, EVENT_WARNING, "MigConfigFailed", "%s", text);
-		memcpy(m->reported_error, text, sizeof(m->reported_error));
+		memcpy(m->outcome.reported_error, text, sizeof(m->outcome.reported_error));
 	}
 }
 
 void mig_finish(struct mig *m)
 {
 	mig_enter_phase(m, MIG_REST);
-	m->attempted = true;
-	if (m->outcome.code == ERR_NONE)
+	if (m->attempt.error.code == ERR_NONE)
 		finish_well(m);
 	else
 		finish_badly(m);
@@ -155,13 +157,12 @@ void mig_enter_phase(struct mig *m, enum mig_phase phase)
 
 void mig_attempt_start(struct mig *m)
 {
-	error_clear(&m->outcome);
-	m->removes_devices = m->paused = m->applied = m->rebooted_now = false;
-	m->in_use = m->cleaned = false;
-	mig_mask_fini(&m->mask);
-	if (m->source_error.code != ERR_NONE) {
+	mig_mask_fini(&m->attempt.mask);
+	m->attempt = (struct mig_attempt){ .child = NULL };
+	m->cleaned = false;
+	if (m->tried.source_error.code != ERR_NONE) {
 		mig_report_fini(&m->report);
-		mig_fail(m, /* in_use= */ false, &m->source_error);
+		mig_fail(m, /* in_use= */ false, &m->tried.source_error);
 		return;
 	}
 	mig_enter_phase(m, MIG_PLAN);
@@ -171,8 +172,8 @@ bool mig_attempt_interrupt(struct mig *m)
 {
 	if (m->phase != MIG_PLAN && m->phase != MIG_PAUSE)
 		return false;
-	m->child = proc_stop(m->child);
-	m->call = api_cancel(m->call);
+	m->attempt.child = proc_stop(m->attempt.child);
+	m->attempt.call = api_cancel(m->attempt.call);
 	mig_enter_phase(m, MIG_REST);
 	return true;
 }
@@ -209,15 +210,15 @@ void mig_attempt_recheck(struct mig *m)
 void mig_attempt_on_probed(struct mig *m)
 {
 	m->n_probes++;
-	if (m->phase == MIG_SETTLE && m->n_probes < m->n_probes_needed)
+	if (m->phase == MIG_SETTLE && m->n_probes < m->attempt.n_probes_needed)
 		m->c.ops->probe(m->c.arg, /* all= */ false);
 	mig_attempt_recheck(m);
 }
 
 void mig_attempt_stop(struct mig *m)
 {
-	m->child = proc_stop(m->child);
-	m->call = api_cancel(m->call);
+	m->attempt.child = proc_stop(m->attempt.child);
+	m->attempt.call = api_cancel(m->attempt.call);
 	mig_host_cancel(&m->host);
 	m->phase = MIG_REST;
 	(void)uv_timer_stop(&m->timer);
@@ -320,14 +321,14 @@ void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
 	struct child_spec what = { .name = "mig",
 		.argv = args.v,
-		.input_len = m->text.len,
+		.input_len = m->tried.text.len,
 		.silence_ns = m->silence_ns };
 	CLEANUP(buf_fini) struct buf servers = BUF_INIT(IGNORED_MAX * 16);
 	struct error err = ERROR_INIT;
-	bool text = *m->dir || *m->map;
+	bool text = *m->layouts.dir || *m->layouts.map;
 
 	add_mig_tool_arg(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
-	add_mig_tool_arg(&args, "-c", m->name);
+	add_mig_tool_arg(&args, "-c", m->tried.name);
 	add_mig_tool_arg(&args, "--nvml", m->c.nvml_path ? m->c.nvml_path : "");
 	add_mig_tool_arg(&args, "--driver-root", m->c.facts->config->container_driver_root);
 	add_mig_tool_arg(&args, "--sysfs", m->c.sysfs_root ? m->c.sysfs_root : "");
@@ -341,7 +342,7 @@ void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 	/* The MPS daemons quit before APPLY, so only the dry run has servers to ignore. */
 	add_idle_servers(m, &args, dry_run, &servers);
 	mig_report_fini(&m->report);
-	what.input = text ? buf_str(&m->text) : NULL;
-	if (proc_start(&m->child, m->c.loop, &what, ops, m, &err) < 0)
+	what.input = text ? buf_str(&m->tried.text) : NULL;
+	if (proc_start(&m->attempt.child, m->c.loop, &what, ops, m, &err) < 0)
 		mig_fail(m, /* in_use= */ false, &err);
 }

@@ -45,8 +45,8 @@ void mig_desired_key(const char *name, const char *text, size_t len,
 #define MIG_RETRY_MAX_NS (UINT64_C(300) * 1000000000)
 
 /*
- * How long to wait after the @failures-th failure in a row, counted from 1; ns. If GPUs are in use, the wait
- * stays the same, because a retry only asks.
+ * How long to wait after the @failures-th failure in a row, counted from 1; ns. If GPUs are in use, the wait does
+ * not grow, because a retry only asks.
  */
 uint64_t mig_retry_ns(uint32_t failures, bool in_use);
 
@@ -56,10 +56,10 @@ uint64_t mig_retry_ns(uint32_t failures, bool in_use);
 struct mig_basis_gpu {
 	char uuid[GPU_UUID_MAX];
 	bool enabled;
-	uint32_t n;          /* MIG devices */
-	uint64_t hash;       /* of their UUIDs and profiles */
-	bool drift_reported; /* the drift was reported, with: */
-	uint64_t reported_hash;
+	uint32_t n;    /* MIG devices */
+	uint64_t hash; /* of their UUIDs and profiles */
+	bool drift_reported;
+	uint64_t reported_hash; /* .hash of the drift that was reported, if .drift_reported */
 };
 
 struct mig_basis {

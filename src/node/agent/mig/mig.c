@@ -26,32 +26,32 @@
 
 static void set_mig_wait_reason(struct mig *m, const char *why)
 {
-	if (strcmp(m->waiting, why) != 0 && *why)
+	if (strcmp(m->desired.waiting, why) != 0 && *why)
 		log_info("MIG manager waits", LOG_STR("reason", why));
-	(void)snprintf(m->waiting, sizeof(m->waiting), "%s", why);
+	(void)snprintf(m->desired.waiting, sizeof(m->desired.waiting), "%s", why);
 }
 
 /* Reads the text of the layouts. > 0: not known yet, *err has the reason. */
 static int read_mig_layouts(struct mig *m, struct buf *text, struct error *err)
 {
-	const char *entry = *m->dir ? m->entry : MIG_CONFIG_KEY;
+	const char *entry = *m->layouts.dir ? m->layouts.entry : MIG_CONFIG_KEY;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	int r;
 
-	if (!*m->dir && !*m->map)
+	if (!*m->layouts.dir && !*m->layouts.map)
 		return 0;
-	if (!m->source) {
-		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s", m->map_namespace,
-			m->map, api_link_error(m->c.link));
+	if (!m->layouts.source) {
+		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s",
+			m->layouts.map_namespace, m->layouts.map, api_link_error(m->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
-	r = config_source_names(m->source, &names, err);
+	r = config_source_names(m->layouts.source, &names, err);
 	if (r != 0)
 		return r;
 	if (!strv_has(&names, entry))
 		return error_set(err, ERR_NOT_FOUND, "%s has no %s",
-			config_source_text(m->source), entry);
-	return config_source_read(m->source, entry, text, err);
+			config_source_text(m->layouts.source), entry);
+	return config_source_read(m->layouts.source, entry, text, err);
 }
 
 static enum mig_desired_source update_mig_desired(struct mig *m, const char **ret_name)
@@ -75,11 +75,11 @@ static void read_mig_node_state(struct mig *m)
 	const struct node_object *n = m->c.link->node;
 	const char *state;
 
-	if (m->node_known || !n || node_object_state(n) != NODE_PRESENT)
+	if (m->last_boot != MIG_BOOT_UNKNOWN || !n || node_object_state(n) != NODE_PRESENT)
 		return;
-	m->node_known = true;
 	state = node_object_label(n, MIG_STATE_LABEL);
-	m->rebooting = state && !strcmp(state, "rebooting");
+	m->last_boot =
+		state && !strcmp(state, "rebooting") ? MIG_BOOT_BY_AGENT : MIG_BOOT_OTHER;
 }
 
 /* The label was removed: no attempt is pending any more, of this agent or an earlier one. */
@@ -89,35 +89,43 @@ static void clear_mig_desired(struct mig *m)
 	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
 
 	set_mig_wait_reason(m, "");
-	m->text_since_ns = 0;
-	m->desired_key[0] = m->tried_key[0] = '\0';
-	m->drift_known = false;
-	m->retry_at_ns = 0;
-	m->rebooting = false;
+	m->desired.text_since_ns = 0;
+	m->desired.key[0] = m->tried.key[0] = '\0';
+	if (m->outcome.state == MIG_OUTCOME_COMPARED)
+		m->outcome.state = MIG_OUTCOME_APPLIED;
+	m->outcome.retry_at_ns = 0;
+	m->last_boot = MIG_BOOT_OTHER;
 	if (m->phase != MIG_REST && !mig_attempt_interrupt(m))
 		return;
 	if (state && (!strcmp(state, "pending") || !strcmp(state, "rebooting")))
 		mig_node_set_state(m, "", "");
-	if (m->desired_labels.clients != MIG_CLIENTS_RUN)
+	if (m->node.desired.clients != MIG_CLIENTS_RUN)
 		mig_node_clients(m, MIG_CLIENTS_RUN);
 	mig_attempt_clean(m);
 }
 
 /* --- when --- */
 
+static bool has_applied(const struct mig *m)
+{
+	return m->outcome.state == MIG_OUTCOME_APPLIED ||
+	       m->outcome.state == MIG_OUTCOME_COMPARED;
+}
+
 static bool is_mig_attempt_due(struct mig *m)
 {
 	const struct gpu *gpu = NULL;
 
-	if (strcmp(m->desired_key, m->tried_key) != 0)
+	if (strcmp(m->desired.key, m->tried.key) != 0)
 		return true;
-	if (!m->succeeded)
-		return time_mono_ns() >= m->retry_at_ns ||
+	if (!has_applied(m))
+		return time_mono_ns() >= m->outcome.retry_at_ns ||
 		       (m->c.facts->node.inv &&
-			       mig_basis_hash(m->c.facts->node.inv) != m->failed_with);
-	if (!m->drift_known || !m->c.facts->node.inv || m->c.facts->nvml_down.code != ERR_NONE)
+			       mig_basis_hash(m->c.facts->node.inv) != m->outcome.failed_with);
+	if (m->outcome.state != MIG_OUTCOME_COMPARED || !m->c.facts->node.inv ||
+		m->c.facts->nvml_down.code != ERR_NONE)
 		return false;
-	switch (mig_basis_drift(&m->basis, m->c.facts->node.inv, &gpu)) {
+	switch (mig_basis_drift(&m->outcome.basis, m->c.facts->node.inv, &gpu)) {
 	case MIG_DRIFT_NONE:
 		return false;
 	case MIG_DRIFT_MISSING:
@@ -132,7 +140,7 @@ static bool is_mig_attempt_due(struct mig *m)
 	report_event(m->c.reporter, EVENT_WARNING, "MigConfigDrift",
 		"GPU %u (%s) is not as %s says any more; it is left so until the label or the "
 		"config changes",
-		gpu->index, gpu->uuid, m->name);
+		gpu->index, gpu->uuid, m->tried.name);
 	return false;
 }
 
@@ -152,12 +160,12 @@ static bool is_waiting_for_layouts(struct mig *m, const char *why)
 	set_mig_wait_reason(m, why);
 	if (m->phase != MIG_REST)
 		return true;
-	if (!m->text_since_ns)
-		m->text_since_ns = now;
-	if (now - m->text_since_ns >= m->silence_ns)
+	if (!m->desired.text_since_ns)
+		m->desired.text_since_ns = now;
+	if (now - m->desired.text_since_ns >= m->silence_ns)
 		return false;
 	(void)uv_timer_start(&m->timer, on_mig_retry_timer,
-		(m->text_since_ns + m->silence_ns - now) / NS_PER_MS + 1, 0);
+		(m->desired.text_since_ns + m->silence_ns - now) / NS_PER_MS + 1, 0);
 	return true;
 }
 
@@ -165,28 +173,32 @@ static void arm_mig_retry_timer(struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
-	if (m->phase == MIG_REST && !m->succeeded && m->retry_at_ns)
+	if (m->phase == MIG_REST && !has_applied(m) && m->outcome.retry_at_ns)
 		(void)uv_timer_start(&m->timer, on_mig_retry_timer,
-			m->retry_at_ns > now ? (m->retry_at_ns - now) / NS_PER_MS + 1 : 1, 0);
+			m->outcome.retry_at_ns > now
+				? (m->outcome.retry_at_ns - now) / NS_PER_MS + 1
+				: 1,
+			0);
 }
 
 static void begin_mig_attempt(struct mig *m, const char *name, struct buf *text,
 	const struct error *why)
 {
-	if (strcmp(m->desired_key, m->tried_key) != 0) {
+	if (strcmp(m->desired.key, m->tried.key) != 0) {
 		/* Another layout than that of the last boot. */
-		m->rebooting &= !*m->tried_key;
-		m->failures = 0;
-		m->paused_in_vain = false;
-		m->reported_error[0] = '\0';
-		memcpy(m->tried_key, m->desired_key, sizeof(m->tried_key));
+		if (*m->tried.key)
+			m->last_boot = MIG_BOOT_OTHER;
+		m->outcome.failures = 0;
+		m->outcome.paused_in_vain = false;
+		m->outcome.reported_error[0] = '\0';
+		memcpy(m->tried.key, m->desired.key, sizeof(m->tried.key));
 	}
-	(void)snprintf(m->name, sizeof(m->name), "%s", name);
-	m->tried_by = m->desired_source;
-	buf_fini(&m->text);
-	m->text = *text;
+	(void)snprintf(m->tried.name, sizeof(m->tried.name), "%s", name);
+	m->tried.by = m->desired.source;
+	buf_fini(&m->tried.text);
+	m->tried.text = *text;
 	*text = (struct buf)BUF_INIT(0);
-	m->source_error = *why;
+	m->tried.source_error = *why;
 	mig_attempt_start(m);
 }
 
@@ -200,18 +212,18 @@ void mig_sync(struct mig *m)
 	if (!m->started)
 		return;
 	read_mig_node_state(m);
-	task_poke(&m->labels_task);
+	task_poke(&m->node.task);
 	if (!m->c.facts->nvml_answered && m->c.facts->nvml_down.code == ERR_NONE) {
 		set_mig_wait_reason(m, "the GPUs are not known yet");
 		return;
 	}
-	m->desired_source = update_mig_desired(m, &name);
-	if (m->desired_source == MIG_DESIRED_UNKNOWN) {
+	m->desired.source = update_mig_desired(m, &name);
+	if (m->desired.source == MIG_DESIRED_UNKNOWN) {
 		set_mig_wait_reason(m, api_link_error(m->c.link));
-		m->text_since_ns = 0;
+		m->desired.text_since_ns = 0;
 		return;
 	}
-	if (m->desired_source == MIG_DESIRED_NONE) {
+	if (m->desired.source == MIG_DESIRED_NONE) {
 		clear_mig_desired(m);
 		return;
 	}
@@ -219,17 +231,17 @@ void mig_sync(struct mig *m)
 	if (r > 0 && is_waiting_for_layouts(m, err.msg))
 		return;
 	if (r <= 0) {
-		m->text_since_ns = 0;
+		m->desired.text_since_ns = 0;
 		set_mig_wait_reason(m, "");
 	}
 	if (r > 0) /* one key for all reasons, as their text may change */
-		mig_desired_key(name, "?", 1, m->desired_key);
+		mig_desired_key(name, "?", 1, m->desired.key);
 	else if (r < 0)
-		mig_desired_key(name, err.msg, strlen(err.msg), m->desired_key);
+		mig_desired_key(name, err.msg, strlen(err.msg), m->desired.key);
 	else
-		mig_desired_key(name, buf_str(&text), text.len, m->desired_key);
+		mig_desired_key(name, buf_str(&text), text.len, m->desired.key);
 	if (m->phase != MIG_REST &&
-		(!strcmp(m->desired_key, m->tried_key) || !mig_attempt_interrupt(m))) {
+		(!strcmp(m->desired.key, m->tried.key) || !mig_attempt_interrupt(m))) {
 		mig_attempt_recheck(m);
 		return;
 	}
@@ -250,8 +262,8 @@ void mig_on_probed(struct mig *m)
 /* The probe that SETTLE waits for is the first one of the new layout. */
 static bool is_inventory_withheld(const struct mig *m)
 {
-	return m->masked && m->c.facts->node.inv &&
-	       !(m->phase == MIG_SETTLE && m->n_probes + 1 >= m->n_probes_needed);
+	return m->attempt.masked && m->c.facts->node.inv &&
+	       !(m->phase == MIG_SETTLE && m->n_probes + 1 >= m->attempt.n_probes_needed);
 }
 
 const struct inventory *mig_hide_changes(const struct mig *m, const struct inventory *seen,
@@ -262,7 +274,8 @@ const struct inventory *mig_hide_changes(const struct mig *m, const struct inven
 	if (!is_inventory_withheld(m))
 		return seen;
 	if (inventory_copy(ret, seen, &err) < 0 ||
-		mig_mask_restore_masked(&m->mask, m->c.facts->node.inv, *ret, &err) < 0) {
+		mig_mask_restore_masked(&m->attempt.mask, m->c.facts->node.inv, *ret, &err) <
+			0) {
 		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
 		return NULL;
 	}
@@ -271,13 +284,19 @@ const struct inventory *mig_hide_changes(const struct mig *m, const struct inven
 
 void mig_apply_mask(const struct mig *m, struct inventory *inv)
 {
-	if (m->masked)
-		mig_mask_apply(&m->mask, inv);
+	if (m->attempt.masked)
+		mig_mask_apply(&m->attempt.mask, inv);
 }
 
 bool mig_settled(const struct mig *m)
 {
-	return !m->c.options.enabled || m->attempted || m->desired_source == MIG_DESIRED_NONE;
+	return !m->c.options.enabled || m->outcome.state != MIG_OUTCOME_NONE ||
+	       m->desired.source == MIG_DESIRED_NONE;
+}
+
+bool mig_is_released(const struct mig *m)
+{
+	return m->attempt.released;
 }
 
 /* --- life --- */
@@ -327,12 +346,14 @@ static int start_mig_config_file(struct mig *m, const char *path, struct error *
 		slash = path;
 		entry = MIG_CONFIG_KEY;
 	}
-	if (len >= (int)sizeof(m->dir) || !config_entry_name_ok(entry))
+	if (len >= (int)sizeof(m->layouts.dir) || !config_entry_name_ok(entry))
 		return error_set(err, ERR_INVALID,
 			"--mig-config-file: expected the path of a file, found '%s'", path);
-	(void)snprintf(m->dir, sizeof(m->dir), "%.*s", len > 0 ? len : 1, slash ? path : ".");
-	(void)snprintf(m->entry, sizeof(m->entry), "%s", entry);
-	return config_source_dir(&m->source, m->c.loop, m->dir, &source_ops, m, err);
+	(void)snprintf(m->layouts.dir, sizeof(m->layouts.dir), "%.*s", len > 0 ? len : 1,
+		slash ? path : ".");
+	(void)snprintf(m->layouts.entry, sizeof(m->layouts.entry), "%s", entry);
+	return config_source_dir(&m->layouts.source, m->c.loop, m->layouts.dir, &source_ops, m,
+		err);
 }
 
 static int start_source(struct mig *m, struct error *err)
@@ -347,9 +368,9 @@ static int start_source(struct mig *m, struct error *err)
 	if (!*o->config_map)
 		return 0;
 	if (config_map_name("mig-config-map", o->config_map, m->c.link->namespace_,
-		    m->map_namespace, m->map, err) < 0)
+		    m->layouts.map_namespace, m->layouts.map, err) < 0)
 		return -1;
-	if (!*m->map_namespace)
+	if (!*m->layouts.map_namespace)
 		return error_set(err, ERR_INVALID,
 			"--mig-config-map %s: the namespace of this pod is not known; give "
 			"NAMESPACE/NAME or --namespace",
@@ -471,8 +492,9 @@ void mig_with_api(struct mig *m, struct api *api)
 	if (!m->started)
 		return;
 	mig_node_open(m);
-	if (*m->map && config_source_map(&m->source, api, m->map_namespace, m->map, &source_ops,
-			       m, &err) < 0)
+	if (*m->layouts.map &&
+		config_source_map(&m->layouts.source, api, m->layouts.map_namespace,
+			m->layouts.map, &source_ops, m, &err) < 0)
 		log_error("MIG layouts cannot be read", LOG_STR("reason", err.msg));
 }
 
@@ -480,7 +502,7 @@ void mig_stop(struct mig *m)
 {
 	m->started = false;
 	mig_attempt_stop(m);
-	m->source = config_source_stop(m->source);
+	m->layouts.source = config_source_stop(m->layouts.source);
 	mig_node_close(m);
 	uv_close((uv_handle_t *)&m->timer, NULL);
 }
@@ -489,10 +511,10 @@ void mig_fini(struct mig *m)
 {
 	mig_host_fini(&m->host);
 	mig_report_fini(&m->report);
-	mig_mask_fini(&m->mask);
-	mig_basis_fini(&m->basis);
-	buf_fini(&m->text);
-	strv_fini(&m->pods);
+	mig_mask_fini(&m->attempt.mask);
+	mig_basis_fini(&m->outcome.basis);
+	buf_fini(&m->tried.text);
+	strv_fini(&m->validators.pods);
 }
 
 /* --- status --- */
@@ -531,17 +553,18 @@ static json_t *retry_time(const struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
-	if (m->phase != MIG_REST || m->succeeded || !m->retry_at_ns)
+	if (m->phase != MIG_REST || has_applied(m) || !m->outcome.retry_at_ns)
 		return json_null();
 	return format_mig_wall_time(
-		time_wall_ns() + (m->retry_at_ns > now ? m->retry_at_ns - now : 0));
+		time_wall_ns() +
+		(m->outcome.retry_at_ns > now ? m->outcome.retry_at_ns - now : 0));
 }
 
 static const char *source_text(const struct mig *m)
 {
-	if (m->source)
-		return config_source_text(m->source);
-	return *m->map ? m->map : "built-in";
+	if (m->layouts.source)
+		return config_source_text(m->layouts.source);
+	return *m->layouts.map ? m->layouts.map : "built-in";
 }
 
 json_t *mig_status(const struct mig *m)
@@ -551,18 +574,18 @@ json_t *mig_status(const struct mig *m)
 	SET(o, "enabled", json_boolean(m->c.options.enabled));
 	if (!m->c.options.enabled)
 		return o;
-	SET(o, "state", json_any_text(m->state));
-	SET(o, "config", format_mig_text(m->name));
+	SET(o, "state", json_any_text(m->node.state));
+	SET(o, "config", format_mig_text(m->tried.name));
 	SET(o, "chosenBy",
-		m->tried_by == MIG_DESIRED_LABEL     ? json_string("node label")
-		: m->tried_by == MIG_DESIRED_DEFAULT ? json_string("default")
+		m->tried.by == MIG_DESIRED_LABEL     ? json_string("node label")
+		: m->tried.by == MIG_DESIRED_DEFAULT ? json_string("default")
 						     : json_null());
 	SET(o, "source", json_any_text(source_text(m)));
-	SET(o, "waiting", json_any_text(m->waiting));
+	SET(o, "waiting", json_any_text(m->desired.waiting));
 	SET(o, "phase", json_string(m->phases[m->phase].text));
 	SET(o, "step", json_any_text(m->phase == MIG_APPLY ? m->report.current_step : ""));
-	SET(o, "reason", json_any_text(m->reason));
-	SET(o, "since", format_mig_wall_time(m->since_wall_ns));
+	SET(o, "reason", json_any_text(m->node.reason));
+	SET(o, "since", format_mig_wall_time(m->node.since_wall_ns));
 	SET(o, "retry", retry_time(m));
 	SET(o, "nvmlCalls", json_integer((json_int_t)m->report.nvml_calls));
 	SET(o, "gpus", format_mig_gpus_status(&m->report));

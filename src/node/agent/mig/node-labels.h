@@ -28,7 +28,7 @@ enum mig_clients { MIG_CLIENTS_UNCHANGED, MIG_CLIENTS_PAUSE, MIG_CLIENTS_RUN };
 struct mig_node_labels {
 	const char *state;    /* NULL: unchanged; "": no such label */
 	const char *reason;   /* NULL: unchanged; "": no such annotation */
-	const char *rebooted; /* the same */
+	const char *rebooted; /* NULL: unchanged; "": no such annotation */
 	enum mig_clients clients;
 	/* labels that the agent's own pod needs, never paused; ends with NULL; may be NULL */
 	const char *const *own;

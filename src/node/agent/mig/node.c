@@ -37,15 +37,15 @@ static void send_mig_node_labels(struct mig *m, const json_t *patch)
 	api_escape(&path, m->c.link->node_name);
 	buf_puts(&path, "?fieldManager=gpusliced");
 	if (!body || !buf_ok(&path)) {
-		task_wait(&m->labels_task, ECHO_NS);
+		task_wait(&m->node.task, ECHO_NS);
 		return;
 	}
-	m->labels_sent = m->labels_generation;
-	m->labels_sent_ns = time_mono_ns();
-	task_send(&m->labels_task, &(struct api_request){ .method = "PATCH",
-					   .path = buf_str(&path),
-					   .content_type = API_MERGE_PATCH,
-					   .body = body });
+	m->node.sent = m->node.generation;
+	m->node.sent_ns = time_mono_ns();
+	task_send(&m->node.task, &(struct api_request){ .method = "PATCH",
+					 .path = buf_str(&path),
+					 .content_type = API_MERGE_PATCH,
+					 .body = body });
 }
 
 static void sync_mig_node_labels(struct api_task *t)
@@ -53,18 +53,18 @@ static void sync_mig_node_labels(struct api_task *t)
 	struct mig *m = t->owner;
 	struct mig_node_labels_actual now;
 	struct error err = ERROR_INIT;
-	uint64_t since = time_mono_ns() - m->labels_sent_ns;
+	uint64_t since = time_mono_ns() - m->node.sent_ns;
 	json_t *patch = NULL;
 
 	if (!is_mig_node_present(m))
 		return;
-	if (m->labels_sent_ns && m->labels_sent == m->labels_generation && since < ECHO_NS &&
+	if (m->node.sent_ns && m->node.sent == m->node.generation && since < ECHO_NS &&
 		t->last_error.code == ERR_NONE && !mig_node_is_in_sync(m)) {
 		task_wait(t, ECHO_NS - since);
 		return;
 	}
 	read_mig_node_labels(m->c.link->node, &now);
-	if (mig_node_labels_patch(&patch, &m->desired_labels, &now, &err) < 0) {
+	if (mig_node_labels_patch(&patch, &m->node.desired, &now, &err) < 0) {
 		t->last_error = err;
 		task_complain(t);
 		task_wait(t, ECHO_NS);
@@ -91,17 +91,17 @@ static void on_mig_node_labels_reply(struct api_task *t, const struct api_reply 
 	 * The watch will confirm the patch. If another writer was faster, the check after this wait finds the
 	 * difference.
 	 */
-	task_wait(t, m->labels_sent == m->labels_generation ? ECHO_NS : 0);
+	task_wait(t, m->node.sent == m->node.generation ? ECHO_NS : 0);
 }
 
 static void request_mig_node_labels(struct mig *m)
 {
-	m->labels_generation++;
+	m->node.generation++;
 	/* Not task_poke(), which would wait for the echo of the last patch. */
-	if (m->labels_task.call)
-		m->labels_task.poked = true;
-	else if (m->labels_task.api)
-		task_wait(&m->labels_task, 0);
+	if (m->node.task.call)
+		m->node.task.poked = true;
+	else if (m->node.task.api)
+		task_wait(&m->node.task, 0);
 }
 
 static const char *copy_mig_label_text(char *to, size_t cap, const char *text)
@@ -115,22 +115,25 @@ static const char *copy_mig_label_text(char *to, size_t cap, const char *text)
 
 void mig_node_set_state(struct mig *m, const char *state, const char *reason)
 {
-	m->desired_labels.state = copy_mig_label_text(m->state, sizeof(m->state), state);
-	m->desired_labels.reason = copy_mig_label_text(m->reason, sizeof(m->reason), reason);
-	m->since_wall_ns = time_wall_ns();
+	m->node.desired.state =
+		copy_mig_label_text(m->node.state, sizeof(m->node.state), state);
+	m->node.desired.reason =
+		copy_mig_label_text(m->node.reason, sizeof(m->node.reason), reason);
+	m->node.since_wall_ns = time_wall_ns();
 	request_mig_node_labels(m);
 }
 
 void mig_node_clients(struct mig *m, enum mig_clients clients)
 {
-	m->desired_labels.clients = clients;
-	m->desired_labels.own = m->own;
+	m->node.desired.clients = clients;
+	m->node.desired.own = m->node.own;
 	request_mig_node_labels(m);
 }
 
 void mig_node_rebooted(struct mig *m, const char *key)
 {
-	m->desired_labels.rebooted = copy_mig_label_text(m->rebooted, sizeof(m->rebooted), key);
+	m->node.desired.rebooted =
+		copy_mig_label_text(m->node.rebooted, sizeof(m->node.rebooted), key);
 	request_mig_node_labels(m);
 }
 
@@ -145,7 +148,7 @@ bool mig_node_is_in_sync(const struct mig *m)
 	if (!is_mig_node_present(m))
 		return false;
 	read_mig_node_labels(m->c.link->node, &now);
-	same = mig_node_labels_patch(&patch, &m->desired_labels, &now, NULL) == 0 && !patch;
+	same = mig_node_labels_patch(&patch, &m->node.desired, &now, NULL) == 0 && !patch;
 	json_decref(patch);
 	return same;
 }
@@ -161,7 +164,7 @@ static void list_validators(struct mig *m)
 	buf_puts(&path, "/pods?fieldSelector=spec.nodeName%3D");
 	api_escape(&path, m->c.link->node_name);
 	if (buf_ok(&path))
-		task_send(&m->validators,
+		task_send(&m->validators.task,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
@@ -169,20 +172,20 @@ static void sync_mig_validators(struct api_task *t)
 {
 	struct mig *m = t->owner;
 
-	if (!m->validators_due)
+	if (m->validators.step == MIG_VALIDATORS_DONE)
 		return;
-	if (!m->validators_listed)
+	if (m->validators.step == MIG_VALIDATORS_LIST)
 		list_validators(m);
-	else if (m->pods.n > 0)
+	else if (m->validators.pods.n > 0)
 		task_send(t, &(struct api_request){ .method = "DELETE",
-				     .path = m->pods.v[m->pods.n - 1] });
+				     .path = m->validators.pods.v[m->validators.pods.n - 1] });
 	else
-		m->validators_due = false;
+		m->validators.step = MIG_VALIDATORS_DONE;
 }
 
 static void save_mig_validators(struct mig *m, const json_t *items)
 {
-	strv_clear(&m->pods);
+	strv_clear(&m->validators.pods);
 	for (size_t i = 0; i < json_array_size(items); i++) {
 		const json_t *pod = json_array_get(items, i);
 		const char *name = json_string_value(
@@ -195,7 +198,7 @@ static void save_mig_validators(struct mig *m, const json_t *items)
 		api_escape(&path, m->c.options.operator_namespace);
 		buf_puts(&path, "/pods/");
 		api_escape(&path, name);
-		if (!buf_ok(&path) || strv_add(&m->pods, buf_str(&path), NULL) < 0)
+		if (!buf_ok(&path) || strv_add(&m->validators.pods, buf_str(&path), NULL) < 0)
 			return; /* the other validators do not run again: no harm */
 	}
 }
@@ -204,19 +207,20 @@ static void validators_done(struct api_task *t, const struct api_reply *reply,
 	const struct error *err)
 {
 	struct mig *m = t->owner;
-	bool gone = reply->status == 404 && m->validators_listed;
+	bool gone = reply->status == 404 && m->validators.step == MIG_VALIDATORS_DELETE;
 
 	if (err && !gone) {
 		task_complain(t);
 		return;
 	}
-	if (!m->validators_listed) {
+	if (m->validators.step == MIG_VALIDATORS_LIST) {
 		save_mig_validators(m, json_object_get(reply->body, "items"));
-		m->validators_listed = true;
-	} else if (m->pods.n > 0) {
-		log_info("validator runs again", LOG_STR("pod", m->pods.v[m->pods.n - 1]));
-		free(m->pods.v[--m->pods.n]);
-		m->pods.v[m->pods.n] = NULL;
+		m->validators.step = MIG_VALIDATORS_DELETE;
+	} else if (m->validators.pods.n > 0) {
+		log_info("validator runs again",
+			LOG_STR("pod", m->validators.pods.v[m->validators.pods.n - 1]));
+		free(m->validators.pods.v[--m->validators.pods.n]);
+		m->validators.pods.v[m->validators.pods.n] = NULL;
 	}
 	task_reached(t);
 	task_wait(t, 0);
@@ -226,31 +230,30 @@ void mig_node_rerun_validators(struct mig *m)
 {
 	if (!*m->c.options.operator_namespace)
 		return;
-	m->validators_due = true;
-	m->validators_listed = false;
-	task_poke(&m->validators);
+	m->validators.step = MIG_VALIDATORS_LIST;
+	task_poke(&m->validators.task);
 }
 
 /* --- life --- */
 
 void mig_node_init(struct mig *m)
 {
-	task_init(&m->labels_task, m->c.loop, "MIG state not written yet", sync_mig_node_labels,
+	task_init(&m->node.task, m->c.loop, "MIG state not written yet", sync_mig_node_labels,
 		on_mig_node_labels_reply);
-	task_init(&m->validators, m->c.loop, "validators do not run again yet",
+	task_init(&m->validators.task, m->c.loop, "validators do not run again yet",
 		sync_mig_validators, validators_done);
-	m->labels_task.owner = m->validators.owner = m;
+	m->node.task.owner = m->validators.task.owner = m;
 }
 
 void mig_node_open(struct mig *m)
 {
-	m->labels_task.api = m->validators.api = m->c.link->api;
-	task_poke(&m->labels_task);
-	task_poke(&m->validators);
+	m->node.task.api = m->validators.task.api = m->c.link->api;
+	task_poke(&m->node.task);
+	task_poke(&m->validators.task);
 }
 
 void mig_node_close(struct mig *m)
 {
-	task_close(&m->labels_task);
-	task_close(&m->validators);
+	task_close(&m->node.task);
+	task_close(&m->validators.task);
 }

@@ -19,25 +19,26 @@ static bool has_clients(const struct mig *m)
 	const struct node_object *n = m->c.link->node;
 
 	return n && node_object_state(n) == NODE_PRESENT &&
-	       mig_clients_any(node_object_labels(n), m->own);
+	       mig_clients_any(node_object_labels(n), m->node.own);
 }
 
 static void begin_change(struct mig *m)
 {
 	char text[MIG_DESIRED_NAME_MAX + 64];
 
-	(void)snprintf(text, sizeof(text), "%s: being applied", m->name);
-	if (!strcmp(m->state, "pending") && !strcmp(m->reason, text))
+	(void)snprintf(text, sizeof(text), "%s: being applied", m->tried.name);
+	if (!strcmp(m->node.state, "pending") && !strcmp(m->node.reason, text))
 		return;
 	mig_node_set_state(m, "pending", text);
-	log_info("changing the MIG layout", LOG_STR("config", m->name));
+	log_info("changing the MIG layout", LOG_STR("config", m->tried.name));
 	report_event(m->c.reporter, EVENT_NORMAL, "MigConfigPending", "%s", text);
 }
 
 static void enter_mig_prepare(struct mig *m)
 {
-	mig_enter_phase(m,
-		m->removes_devices && !m->paused && has_clients(m) ? MIG_PAUSE : MIG_WITHDRAW);
+	mig_enter_phase(m, m->attempt.removes_devices && !m->attempt.paused && has_clients(m)
+				   ? MIG_PAUSE
+				   : MIG_WITHDRAW);
 }
 
 /* True: a pod has a device that would go, or the kubelet does not answer. False: no pod has one. */
@@ -50,7 +51,7 @@ static bool is_masked_device_held(const struct mig *m, const struct pod_devices 
 		(void)error_set(why, ERR_UNAVAILABLE,
 			"the kubelet does not say who uses the devices: %s", err->msg);
 	else if (!err)
-		d = mig_mask_find_holder(&m->mask, m->c.facts->node.inv, list);
+		d = mig_mask_find_holder(&m->attempt.mask, m->c.facts->node.inv, list);
 	if (d)
 		(void)error_set(why, ERR_UNAVAILABLE, "in use by pod %s/%s (%s %s)",
 			d->namespace_, d->pod, d->resource, d->id);
@@ -64,10 +65,10 @@ static void on_mig_plan_holders(void *arg, const struct pod_devices *list,
 	struct mig *m = arg;
 	struct error why = ERROR_INIT;
 
-	if (m->phase != MIG_PLAN || m->child || !m->c.facts->node.inv)
+	if (m->phase != MIG_PLAN || m->attempt.child || !m->c.facts->node.inv)
 		return;
 	if (is_masked_device_held(m, list, err, &why) &&
-		(m->paused || m->paused_in_vain || !has_clients(m)))
+		(m->attempt.paused || m->outcome.paused_in_vain || !has_clients(m)))
 		mig_fail(m, /* in_use= */ true, &why);
 	else
 		enter_mig_prepare(m);
@@ -79,13 +80,14 @@ static void on_mig_plan_ended(void *arg, const struct child_end *e)
 	struct error err = ERROR_INIT;
 	bool in_use;
 
-	m->child = NULL;
+	m->attempt.child = NULL;
 	if (!mig_tool_ended_well(m, e, &in_use, &err)) {
 		/*
 		 * A client may be the process that uses the GPU. So the agent pauses clients once and plans
 		 * again.
 		 */
-		if (in_use && !m->paused && !m->paused_in_vain && has_clients(m)) {
+		if (in_use && !m->attempt.paused && !m->outcome.paused_in_vain &&
+			has_clients(m)) {
 			mig_enter_phase(m, MIG_PAUSE);
 			return;
 		}
@@ -100,12 +102,13 @@ static void on_mig_plan_ended(void *arg, const struct child_end *e)
 		mig_fail_text(m, ERR_UNAVAILABLE, "the GPUs are not known yet");
 		return;
 	}
-	if (mig_mask_make(&m->mask, &m->report, m->c.facts->node.inv, &err) < 0) {
+	if (mig_mask_make(&m->attempt.mask, &m->report, m->c.facts->node.inv, &err) < 0) {
 		mig_fail(m, /* in_use= */ false, &err);
 		return;
 	}
-	m->removes_devices = mig_mask_removes_any(&m->mask, m->c.facts->node.inv);
-	if (m->removes_devices && !m->c.options.force)
+	m->attempt.removes_devices =
+		mig_mask_removes_any(&m->attempt.mask, m->c.facts->node.inv);
+	if (m->attempt.removes_devices && !m->c.options.force)
 		m->c.ops->request_pod_devices(m->c.arg, on_mig_plan_holders, m);
 	else
 		enter_mig_prepare(m);
@@ -136,28 +139,29 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 	struct mig *m = arg;
 	const json_t *items = json_object_get(reply->body, "items");
 
-	m->call = NULL;
+	m->attempt.call = NULL;
 	if (err && err->code != ERR_UNAVAILABLE && err->code != ERR_TIMEOUT) {
 		mig_fail(m, /* in_use= */ false, err);
 		return;
 	}
 	if (err) {
-		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "%s", err->msg);
+		(void)snprintf(m->attempt.awaited_pod, sizeof(m->attempt.awaited_pod), "%s",
+			err->msg);
 		return;
 	}
-	if (!m->own_known) {
-		mig_clients_own(items, m->c.link->namespace_, m->c.link->pod_name, m->own);
-		m->own_known = true;
+	if (!m->node.own_known) {
+		mig_clients_own(items, m->c.link->namespace_, m->c.link->pod_name, m->node.own);
+		m->node.own_known = true;
 		mig_node_clients(m, MIG_CLIENTS_PAUSE);
 		return;
 	}
 	/* The Node may have been recreated since. Then no client is paused yet. */
 	if (!mig_node_is_in_sync(m))
 		return;
-	if (mig_clients_wait(node_object_labels(m->c.link->node), items, m->awaited_pod,
-		    sizeof(m->awaited_pod)))
+	if (mig_clients_wait(node_object_labels(m->c.link->node), items, m->attempt.awaited_pod,
+		    sizeof(m->attempt.awaited_pod)))
 		return;
-	m->paused = true;
+	m->attempt.paused = true;
 	log_info("GPU clients are paused");
 	/* If the plan was refused because of a process in use, plan again. Otherwise the plan stays valid. */
 	mig_enter_phase(m,
@@ -174,29 +178,31 @@ static void request_mig_pods(struct mig *m)
 	if (!buf_ok(&path) ||
 		api_send(m->c.link->api,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) },
-			on_pods, m, &m->call, &err) < 0)
-		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "%s", err.msg);
+			on_pods, m, &m->attempt.call, &err) < 0)
+		(void)snprintf(m->attempt.awaited_pod, sizeof(m->attempt.awaited_pod), "%s",
+			err.msg);
 }
 
 static void mig_pause_tick(struct mig *m)
 {
-	if (m->call)
+	if (m->attempt.call)
 		return;
 	if (time_mono_ns() - m->phase_since_ns > m->clients_ns) {
 		mig_fail_text(m, ERR_TIMEOUT, "GPU clients did not go in time: waited for %s",
-			m->awaited_pod);
+			m->attempt.awaited_pod);
 		return;
 	}
-	if (!m->own_known || mig_node_is_in_sync(m))
+	if (!m->node.own_known || mig_node_is_in_sync(m))
 		request_mig_pods(m);
 	else
-		(void)snprintf(m->awaited_pod, sizeof(m->awaited_pod), "the Node's labels");
+		(void)snprintf(m->attempt.awaited_pod, sizeof(m->attempt.awaited_pod),
+			"the Node's labels");
 }
 
 static void mig_pause_enter(struct mig *m)
 {
 	begin_change(m);
-	if (m->own_known)
+	if (m->node.own_known)
 		mig_node_clients(m, MIG_CLIENTS_PAUSE);
 	mig_pause_tick(m);
 }
@@ -226,13 +232,13 @@ static bool is_device_leaving(void *arg, const char *uuid)
 {
 	const struct mig *m = arg;
 
-	return mig_mask_removes(&m->mask, m->c.facts->node.inv, uuid);
+	return mig_mask_removes(&m->attempt.mask, m->c.facts->node.inv, uuid);
 }
 
 static void mig_withdraw_tick(struct mig *m)
 {
 	struct error why = ERROR_INIT;
-	int r = m->removes_devices && m->c.facts->node.inv
+	int r = m->attempt.removes_devices && m->c.facts->node.inv
 			? m->c.ops->mps_check_withdrawn(m->c.arg, is_device_leaving, m, &why)
 			: 0;
 
@@ -243,7 +249,7 @@ static void mig_withdraw_tick(struct mig *m)
 		return;
 	}
 	(void)uv_timer_stop(&m->timer);
-	if (m->c.options.force || !m->removes_devices)
+	if (m->c.options.force || !m->attempt.removes_devices)
 		mig_enter_phase(m, MIG_HOST);
 	else
 		m->c.ops->request_pod_devices(m->c.arg, on_mig_withdraw_pod_devices, m);
@@ -252,9 +258,9 @@ static void mig_withdraw_tick(struct mig *m)
 static void mig_withdraw_enter(struct mig *m)
 {
 	begin_change(m);
-	m->masked = true;
+	m->attempt.masked = true;
 	wake_up(m->c.wake);
-	if (!m->removes_devices)
+	if (!m->attempt.removes_devices)
 		mig_withdraw_tick(m);
 }
 
@@ -272,7 +278,8 @@ static void on_stopped(void *arg, const struct error *err)
 
 static void stop_services(struct mig *m)
 {
-	if (!m->c.options.shutdown_clients || !m->removes_devices || m->host.services.n == 0) {
+	if (!m->c.options.shutdown_clients || !m->attempt.removes_devices ||
+		m->host.services.n == 0) {
 		mig_enter_phase(m, MIG_RELEASE);
 		return;
 	}
@@ -291,7 +298,7 @@ static void on_reloaded(void *arg, const struct error *err)
 static void mig_host_enter(struct mig *m)
 {
 	struct error err = ERROR_INIT;
-	int r = mig_host_select(&m->host, m->c.options.state_file, m->name, &err);
+	int r = mig_host_select(&m->host, m->c.options.state_file, m->tried.name, &err);
 
 	m->host.arg = m;
 	if (r < 0)
@@ -328,7 +335,7 @@ static void mig_release_enter(struct mig *m)
 		mig_enter_phase(m, MIG_APPLY);
 		return;
 	}
-	m->released = true;
+	m->attempt.released = true;
 	m->c.ops->release(m->c.arg);
 	mig_release_tick(m);
 }
@@ -346,7 +353,8 @@ static bool may_reboot(const struct mig *m)
 	const char *rebooted = n ? node_object_annotation(n, MIG_REBOOTED) : NULL;
 
 	return m->c.options.with_reboot && n && node_object_state(n) == NODE_PRESENT &&
-	       !m->rebooting && !(rebooted && !strcmp(rebooted, m->tried_key));
+	       m->last_boot != MIG_BOOT_BY_AGENT &&
+	       !(rebooted && !strcmp(rebooted, m->tried.key));
 }
 
 static void reset_required(struct mig *m)
@@ -371,7 +379,7 @@ static void on_mig_apply_ended(void *arg, const struct child_end *e)
 	struct error err = ERROR_INIT;
 	bool in_use;
 
-	m->child = NULL;
+	m->attempt.child = NULL;
 	if (mig_tool_ended_well(m, e, &in_use, &err))
 		mig_enter_phase(m, MIG_SETTLE);
 	else if (m->report.ended && !strcmp(m->report.code, "reset-required"))
@@ -385,7 +393,7 @@ static const struct child_ops apply_ops = { .line = mig_tool_line,
 
 static void mig_apply_enter(struct mig *m)
 {
-	m->applied = true;
+	m->attempt.applied = true;
 	mig_tool_run(m, /* dry_run= */ false, &apply_ops);
 }
 
@@ -403,7 +411,7 @@ static void mig_reboot_tick(struct mig *m)
 {
 	char command[PATH_MAX + 32];
 
-	if (m->rebooted_now)
+	if (m->attempt.rebooted_now)
 		return;
 	/* The Node must have the state before this boot ends. */
 	if (!mig_node_is_in_sync(m)) {
@@ -412,7 +420,7 @@ static void mig_reboot_tick(struct mig *m)
 				"no reboot, as the state cannot be written to the Node");
 		return;
 	}
-	m->rebooted_now = true;
+	m->attempt.rebooted_now = true;
 	m->host.done = on_rebooted;
 	m->host.arg = m;
 	(void)snprintf(command, sizeof(command), "chroot %s systemctl reboot",
@@ -423,11 +431,11 @@ static void mig_reboot_tick(struct mig *m)
 
 static void mig_reboot_enter(struct mig *m)
 {
-	char text[sizeof(m->reason)];
+	char text[sizeof(m->node.reason)];
 
-	(void)snprintf(text, sizeof(text), "%s: rebooting the host: %.200s", m->name,
+	(void)snprintf(text, sizeof(text), "%s: rebooting the host: %.200s", m->tried.name,
 		m->report.reason);
-	mig_node_rebooted(m, m->tried_key);
+	mig_node_rebooted(m, m->tried.key);
 	mig_node_set_state(m, "rebooting", text);
 	report_event(m->c.reporter, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
 	mig_reboot_tick(m);
@@ -442,7 +450,7 @@ static void mig_reboot_late(struct mig *m)
 
 static bool mig_settle_is_probed(const struct mig *m)
 {
-	return m->n_probes >= m->n_probes_needed;
+	return m->n_probes >= m->attempt.n_probes_needed;
 }
 
 /* Whether every MIG device of the GPUs in question can be given to a pod: its capabilities exist. */
@@ -477,32 +485,32 @@ static void mig_settle_tick(struct mig *m)
 
 	if (!mig_settle_is_probed(m))
 		return;
-	if (m->masked) {
-		m->masked = false;
-		mig_mask_fini(&m->mask);
-		m->round_needed = m->c.facts->rounds + 1;
+	if (m->attempt.masked) {
+		m->attempt.masked = false;
+		mig_mask_fini(&m->attempt.mask);
+		m->attempt.round_needed = m->c.facts->rounds + 1;
 		wake_up(m->c.wake);
 	}
 	/*
 	 * Ticks come by timer and by event. The withdrawn devices are not ready before the reconcile offers them
 	 * again.
 	 */
-	if (m->c.facts->rounds < m->round_needed)
+	if (m->c.facts->rounds < m->attempt.round_needed)
 		return;
-	if (m->outcome.code == ERR_NONE && !devices_are_whole(m, &why)) {
+	if (m->attempt.error.code == ERR_NONE && !devices_are_whole(m, &why)) {
 		retry_mig_probe(m);
 		return;
 	}
-	if (m->outcome.code != ERR_NONE || m->c.ops->is_ready(m->c.arg, &why))
+	if (m->attempt.error.code != ERR_NONE || m->c.ops->is_ready(m->c.arg, &why))
 		mig_enter_phase(m, MIG_RESTORE);
 }
 
 static void mig_settle_enter(struct mig *m)
 {
 	/* A probe in progress may have begun before the last step. Only the probe after it counts. */
-	m->n_probes_needed = m->n_probes + (m->released ? 1 : 2);
-	m->released = false;
-	if (m->outcome.code == ERR_NONE)
+	m->attempt.n_probes_needed = m->n_probes + (m->attempt.released ? 1 : 2);
+	m->attempt.released = false;
+	if (m->attempt.error.code == ERR_NONE)
 		m->c.ops->probe(m->c.arg, /* all= */ true);
 	else
 		m->c.ops->probe(m->c.arg, /* all= */ false);
@@ -514,12 +522,12 @@ static void mig_settle_late(struct mig *m)
 
 	if (devices_are_whole(m, &why))
 		(void)m->c.ops->is_ready(m->c.arg, &why);
-	if (m->outcome.code == ERR_NONE)
-		(void)error_set(&m->outcome, ERR_TIMEOUT,
+	if (m->attempt.error.code == ERR_NONE)
+		(void)error_set(&m->attempt.error, ERR_TIMEOUT,
 			"applied, but the devices cannot be had: %.*s",
 			(int)strcspn(buf_str(&why), "\n"), buf_str(&why));
-	m->masked = false;
-	mig_mask_fini(&m->mask);
+	m->attempt.masked = false;
+	mig_mask_fini(&m->attempt.mask);
 	wake_up(m->c.wake);
 	mig_enter_phase(m, MIG_RESTORE);
 }
@@ -530,8 +538,8 @@ static void on_started(void *arg, const struct error *err)
 {
 	struct mig *m = arg;
 
-	if (err->code != ERR_NONE && m->outcome.code == ERR_NONE)
-		m->outcome = *err;
+	if (err->code != ERR_NONE && m->attempt.error.code == ERR_NONE)
+		m->attempt.error = *err;
 	mig_finish(arg);
 }
 

@@ -330,8 +330,8 @@ void mig_cluster_begin(struct mig_cluster *c)
 	struct error err = ERROR_INIT;
 
 	mig_env_start(m);
-	m->mig.labels_task.backoff.min_ns = m->mig.validators.backoff.min_ns = NS_PER_MS;
-	m->mig.labels_task.backoff.max_ns = m->mig.validators.backoff.max_ns = 4 * NS_PER_MS;
+	m->mig.node.task.backoff.min_ns = m->mig.validators.task.backoff.min_ns = NS_PER_MS;
+	m->mig.node.task.backoff.max_ns = m->mig.validators.task.backoff.max_ns = 4 * NS_PER_MS;
 	mig_env_probe(m);
 	assert_ok(
 		node_object_start(&m->link.node, c->stub->api, "n-1", NULL, &node_ops, c, &err),
@@ -349,6 +349,6 @@ void mig_cluster_wait(struct mig_cluster *c, const char *state)
 void mig_cluster_run(struct mig_cluster *c)
 {
 	mig_cluster_begin(c);
-	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, mig_env_attempted(c->m) && c->m->mig.phase == MIG_REST);
 	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 }

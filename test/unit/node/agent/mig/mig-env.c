@@ -97,7 +97,7 @@ static void on_probe(void *arg, bool all)
 	struct mig_env *e = arg;
 
 	e->probes++;
-	if (all && e->mig.applied && e->after) {
+	if (all && e->mig.attempt.applied && e->after) {
 		e->gpus = inventory_free(e->gpus);
 		e->gpus = STEAL_PTR(e->after);
 	}
@@ -310,6 +310,14 @@ int mig_env_setup(void **state)
 	return 0;
 }
 
+static void on_at_rest(struct mig *m)
+{
+	struct mig_env *e = m->c.arg;
+
+	e->n_rests++;
+	mig_sync(m);
+}
+
 void mig_env_start(struct mig_env *e)
 {
 	const struct mig_context c = { .loop = e->loop,
@@ -327,6 +335,7 @@ void mig_env_start(struct mig_env *e)
 	for (size_t i = 0; i < MIG_PHASES; i++)
 		e->phases[i].tick_ms = e->phases[i].tick ? 1 : 0;
 	e->mig.phases = e->phases;
+	e->mig.at_rest = on_at_rest;
 	e->inited = true;
 	mig_start(&e->mig);
 }
@@ -373,9 +382,14 @@ struct mig_env *mig_env_another(void **state)
 
 /* --- attempts --- */
 
+bool mig_env_attempted(const struct mig_env *e)
+{
+	return e->mig.outcome.state != MIG_OUTCOME_NONE;
+}
+
 static bool has_ended(const struct mig_env *e)
 {
-	return e->mig.attempted && e->mig.phase == MIG_REST;
+	return mig_env_attempted(e) && e->mig.phase == MIG_REST;
 }
 
 void mig_env_begin(struct mig_env *e)
@@ -392,8 +406,9 @@ void mig_env_run(struct mig_env *e)
 
 void mig_env_retry(struct mig_env *e)
 {
-	e->mig.attempted = false;
-	mig_env_until(e, has_ended(e));
+	unsigned before = e->n_rests;
+
+	mig_env_until(e, e->n_rests > before && has_ended(e));
 }
 
 void mig_env_ticks(struct mig_env *e)
@@ -420,11 +435,11 @@ void mig_env_services(struct mig_env *e)
 void assert_ended(const struct mig_env *e, const char *state, const char *reason)
 {
 	assert_int_equal(e->mig.phase, MIG_REST);
-	assert_true(e->mig.attempted);
-	assert_string_equal(e->mig.state, state);
-	if (!strstr(e->mig.reason, reason))
-		fail_msg("'%s': expected '%s' in it", e->mig.reason, reason);
+	assert_true(mig_env_attempted(e));
+	assert_string_equal(e->mig.node.state, state);
+	if (!strstr(e->mig.node.reason, reason))
+		fail_msg("'%s': expected '%s' in it", e->mig.node.reason, reason);
 	/* Nothing of the attempt is left. */
-	assert_false(e->mig.masked || e->mig.released);
-	assert_null(e->mig.child);
+	assert_false(e->mig.attempt.masked || e->mig.attempt.released);
+	assert_null(e->mig.attempt.child);
 }

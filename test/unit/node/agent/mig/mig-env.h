@@ -26,6 +26,7 @@ struct mig_env {
 	struct mig mig;
 	struct mig_phase_row phases[MIG_PHASES]; /* its table, with short ticks */
 	bool inited, stopped;
+	unsigned n_rests; /* how often the manager came to rest */
 
 	/* The GPUs: one that is whole and has MIG, and one that has a MIG device "MIG-1-0" (gi 7, ci 0). */
 	struct inventory *gpus;
@@ -72,6 +73,8 @@ void mig_env_start(struct mig_env *e); /* the GPUs are not known yet */
 void mig_env_probe(struct mig_env *e); /* what the agent does with a probe of NVML */
 void mig_env_begin(struct mig_env *e); /* both */
 void mig_env_run(struct mig_env *e);   /* and until the attempt has ended */
+/* Whether an attempt has ended. */
+bool mig_env_attempted(const struct mig_env *e);
 /* Until another attempt has ended. */
 void mig_env_retry(struct mig_env *e);
 /* Answers the request to the kubelet. */

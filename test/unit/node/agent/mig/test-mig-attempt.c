@@ -54,10 +54,13 @@ static void mig_attempt__asks_only_for_what_the_change_needs(void **state)
 		assert_ended(e, "success", "all: applied");
 		assert_calls(e, cases[i].calls);
 		assert_string_equal(e->leaving, cases[i].leaving);
-		assert_int_equal(e->mig.removes_devices, cases[i].takes);
-		assert_int_equal(e->mig.applied, strstr(cases[i].calls, "apply") != NULL);
-		assert_int_equal(agent_fixture_count(e->f, "MigConfigPending"), e->mig.applied);
-		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"), e->mig.applied);
+		assert_int_equal(e->mig.attempt.removes_devices, cases[i].takes);
+		assert_int_equal(e->mig.attempt.applied,
+			strstr(cases[i].calls, "apply") != NULL);
+		assert_int_equal(agent_fixture_count(e->f, "MigConfigPending"),
+			e->mig.attempt.applied);
+		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"),
+			e->mig.attempt.applied);
 	}
 }
 
@@ -112,7 +115,7 @@ static void mig_plan__that_fails_touches_nothing(void **state)
 		mig_env_run(e);
 		assert_ended(e, "failed", cases[i].reason);
 		assert_calls(e, "plan all\n");
-		assert_int_equal(e->mig.in_use, cases[i].in_use);
+		assert_int_equal(e->mig.attempt.in_use, cases[i].in_use);
 		assert_int_equal(e->probes, 0);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 		assert_int_equal(e->f->n_events, 1);
@@ -128,9 +131,9 @@ static void mig_plan__ends_a_tool_that_is_silent(void **state)
 	mig_env_start(e);
 	e->mig.silence_ns = 100 * NS_PER_MS;
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "said nothing for 0 s and was ended at: GPU 0: read GPU 0");
-	assert_int_equal(e->mig.outcome.code, ERR_TIMEOUT);
+	assert_int_equal(e->mig.attempt.error.code, ERR_TIMEOUT);
 }
 
 static void mig_plan__fails_without_the_tool(void **state)
@@ -153,11 +156,11 @@ static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	assert_calls(e, "");
 	e->mps_silent = false;
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 	/* A daemon that does not answer may be in use: the tool will report that. */
 	e->mps_silent = true;
-	e->mig.tried_key[0] = '\0';
+	e->mig.tried.key[0] = '\0';
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_PLAN);
 	e->mig.phase_since_ns -= 6 * NS_PER_SEC;
@@ -194,7 +197,7 @@ static void mig_plan__fails_where_somebody_has_what_goes(void **state)
 		mig_env_run(e);
 		assert_ended(e, cases[i].reason ? "failed" : "success",
 			cases[i].reason ? cases[i].reason : "all: applied");
-		assert_int_equal(e->mig.in_use, cases[i].reason != NULL);
+		assert_int_equal(e->mig.attempt.in_use, cases[i].reason != NULL);
 		if (cases[i].reason) {
 			/* The plan alone stops and probes nothing. */
 			assert_calls(e, "plan all\nholders\n");
@@ -218,7 +221,7 @@ static void mig_plan__needs_the_gpus(void **state)
 	node_init(&e->f->facts.node);
 	e->f->facts.nvml_down = down;
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "the GPUs are not known yet");
 	assert_calls(e, "plan all\n");
 }
@@ -270,7 +273,7 @@ static void mig_withdraw__takes_the_devices_from_the_offer_until_the_end(void **
 	mig_env_probe(e);
 	mig_env_probe(e);
 	assert_int_equal(mig_env_offered(e, NULL), 1);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	agent_fixture_run_once(e->f);
 	assert_true(e->reconciles > before);
 	assert_ended(e, "success", "applied");
@@ -303,7 +306,7 @@ static void mig_withdraw__gives_back_what_turns_out_to_be_in_use(void **state)
 		assert_calls(e, cases[i].calls);
 		assert_ended(e, cases[i].reason ? "failed" : "success",
 			cases[i].reason ? cases[i].reason : "applied");
-		assert_int_equal(e->mig.in_use, cases[i].reason != NULL);
+		assert_int_equal(e->mig.attempt.in_use, cases[i].reason != NULL);
 		assert_true(e->probes > 0); /* a probe brings back what exists */
 	}
 }
@@ -316,7 +319,7 @@ static void mig_withdraw__fails_when_a_daemon_does_not_quit(void **state)
 	mig_env_start(e);
 	mig_env_late(e, MIG_WITHDRAW);
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "an MPS control daemon does not quit");
 	assert_calls(e, "plan all\nholders\n");
 }
@@ -336,7 +339,7 @@ static void mig_withdraw__does_not_hear_of_holders_too_late(void **state)
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
 	mig_env_holders(e);
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "something else");
 }
 
@@ -356,7 +359,7 @@ static void mig_host_phase__keeps_the_layout_for_the_next_boot(void **state)
 	assert_calls(e, "plan all\nholders\nholders\ndaemon-reload\nrelease\napply all\n");
 	assert_string_equal(mig_env_read(e, "host/etc/mig.conf"), selected);
 	/* It is known by now. */
-	e->mig.tried_key[0] = '\0';
+	e->mig.tried.key[0] = '\0';
 	mig_sync(&e->mig);
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "apply all"), 2);
@@ -411,7 +414,7 @@ static void mig_release__waits_for_nvml_to_let_go(void **state)
 	assert_int_equal(e->mig.phase, MIG_RELEASE);
 	assert_int_equal(mig_env_count(e, "apply all"), 0);
 	e->locked = false;
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 }
 
@@ -424,7 +427,7 @@ static void mig_release__fails_when_nvml_does_not_let_go(void **state)
 	mig_env_start(e);
 	mig_env_late(e, MIG_RELEASE);
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "the NVML worker does not let go of the GPUs");
 	assert_int_equal(mig_env_count(e, "apply all"), 0);
 	assert_int_equal(mig_env_count(e, "start a.service"), 1);
@@ -460,8 +463,8 @@ static void mig_apply__that_fails_puts_everything_back(void **state)
 		mig_env_write(e, "apply", cases[i].apply);
 		mig_env_run(e);
 		assert_ended(e, "failed", cases[i].reason);
-		assert_int_equal(e->mig.outcome.code, cases[i].code);
-		assert_int_equal(e->mig.in_use, cases[i].code == ERR_UNAVAILABLE);
+		assert_int_equal(e->mig.attempt.error.code, cases[i].code);
+		assert_int_equal(e->mig.attempt.in_use, cases[i].code == ERR_UNAVAILABLE);
 		assert_non_null(strstr(mig_env_read(e, "calls"),
 			"release\napply all\nstart b.service\nstart a.service\n"));
 		assert_int_equal(mig_env_offered(e, NULL), 1);
@@ -502,13 +505,13 @@ static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **st
 		for (unsigned k = 1; k <= cases[i].looks; k++) {
 			assert_int_equal(e->f->facts.node.inv->n_mig, 1);
 			assert_int_equal(mig_env_offered(e, NULL), 1);
-			assert_true(e->mig.masked);
+			assert_true(e->mig.attempt.masked);
 			assert_true(e->probes >= k);
 			mig_env_probe(e);
 		}
-		assert_false(e->mig.masked);
+		assert_false(e->mig.attempt.masked);
 		assert_int_equal(mig_env_offered(e, NULL), 3);
-		mig_env_until(e, e->mig.attempted);
+		mig_env_until(e, mig_env_attempted(e));
 		assert_ended(e, "success", "applied");
 	}
 }
@@ -521,7 +524,7 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	e->after = partition_gpu("no capability");
 	e->not_ready = true;
 	mig_env_begin(e);
-	mig_env_until(e, e->mig.phase == MIG_SETTLE && !e->mig.masked);
+	mig_env_until(e, e->mig.phase == MIG_SETTLE && !e->mig.attempt.masked);
 	probes = e->probes;
 	mig_env_until(e, e->probes > probes); /* the reason may pass: the agent probes again */
 	assert_int_equal(e->mig.phase, MIG_SETTLE);
@@ -530,7 +533,7 @@ static void mig_settle__waits_until_the_devices_can_be_had(void **state)
 	mig_env_ticks(e);
 	assert_int_equal(e->mig.phase, MIG_SETTLE); /* not registered yet */
 	e->not_ready = false;
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 }
 
@@ -568,12 +571,12 @@ static void mig_settle__fails_when_the_devices_do_not_come(void **state)
 		e->not_ready = cases[i].not_ready;
 		e->slow_nvml = cases[i].slow;
 		mig_env_begin(e);
-		mig_env_until(e,
-			e->mig.phase == MIG_SETTLE && (cases[i].slow || !e->mig.masked));
+		mig_env_until(e, e->mig.phase == MIG_SETTLE &&
+					 (cases[i].slow || !e->mig.attempt.masked));
 		mig_env_late(e, MIG_SETTLE);
-		mig_env_until(e, e->mig.attempted);
+		mig_env_until(e, mig_env_attempted(e));
 		assert_ended(e, "failed", cases[i].reason);
-		assert_null(strchr(e->mig.reason, '\n'));
+		assert_null(strchr(e->mig.node.reason, '\n'));
 		assert_int_equal(mig_env_count(e, "start a.service"), 1);
 	}
 }
@@ -593,7 +596,7 @@ static void mig_restore__that_fails_is_tried_again_with_the_next_attempt(void **
 	/* The plan has no steps any more, but the attempt runs again. */
 	mig_env_write(e, "plan", SAME);
 	mig_env_write(e, "systemd", "");
-	e->mig.retry_at_ns = 1;
+	e->mig.outcome.retry_at_ns = 1;
 	mig_sync(&e->mig);
 	mig_env_retry(e);
 	assert_ended(e, "success", "applied");
@@ -633,8 +636,8 @@ static void mig_attempt_stop__ends_it_in_each_phase(void **state)
 			mig_env_until(e, strcmp(mig_env_read(e, "calls"), cases[i].calls) == 0);
 		mig_env_stop(e);
 		assert_int_equal(e->mig.phase, MIG_REST);
-		assert_false(e->mig.attempted);
-		assert_null(e->mig.child);
+		assert_false(mig_env_attempted(e));
+		assert_null(e->mig.attempt.child);
 		assert_null(e->mig.host.child);
 		/* The next agent knows the stopped services. */
 		assert_int_equal(*mig_env_read(e, "mig-services") != '\0',

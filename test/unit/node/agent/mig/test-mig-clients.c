@@ -28,8 +28,8 @@ static void mig_pause__waits_for_clients_and_brings_them_back_as_they_were(void 
 		"\"nodeSelector\":{\"" DEPLOY
 		"device-plugin\":\"true\"}}}," POD("dcgm-1", "dcgm") "]");
 	mig_cluster_begin(c);
-	mig_env_until(c->m, *c->m->mig.awaited_pod && c->lists > 2);
-	assert_string_equal(c->m->mig.awaited_pod, "ops/dcgm-1");
+	mig_env_until(c->m, *c->m->mig.attempt.awaited_pod && c->lists > 2);
+	assert_string_equal(c->m->mig.attempt.awaited_pod, "ops/dcgm-1");
 	assert_int_equal(c->m->mig.phase, MIG_PAUSE);
 	assert_string_equal(deploy(c, "dcgm"), PAUSED);
 	assert_string_equal(deploy(c, "client"), PAUSED);
@@ -37,7 +37,7 @@ static void mig_pause__waits_for_clients_and_brings_them_back_as_they_were(void 
 	assert_string_equal(deploy(c, "device-plugin"), "true"); /* our own pod needs it */
 	assert_string_equal(mig_cluster_get(c, MIG_STATE_LABEL), "pending");
 	assert_calls(c->m, "plan a\nholders\n");
-	assert_false(c->m->mig.masked);
+	assert_false(c->m->mig.attempt.masked);
 	mig_cluster_pods(c, "[]");
 	mig_cluster_wait(c, "success");
 	mig_env_until(c->m, strcmp(deploy(c, "dcgm"), "true") == 0);
@@ -73,7 +73,7 @@ static void mig_pause__is_only_where_something_goes_and_somebody_could(void **st
 		assert_ended(c->m, "success", "a: applied");
 		if ((c->lists > 0) != cases[i].asked)
 			fail_msg("row %zu: pods were listed %u times", i, c->lists);
-		assert_int_equal(c->m->mig.paused, cases[i].asked);
+		assert_int_equal(c->m->mig.attempt.paused, cases[i].asked);
 		assert_string_not_equal(deploy(c, "dcgm"), PAUSED);
 	}
 }
@@ -96,9 +96,9 @@ static void mig_pause__fails_when_clients_do_not_go(void **state)
 		mig_cluster_pods(c, "[" POD("dcgm-1", "dcgm") "]");
 		mig_cluster_begin(c);
 		c->pods_status = cases[i].status;
-		mig_env_until(c->m, c->lists > 1 || c->m->mig.attempted);
-		if (!c->m->mig.attempted)
-			mig_env_until(c->m, *c->m->mig.awaited_pod);
+		mig_env_until(c->m, c->lists > 1 || mig_env_attempted(c->m));
+		if (!mig_env_attempted(c->m))
+			mig_env_until(c->m, *c->m->mig.attempt.awaited_pod);
 		mig_env_until(c->m, c->pods_status || !strcmp(deploy(c, "dcgm"), PAUSED));
 		c->m->mig.clients_ns = 0;
 		mig_cluster_wait(c, "failed");
@@ -124,7 +124,7 @@ static void mig_pause__does_not_wait_for_pods_that_are_no_clients(void **state)
 				"dcgm\":\"true\"}}},1]");
 	mig_cluster_run(c);
 	assert_ended(c->m, "success", "a: applied");
-	assert_true(c->m->mig.paused);
+	assert_true(c->m->mig.attempt.paused);
 }
 
 /* What uses the GPU may be a client: that is seen once they are paused, and only then. */
@@ -141,7 +141,7 @@ static void mig_pause__once_for_what_is_in_use(void **state)
 	assert_string_equal(deploy(c, "dcgm"), "true");
 	/* It was none of them: they are not disturbed again for this. */
 	c->lists = 0;
-	c->m->mig.retry_at_ns = 1;
+	c->m->mig.outcome.retry_at_ns = 1;
 	mig_sync(&c->m->mig);
 	mig_env_retry(c->m);
 	assert_int_equal(c->lists, 0);
@@ -235,7 +235,7 @@ static void mig_validators__run_again_after_clients_were_paused(void **state)
 		mig_cluster_pods(c, validator_pods);
 		mig_cluster_run(c);
 		assert_ended(c->m, "success", "a: applied");
-		mig_env_until(c->m, !c->m->mig.validators_due);
+		mig_env_until(c->m, c->m->mig.validators.step == MIG_VALIDATORS_DONE);
 		assert_string_equal(c->deleted, cases[i].deleted);
 	}
 }
@@ -250,9 +250,9 @@ static void mig_validators__are_tried_again_but_for_those_that_are_gone(void **s
 	c->delete_status = 500;
 	mig_cluster_run(c);
 	mig_env_until(c->m, c->failures > 2);
-	assert_int_equal(c->m->mig.pods.n, 2);
+	assert_int_equal(c->m->mig.validators.pods.n, 2);
 	c->delete_status = 404;
-	mig_env_until(c->m, !c->m->mig.validators_due);
+	mig_env_until(c->m, c->m->mig.validators.step == MIG_VALIDATORS_DONE);
 	assert_string_equal(c->deleted, "");
 	assert_ended(c->m, "success", "a: applied"); /* whatever becomes of them */
 }

@@ -29,7 +29,7 @@ static void mig_node__label_is_followed_before_the_default(void **state)
 		mig_cluster_node(c, cases[i].labels, "");
 		mig_cluster_run(c);
 		assert_ended(c->m, "success", cases[i].reason);
-		assert_int_equal(c->m->mig.tried_by, cases[i].by);
+		assert_int_equal(c->m->mig.tried.by, cases[i].by);
 		assert_string_equal(c->states, "pending success ");
 		assert_non_null(strstr(mig_cluster_note(c, MIG_REASON), cases[i].reason));
 	}
@@ -45,7 +45,7 @@ static void mig_node__default_waits_for_the_node(void **state)
 	mig_cluster_begin(c);
 	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
 	mig_sync(m);
-	assert_string_equal(m->waiting, "there is no Node of our name");
+	assert_string_equal(m->desired.waiting, "there is no Node of our name");
 	assert_false(mig_settled(m));
 	assert_calls(c->m, "");
 	mig_cluster_node(c, MIG_LABEL "=a", "");
@@ -64,7 +64,7 @@ static void mig_node__another_label_waits_for_what_is_being_applied(void **state
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, "b");
-	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired.key, c->m->mig.tried.key) != 0);
 	assert_int_equal(mig_env_count(c->m, "plan b"), 0);
 	mig_env_write(c->m, "go", "");
 	mig_env_until(c->m, !strncmp(mig_cluster_note(c, MIG_REASON), "b: applied", 10));
@@ -81,9 +81,9 @@ static void mig_node__label_that_changes_and_changes_back_meanwhile_did_not_chan
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, "b");
-	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired.key, c->m->mig.tried.key) != 0);
 	mig_cluster_label(c, MIG_LABEL, "a");
-	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) == 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired.key, c->m->mig.tried.key) == 0);
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "success");
 	mig_sync(&c->m->mig);
@@ -101,10 +101,10 @@ static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **
 	mig_cluster_begin(c);
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_label(c, MIG_LABEL, NULL);
-	mig_env_until(c->m, !*c->m->mig.desired_key);
+	mig_env_until(c->m, !*c->m->mig.desired.key);
 	assert_int_equal(c->m->mig.phase, MIG_APPLY);
 	mig_env_write(c->m, "go", "");
-	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, mig_env_attempted(c->m) && c->m->mig.phase == MIG_REST);
 	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 	assert_string_not_equal(mig_cluster_get(c, MIG_STATE_LABEL), "pending");
 	assert_string_equal(mig_cluster_get(c, DEPLOY "dcgm"), "true");
@@ -159,16 +159,16 @@ static void mig_node__is_told_when_the_server_takes_it(void **state)
 		c->patch_status = statuses[i];
 		mig_cluster_begin(c);
 		/* The layout does not wait for it. */
-		mig_env_until(c->m, c->m->mig.attempted && c->failures > 5);
+		mig_env_until(c->m, mig_env_attempted(c->m) && c->failures > 5);
 		assert_ended(c->m, "success", "a: applied");
 		assert_false(mig_node_is_in_sync(&c->m->mig));
-		assert_int_not_equal(c->m->mig.labels_task.last_error.code, ERR_NONE);
-		assert_string_not_equal(c->m->mig.labels_task.logged_error,
+		assert_int_not_equal(c->m->mig.node.task.last_error.code, ERR_NONE);
+		assert_string_not_equal(c->m->mig.node.task.logged_error,
 			""); /* also a 409 that goes on */
 		c->patch_status = 0;
 		mig_cluster_wait(c, "success");
 		mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
-		assert_int_equal(c->m->mig.labels_task.last_error.code, ERR_NONE);
+		assert_int_equal(c->m->mig.node.task.last_error.code, ERR_NONE);
 		assert_string_equal(c->states, "success "); /* what was is over */
 	}
 }
@@ -182,9 +182,9 @@ static void mig_node__does_not_send_again_before_the_watch_could_tell(void **sta
 	mig_cluster_begin(c);
 	c->quiet = true;
 	mig_env_until(c->m, mig_env_count(c->m, "apply a") == 1 && c->patches == 1);
-	mig_env_until(c->m, !c->m->mig.labels_task.call);
-	c->m->mig.labels_task.on_due(&c->m->mig.labels_task);
-	assert_null(c->m->mig.labels_task.call);
+	mig_env_until(c->m, !c->m->mig.node.task.call);
+	c->m->mig.node.task.on_due(&c->m->mig.node.task);
+	assert_null(c->m->mig.node.task.call);
 	assert_false(mig_node_is_in_sync(&c->m->mig));
 	/* What is new is sent at once. */
 	mig_env_write(c->m, "go", "");
@@ -219,7 +219,7 @@ static void mig_node__that_is_made_again_meanwhile_is_told_how_it_ended(void **s
 	mig_cluster_delete_node(c);
 	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
 	mig_env_write(c->m, "go", "");
-	mig_env_until(c->m, c->m->mig.attempted && c->m->mig.phase == MIG_REST);
+	mig_env_until(c->m, mig_env_attempted(c->m) && c->m->mig.phase == MIG_REST);
 	assert_int_equal(mig_env_offered(c->m, NULL), 1);
 	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
 	mig_cluster_wait(c, "success");
@@ -250,8 +250,8 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	c->quiet = true;
 	mig_cluster_wait(c, "rebooting");
 	mig_phases[MIG_REBOOT].tick(&c->m->mig);
-	assert_false(c->m->mig.rebooted_now);
-	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), c->m->mig.tried_key);
+	assert_false(c->m->mig.attempt.rebooted_now);
+	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), c->m->mig.tried.key);
 	assert_string_equal(mig_cluster_note(c, MIG_REASON),
 		"a: rebooting the host: GPU 0: the mode is pending");
 	assert_int_equal(agent_fixture_count(c->m->f, "MigConfigRebooting"), 1);
@@ -262,9 +262,9 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	mig_phases[MIG_REBOOT].tick(&c->m->mig);
 	assert_null(c->m->mig.host.child);
 	assert_int_equal(c->m->mig.phase, MIG_REBOOT);
-	assert_true(c->m->mig.masked);
+	assert_true(c->m->mig.attempt.masked);
 	mig_env_late(c->m, MIG_REBOOT);
-	mig_env_until(c->m, c->m->mig.attempted);
+	mig_env_until(c->m, mig_env_attempted(c->m));
 	assert_ended(c->m, "failed", "the host did not reboot within 10 minutes");
 }
 
@@ -293,7 +293,7 @@ static void mig_reboot__is_done_once_for_a_layout(void **state)
 		}
 		mig_cluster_wait(c, "failed");
 		assert_ended(c->m, "failed", "the host was rebooted for this already");
-		assert_non_null(strstr(c->m->mig.reason, MIG_REBOOTED));
+		assert_non_null(strstr(c->m->mig.node.reason, MIG_REBOOTED));
 		assert_int_equal(mig_env_count(c->m, "reboot"), 0);
 		/* For another layout it may be done. */
 		mig_cluster_label(c, MIG_LABEL, "b");
@@ -310,7 +310,7 @@ static void mig_reboot__is_forgotten_with_success(void **state)
 	mig_cluster_run(c);
 	assert_ended(c->m, "success", "a: applied");
 	assert_string_equal(mig_cluster_note(c, MIG_REBOOTED), "");
-	assert_false(c->m->mig.rebooting);
+	assert_int_equal(c->m->mig.last_boot, MIG_BOOT_OTHER);
 }
 
 static void mig_reboot__does_not_come_when_it_cannot_be_told_or_done(void **state)
@@ -321,7 +321,7 @@ static void mig_reboot__does_not_come_when_it_cannot_be_told_or_done(void **stat
 	begin_reset(c, "", "");
 	mig_env_until(c->m, c->m->mig.phase == MIG_REBOOT);
 	c->m->mig.phase_since_ns -= 61 * NS_PER_SEC;
-	mig_env_until(c->m, c->m->mig.attempted);
+	mig_env_until(c->m, mig_env_attempted(c->m));
 	assert_ended(c->m, "failed", "no reboot, as the state cannot be written to the Node");
 	assert_int_equal(mig_env_count(c->m, "reboot"), 0);
 
@@ -365,7 +365,7 @@ static void mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards(void 
 	mig_cluster_begin(c);
 	mig_env_until(c->m, c->watch[1] && mig_env_count(c->m, "apply a") == 1);
 	mig_cluster_delete_map(c);
-	mig_env_until(c->m, strcmp(c->m->mig.desired_key, c->m->mig.tried_key) != 0);
+	mig_env_until(c->m, strcmp(c->m->mig.desired.key, c->m->mig.tried.key) != 0);
 	assert_int_equal(c->m->mig.phase, MIG_APPLY);
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "failed");

@@ -47,11 +47,11 @@ static void mig_sync__waits_until_the_gpus_are_known(void **state)
 
 	mig_env_start(e);
 	mig_sync(&e->mig);
-	assert_string_equal(e->mig.waiting, "the GPUs are not known yet");
+	assert_string_equal(e->mig.desired.waiting, "the GPUs are not known yet");
 	/* The driver is not loaded: without a GPU there is no desired state. */
 	(void)error_set(&e->f->facts.nvml_down, ERR_UNAVAILABLE, "no driver");
 	mig_sync(&e->mig);
-	assert_string_equal(e->mig.waiting, "");
+	assert_string_equal(e->mig.desired.waiting, "");
 	assert_true(mig_settled(&e->mig));
 	assert_int_equal(e->mig.phase, MIG_REST);
 	mig_env_probe(e);
@@ -68,7 +68,7 @@ static void mig_sync__leaves_gpus_without_mig_alone(void **state)
 	assert_true(mig_settled(&e->mig));
 	set_capable(e, true);
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 }
 
@@ -100,11 +100,11 @@ static void mig_sync__ends_a_plan_that_nobody_wants_any_more(void **state)
 	set_capable(e, false);
 	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_REST);
-	assert_null(e->mig.child);
+	assert_null(e->mig.attempt.child);
 	mig_env_write(e, "go", "");
 	set_capable(e, true);
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_calls(e, "plan all\nplan all\nholders\nholders\nrelease\napply all\n");
 }
 
@@ -136,7 +136,7 @@ static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
 	/* Another file, or the same text, does not change the desired state. */
 	mig_env_write(e, "layouts/other", "two");
 	mig_env_write(e, "layouts/a.yaml", "one");
-	config_source_check(e->mig.source);
+	config_source_check(e->mig.layouts.source);
 	mig_sync(&e->mig);
 	mig_env_write(e, "layouts/a.yaml", "two");
 	mig_env_until(e, mig_env_count(e, "apply all") == 2);
@@ -189,7 +189,7 @@ static void mig_sync__plans_again_when_the_text_changes_meanwhile(void **state)
 	mig_env_write(e, "layouts/a.yaml", "two");
 	mig_env_until(e, mig_env_count(e, "plan all") == 2);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_int_equal(mig_env_count(e, "apply all"), 1);
 	assert_string_equal(mig_env_read(e, "text"), "two");
 }
@@ -204,7 +204,7 @@ static void mig_sync__follows_a_text_after_what_is_being_applied(void **state)
 	mig_env_begin(e);
 	mig_env_until(e, e->mig.phase == MIG_APPLY);
 	mig_env_write(e, "layouts/a.yaml", "two");
-	mig_env_until(e, strcmp(e->mig.desired_key, e->mig.tried_key) != 0);
+	mig_env_until(e, strcmp(e->mig.desired.key, e->mig.tried.key) != 0);
 	assert_int_equal(e->mig.phase, MIG_APPLY);
 	mig_env_write(e, "go", "");
 	mig_env_until(e, mig_env_count(e, "apply all") == 2);
@@ -221,20 +221,20 @@ static void mig_sync__waits_for_layouts_but_not_for_ever(void **state)
 	e->options.config_map = "layouts";
 	(void)error_set(&e->link.why, ERR_UNAVAILABLE, "no credentials");
 	mig_env_begin(e);
-	assert_string_equal(e->mig.waiting, "configmap gpu/layouts: no credentials");
+	assert_string_equal(e->mig.desired.waiting, "configmap gpu/layouts: no credentials");
 	assert_int_equal(e->mig.phase, MIG_REST);
 	assert_false(mig_settled(&e->mig));
 	assert_in_range(uv_timer_get_due_in(&e->mig.timer), 50000, 60001);
 	e->mig.silence_ns = 30 * NS_PER_MS;
 	mig_sync(&e->mig);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "configmap gpu/layouts: no credentials");
 	assert_calls(e, "");
 	/* Another message for the same error does not change the desired state. */
 	(void)error_set(&e->link.why, ERR_UNAVAILABLE, "no token");
 	mig_sync(&e->mig);
 	assert_int_equal(e->mig.phase, MIG_REST);
-	assert_string_equal(e->mig.desired_key, e->mig.tried_key);
+	assert_string_equal(e->mig.desired.key, e->mig.tried.key);
 	assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 }
 
@@ -242,10 +242,10 @@ static void mig_sync__waits_for_layouts_but_not_for_ever(void **state)
 
 static void fail_next_attempt(struct mig_env *e)
 {
-	e->mig.retry_at_ns = 1;
+	e->mig.outcome.retry_at_ns = 1;
 	mig_sync(&e->mig);
 	mig_env_retry(e);
-	assert_string_equal(e->mig.state, "failed");
+	assert_string_equal(e->mig.node.state, "failed");
 }
 
 static void mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use(void **state)
@@ -269,18 +269,18 @@ static void mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use(void *
 			assert_in_range(uv_timer_get_due_in(&e->mig.timer), ms - 3000, ms + 1);
 			fail_next_attempt(e);
 		}
-		assert_int_equal(e->mig.failures, 4);
+		assert_int_equal(e->mig.outcome.failures, 4);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 		/* Another reason is news. */
 		mig_env_write(e, "plan", "finish false io 'GPU is lost'");
 		fail_next_attempt(e);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 2);
 		mig_env_write(e, "plan", SAME);
-		e->mig.retry_at_ns = 1;
+		e->mig.outcome.retry_at_ns = 1;
 		mig_sync(&e->mig);
 		mig_env_retry(e);
 		assert_ended(e, "success", "applied");
-		assert_int_equal(e->mig.failures, 0);
+		assert_int_equal(e->mig.outcome.failures, 0);
 		assert_false(uv_is_active((uv_handle_t *)&e->mig.timer));
 	}
 }
@@ -302,7 +302,7 @@ static void mig_sync__tries_again_at_once_when_the_gpus_are_other_ones(void **st
 	change(e, gpus(2, 0));
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 3);
-	assert_int_equal(e->mig.failures, 3);
+	assert_int_equal(e->mig.outcome.failures, 3);
 }
 
 /* --- drift --- */
@@ -404,7 +404,7 @@ static void mig_retry__starts_when_the_file_has_become_valid(void **state)
 	mig_env_services(e);
 	mig_retry(&e->mig);
 	assert_int_equal(why->code, ERR_NONE);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 	assert_int_equal(mig_env_count(e, "stop b.service"), 1);
 	/* While it runs it goes on with what it has, and says so. */
@@ -443,7 +443,7 @@ static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
 	assert_int_equal(e->mig.phase, MIG_REST);
 	set_capable(e, true);
 	mig_env_probe(e);
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "failed", "start service a.service: status 1");
 }
 
@@ -470,7 +470,7 @@ static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **sta
 	assert_int_equal(now->mig[0].gpu, 1);
 	assert_int_equal(seen->n_mig, 4);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	held = inventory_free(held);
 	assert_ptr_equal(mig_hide_changes(&e->mig, seen, &held), seen);
 }
@@ -491,7 +491,7 @@ static void mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes(void *
 	assert_true(inv->gpus[0].mig_enabled);
 	assert_true(inv->gpus[0].changing && !inv->gpus[1].changing);
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_int_equal(mig_env_offered(e, &changing), 1);
 	assert_false(changing);
 }
@@ -528,7 +528,7 @@ static void mig_status__says_what_is_being_done(void **state)
 	assert_status(e, "step", "\"GPU 0: MIG on\"");
 	assert_status(e, "retry", "null");
 	mig_env_write(e, "go", "");
-	mig_env_until(e, e->mig.attempted);
+	mig_env_until(e, mig_env_attempted(e));
 	assert_status(e, "state", "\"success\"");
 	assert_status(e, "config", "\"all\"");
 	assert_status(e, "chosenBy", "\"default\"");
