@@ -178,7 +178,8 @@ static void assign_device_usage(struct monitoring *mon, struct monitoring_round 
 static void monitoring_assign_usage(struct monitoring *mon, struct monitoring_round *r)
 {
 	for (uint32_t i = 0; i < r->devices.n; i++) {
-		const struct sample_device *s = sample_find(mon->sample, r->devices.v[i].uuid);
+		const struct sample_device *s =
+			sample_find(mon->round.sample, r->devices.v[i].uuid);
 
 		if (s)
 			assign_device_usage(mon, r, i, s);
@@ -190,7 +191,8 @@ static void monitoring_assign_usage(struct monitoring *mon, struct monitoring_ro
 static void monitoring_assign_sole_usage(struct monitoring *mon, struct monitoring_round *r)
 {
 	for (uint32_t i = 0; i < r->devices.n; i++) {
-		const struct sample_device *s = sample_find(mon->sample, r->devices.v[i].uuid);
+		const struct sample_device *s =
+			sample_find(mon->round.sample, r->devices.v[i].uuid);
 		const struct account_device_round *in = &r->in_devices[i];
 		struct account_use *use;
 
@@ -250,24 +252,26 @@ static int build_round_usage(struct monitoring *mon, struct monitoring_round *r,
 	const struct monitoring_span span = { .from_ns = r->now_ns - r->dt_ns,
 		.to_ns = r->now_ns };
 	struct monitoring_allocations now;
-	bool first = mon->list_ns == 0;
+	bool first = mon->listing.listed_ns == 0;
 
-	/* After a time of unknown allocations, the end of an earlier allocation is not known. */
-	r->counted = mon->list ? first || monitoring_allocations_known(mon)
-			       : !first && mon->unknown_rounds < MONITORING_UNKNOWN_ROUNDS_MAX;
-	if (!mon->list) {
-		mon->unknown_rounds++;
+	if (!mon->round.list) {
+		r->counted =
+			!first && mon->listing.unknown_rounds < MONITORING_UNKNOWN_ROUNDS_MAX;
+		mon->listing.unknown_rounds++;
 		monitoring_allocations_carry(&mon->allocation_list, &r->replicas);
 		return monitoring_usage_make(&r->usage, &mon->allocation_list,
 			&mon->allocation_list, &r->devices, span, r->counted, err);
 	}
-	if (monitoring_allocations_make(&now, &mon->allocation_list, mon->list,
-		    &mon->checkpoint, &r->devices, &r->replicas, &mon->pending, span, err) < 0)
+	/* After a time of unknown allocations, the end of an earlier allocation is not known. */
+	r->counted = first || monitoring_allocations_known(mon);
+	if (monitoring_allocations_make(&now, &mon->allocation_list, mon->round.list,
+		    &mon->checkpoint.content, &r->devices, &r->replicas, &mon->pending, span,
+		    err) < 0)
 		return -1;
 	r->allocations_before = mon->allocation_list;
 	mon->allocation_list = now;
-	mon->list_ns = r->now_ns;
-	mon->unknown_rounds = 0;
+	mon->listing.listed_ns = r->now_ns;
+	mon->listing.unknown_rounds = 0;
 	/* At the first list, the pods held their devices before the agent started too. */
 	return monitoring_usage_make(&r->usage, &mon->allocation_list,
 		first ? &mon->allocation_list : &r->allocations_before, &r->devices, span,

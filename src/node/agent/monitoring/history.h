@@ -14,8 +14,8 @@ struct monitoring_history_track {
 	uint32_t first, n; /* a ring */
 	/* Of the unfinished point. */
 	uint64_t ns;
-	uint64_t allocated_ns,
-		allocated_of_ns; /* millionths times nanoseconds; the time for which they are known */
+	uint64_t allocated_ns;    /* in millionths of the device, times nanoseconds */
+	uint64_t allocated_of_ns; /* the time for which the allocations are known */
 	uint64_t busy_ns, busy_of_ns;
 	uint64_t memory;     /* last known value; UINT64_MAX: none */
 	uint64_t sampled_ns; /* of the last sample, monotonic; 0: none */

@@ -22,7 +22,8 @@ struct monitoring_round {
 /* The kubelet has reported allocations, at most MONITORING_UNKNOWN_ROUNDS_MAX rounds ago. */
 static inline bool monitoring_allocations_known(const struct monitoring *s)
 {
-	return s->list_ns && s->unknown_rounds <= MONITORING_UNKNOWN_ROUNDS_MAX;
+	return s->listing.listed_ns &&
+	       s->listing.unknown_rounds <= MONITORING_UNKNOWN_ROUNDS_MAX;
 }
 
 /* count.c */

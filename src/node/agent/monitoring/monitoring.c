@@ -25,9 +25,9 @@ static void on_round_timer(uv_timer_t *t);
 
 static void publish_view(struct monitoring *mon)
 {
-	if (mon->unpublished_view)
-		mon->c.ops->publish(mon->c.arg, mon->unpublished_view);
-	mon->unpublished_view = view_unref(mon->unpublished_view);
+	if (mon->round.unpublished_view)
+		mon->c.ops->publish(mon->c.arg, mon->round.unpublished_view);
+	mon->round.unpublished_view = view_unref(mon->round.unpublished_view);
 }
 
 /* --- the timer of rounds --- */
@@ -54,8 +54,8 @@ static bool waits_for_list(const struct monitoring *s, uint64_t now)
  * kubelet first gets MONITORING_LIST_DELAY_MS to record the allocation. */
 static void arm_next(struct monitoring *mon)
 {
-	uint64_t now = time_mono_ns(), due = mon->began_ns + mon->c.options.interval_ns;
-	uint64_t soon = mon->began_ns + MONITORING_MIN_GAP_MS * NS_PER_MS;
+	uint64_t now = time_mono_ns(), due = mon->round.began_ns + mon->c.options.interval_ns;
+	uint64_t soon = mon->round.began_ns + MONITORING_MIN_GAP_MS * NS_PER_MS;
 
 	if (soon < mon->allocated_ns + MONITORING_LIST_DELAY_MS * NS_PER_MS)
 		soon = mon->allocated_ns + MONITORING_LIST_DELAY_MS * NS_PER_MS;
@@ -66,9 +66,9 @@ static void arm_next(struct monitoring *mon)
 
 static void end_round(struct monitoring *mon)
 {
-	mon->running = false;
-	mon->sample = sample_free(mon->sample);
-	mon->list = pod_devices_free(mon->list);
+	mon->round.step = MONITORING_IDLE;
+	mon->round.sample = sample_free(mon->round.sample);
+	mon->round.list = pod_devices_free(mon->round.list);
 	arm_next(mon);
 }
 
@@ -79,10 +79,14 @@ static struct monitoring *monitoring_of(uv_work_t *w)
 	return w->data;
 }
 
-/* Runs @work on a pool thread, then @done on the loop. Cannot fail: libuv refuses only a request without @work. */
-static void start_pool_work(struct monitoring *mon, uv_work_cb work, uv_after_work_cb done)
+/*
+ * Begins @step: runs @work on a pool thread, then @done on the loop. Cannot fail: libuv refuses only a request
+ * without @work.
+ */
+static void start_pool_work(struct monitoring *mon, enum monitoring_step step, uv_work_cb work,
+	uv_after_work_cb done)
 {
-	mon->working = true;
+	mon->round.step = step;
 	(void)uv_queue_work(mon->c.loop, &mon->work, work, done);
 }
 
@@ -98,7 +102,6 @@ static void on_round_persisted(uv_work_t *w, int status)
 	struct monitoring *mon = monitoring_of(w);
 
 	(void)status;
-	mon->working = false;
 	monitoring_persist_written(&mon->persist);
 	if (!mon->stopped)
 		publish_view(mon);
@@ -120,18 +123,18 @@ static int prepare_persist_round(struct monitoring *mon, const struct monitoring
 		.dt_ns = r->dt_ns,
 		.since_wall_ns = mon->since_wall_ns };
 	CLEANUP(freep)
-	struct monitoring_persist_xid *xids = calloc(mon->n_xids + 1, sizeof(*xids));
+	struct monitoring_persist_xid *xids = calloc(mon->xids.n + 1, sizeof(*xids));
 
 	if (!xids)
 		return error_nomem(err);
-	for (size_t i = 0; i < mon->n_xids; i++) {
-		memcpy(xids[i].uuid, mon->xids[i].uuid, sizeof(xids[i].uuid));
-		xids[i].xid = mon->xids[i].xid;
-		xids[i].count = mon->xids[i].count;
-		xids[i].last_wall_ns = mon->xids[i].last_wall_ns;
+	for (size_t i = 0; i < mon->xids.n; i++) {
+		memcpy(xids[i].uuid, mon->xids.v[i].uuid, sizeof(xids[i].uuid));
+		xids[i].xid = mon->xids.v[i].xid;
+		xids[i].count = mon->xids.v[i].count;
+		xids[i].last_wall_ns = mon->xids.v[i].last_wall_ns;
 	}
 	return monitoring_persist_prepare(&mon->persist, &mon->accounts, &r->in, &node, xids,
-		mon->n_xids, &mon->charges, err);
+		mon->xids.n, &mon->charges, err);
 }
 
 /* --- count --- */
@@ -165,7 +168,8 @@ static void report_pod_usage(struct monitoring *mon, const struct view *v)
 
 static void count_monitoring_round(struct monitoring *mon)
 {
-	struct monitoring_round r = { .now_ns = mon->began_ns, .wall_ns = time_wall_ns() };
+	struct monitoring_round r = { .now_ns = mon->round.began_ns,
+		.wall_ns = time_wall_ns() };
 	struct error err = ERROR_INIT;
 	uint64_t began = time_mono_ns();
 
@@ -176,18 +180,18 @@ static void count_monitoring_round(struct monitoring *mon)
 	if (monitoring_count_round(mon, &r, &err) == 0) {
 		monitoring_pods_sync(&mon->pods, &mon->allocation_list, r.now_ns);
 		mon->last_count_ns = r.now_ns;
-		mon->unpublished_view = view_unref(mon->unpublished_view);
-		mon->unpublished_view = monitoring_build_view(mon, &r, &err);
+		mon->round.unpublished_view = view_unref(mon->round.unpublished_view);
+		mon->round.unpublished_view = monitoring_build_view(mon, &r, &err);
 	}
-	if (mon->unpublished_view)
-		report_pod_usage(mon, mon->unpublished_view);
+	if (mon->round.unpublished_view)
+		report_pod_usage(mon, mon->round.unpublished_view);
 	if (err.code == ERR_NONE && prepare_persist_round(mon, &r, &err) == 0)
-		start_pool_work(mon, run_persist_work, on_round_persisted);
+		start_pool_work(mon, MONITORING_PERSISTING, run_persist_work, on_round_persisted);
 	mon->round_ns = time_mono_ns() - began;
 	if (err.code != ERR_NONE)
 		log_error("this round is not shown", LOG_STR("reason", err.msg));
 	monitoring_round_fini(&r);
-	if (!mon->working)
+	if (mon->round.step != MONITORING_PERSISTING)
 		end_round(mon);
 }
 
@@ -207,13 +211,13 @@ static void read_checkpoint(struct monitoring *s)
 	struct monitoring_checkpoint c;
 	struct stat st;
 
-	if (stat(s->checkpoint_path, &st) < 0 || same_file(&st, &s->checkpoint_stat) ||
-		file_read(s->checkpoint_path, &b, NULL) < 0 ||
+	if (stat(s->checkpoint.path, &st) < 0 || same_file(&st, &s->checkpoint.stat) ||
+		file_read(s->checkpoint.path, &b, NULL) < 0 ||
 		monitoring_checkpoint_parse(&c, buf_str(&b), b.len, NULL) < 0)
 		return;
-	monitoring_checkpoint_fini(&s->checkpoint);
-	s->checkpoint = c;
-	s->checkpoint_stat = st;
+	monitoring_checkpoint_fini(&s->checkpoint.content);
+	s->checkpoint.content = c;
+	s->checkpoint.stat = st;
 }
 
 static void read_usage_processes(struct monitoring_processes *p, const struct sample *s)
@@ -232,7 +236,7 @@ static void read_work(uv_work_t *w)
 	struct monitoring *mon = monitoring_of(w);
 
 	read_checkpoint(mon);
-	read_usage_processes(&mon->processes, mon->sample);
+	read_usage_processes(&mon->processes, mon->round.sample);
 }
 
 /* Logs once for each process, as long as the fault lasts. */
@@ -245,7 +249,7 @@ static void report_unread(struct monitoring *s)
 		bool unread = e->oversize_rounds > 0 || e->over_budget;
 
 		if (unread && !e->logged &&
-			log_limit_pass(&s->unread_limit, s->began_ns, UNREAD_PER_NS,
+			log_limit_pass(&s->unread_limit, s->round.began_ns, UNREAD_PER_NS,
 				UNREAD_BURST))
 			log_warn(
 				"the pod of a process on a GPU is not fully known: /proc/PID/cgroup or mountinfo is "
@@ -260,7 +264,6 @@ static void on_round_read(uv_work_t *w, int status)
 	struct monitoring *mon = monitoring_of(w);
 
 	(void)status;
-	mon->working = false;
 	report_unread(mon);
 	if (mon->stopped)
 		end_round(mon);
@@ -271,15 +274,15 @@ static void on_round_read(uv_work_t *w, int status)
 /* Ends the wait when each service has answered or its deadline has passed. */
 static void check_round_answers(struct monitoring *mon)
 {
-	if (!mon->running || mon->working || mon->awaiting_sample || mon->awaiting_slices ||
-		mon->awaiting_list)
+	if (mon->round.step != MONITORING_AWAITING || mon->round.awaiting_sample ||
+		mon->round.awaiting_slices || mon->round.awaiting_list)
 		return;
 	(void)uv_timer_stop(&mon->timer);
 	if (mon->stopped) {
 		end_round(mon);
 		return;
 	}
-	start_pool_work(mon, read_work, on_round_read);
+	start_pool_work(mon, MONITORING_READING, read_work, on_round_read);
 }
 
 /* --- request --- */
@@ -288,18 +291,18 @@ static void on_round_sample(void *arg, struct sample *sample, const struct error
 {
 	struct monitoring *mon = arg;
 
-	if (!mon->awaiting_sample || mon->stopped) { /* too late */
+	if (!mon->round.awaiting_sample || mon->stopped) { /* too late */
 		(void)sample_free(sample);
 		return;
 	}
-	mon->awaiting_sample = false;
-	mon->sample = sample;
+	mon->round.awaiting_sample = false;
+	mon->round.sample = sample;
 	error_clear(&mon->sample_error);
 	if (sample) {
-		mon->nvml_calls += sample->nvml_calls;
-		mon->nvml_ns += sample->nvml_ns;
+		mon->counters.nvml_calls += sample->nvml_calls;
+		mon->counters.nvml_ns += sample->nvml_ns;
 	} else {
-		mon->nvml_errors++;
+		mon->counters.nvml_errors++;
 		if (err)
 			mon->sample_error = *err;
 	}
@@ -310,7 +313,7 @@ static void on_slices(void *arg)
 {
 	struct monitoring *mon = arg;
 
-	mon->awaiting_slices = false;
+	mon->round.awaiting_slices = false;
 	check_round_answers(mon);
 }
 
@@ -346,11 +349,12 @@ static struct pod_devices *copy_list(const struct pod_devices *from)
 /* Doubles the delay after each failure, up to half of LIST_AWAY_NS, as other clients share the kubelet's socket. */
 static void back_off_pod_list(struct monitoring *s)
 {
-	uint64_t ns = s->c.options.interval_ns << (s->list_failures < 5 ? s->list_failures : 5);
+	uint64_t ns = s->c.options.interval_ns
+		      << (s->listing.failures < 5 ? s->listing.failures : 5);
 
-	s->list_failures++;
-	s->list_errors++;
-	s->list_not_before_ns = time_mono_ns() + (ns < LIST_AWAY_NS ? ns : LIST_AWAY_NS) / 2;
+	s->listing.failures++;
+	s->counters.list_errors++;
+	s->listing.not_before_ns = time_mono_ns() + (ns < LIST_AWAY_NS ? ns : LIST_AWAY_NS) / 2;
 }
 
 static void on_round_pod_list(void *arg, const struct pod_devices *list,
@@ -358,16 +362,16 @@ static void on_round_pod_list(void *arg, const struct pod_devices *list,
 {
 	struct monitoring *mon = arg;
 
-	mon->awaiting_list = false;
-	mon->list = list && (!err || err->code == ERR_NONE) ? copy_list(list) : NULL;
-	error_clear(&mon->list_error);
-	if (mon->list) {
-		mon->list_failures = 0;
-		mon->lists++;
+	mon->round.awaiting_list = false;
+	mon->round.list = list && (!err || err->code == ERR_NONE) ? copy_list(list) : NULL;
+	error_clear(&mon->listing.error);
+	if (mon->round.list) {
+		mon->listing.failures = 0;
+		mon->counters.lists++;
 	} else {
 		back_off_pod_list(mon);
 		if (err)
-			mon->list_error = *err;
+			mon->listing.error = *err;
 	}
 	check_round_answers(mon);
 }
@@ -378,7 +382,7 @@ static void request_sample_fields(struct monitoring *mon)
 	static const char *const always[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
 		"DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED" };
 	bool wanted[FIELDS_MAX] = { false };
-	struct gpu_sample_request *rq = &mon->request;
+	struct gpu_sample_request *rq = &mon->round.request;
 
 	mon->p2p = mon->c.ops->collect_wanted_fields(mon->c.arg, wanted);
 	mon->c.ops->want_p2p(mon->c.arg, mon->p2p);
@@ -395,26 +399,28 @@ static void request_round_inputs(struct monitoring *mon)
 {
 	struct error err = ERROR_INIT;
 
-	mon->awaiting_sample = mon->awaiting_slices = mon->awaiting_list = true;
+	mon->round.awaiting_sample = mon->round.awaiting_slices = mon->round.awaiting_list =
+		true;
 	request_sample_fields(mon);
 	/* sample() never calls @done before it returns. */
-	if (mon->c.ops->sample(mon->c.arg, &mon->request, on_round_sample, mon, &err) < 0) {
-		mon->awaiting_sample = false;
+	if (mon->c.ops->sample(mon->c.arg, &mon->round.request, on_round_sample, mon, &err) <
+		0) {
+		mon->round.awaiting_sample = false;
 		mon->sample_error = err;
 	}
-	if (mon->began_ns >= mon->list_not_before_ns)
+	if (mon->round.began_ns >= mon->listing.not_before_ns)
 		mon->c.ops->request_pod_devices(mon->c.arg, on_round_pod_list, mon);
 	else
-		mon->awaiting_list = false;
+		mon->round.awaiting_list = false;
 	mon->c.ops->refresh_slices(mon->c.arg, on_slices, mon);
 	check_round_answers(mon);
 }
 
 static void begin_round(struct monitoring *mon)
 {
-	mon->running = true;
-	mon->began_ns = time_mono_ns();
-	mon->deadline_ns = mon->began_ns + PATIENCE_NS;
+	mon->round.step = MONITORING_AWAITING;
+	mon->round.began_ns = time_mono_ns();
+	mon->round.deadline_ns = mon->round.began_ns + PATIENCE_NS;
 	arm_round_timer(mon, TICK_MS);
 	request_round_inputs(mon);
 }
@@ -423,16 +429,17 @@ static void on_round_timer(uv_timer_t *t)
 {
 	struct monitoring *mon = t->data;
 
-	if (mon->stopped || mon->working)
+	if (mon->stopped)
 		return;
-	if (!mon->running) {
+	if (mon->round.step == MONITORING_IDLE) {
 		begin_round(mon);
-	} else if (time_mono_ns() >= mon->deadline_ns) {
+	} else if (mon->round.step == MONITORING_AWAITING &&
+		   time_mono_ns() >= mon->round.deadline_ns) {
 		/* Only the sample may never come: the other requests have timeouts of their own. */
-		mon->awaiting_sample = false;
+		mon->round.awaiting_sample = false;
 		check_round_answers(mon);
 	}
-	if (mon->running && !mon->working && !uv_is_active((uv_handle_t *)&mon->timer))
+	if (mon->round.step == MONITORING_AWAITING && !uv_is_active((uv_handle_t *)&mon->timer))
 		arm_round_timer(mon, TICK_MS);
 }
 
@@ -446,31 +453,31 @@ void monitoring_allocated(struct monitoring *mon, const char *resource, const ch
 	if (!mon->c.options.enabled)
 		return;
 	if (!ok) {
-		mon->allocation_errors++;
+		mon->counters.allocation_errors++;
 		return;
 	}
-	mon->allocations++;
+	mon->counters.allocations++;
 	for (size_t i = 0; i < n; i++)
 		if (monitoring_pending_add(&mon->pending, resource, ids[i], now, NULL) < 0)
 			log_debug("an allocation is counted from when it is listed");
 	mon->allocated_ns = now;
 	/* An allocation shows that the kubelet runs again after a failure. */
-	mon->list_not_before_ns = 0;
-	if (mon->started && !mon->running)
+	mon->listing.not_before_ns = 0;
+	if (mon->started && mon->round.step == MONITORING_IDLE)
 		arm_next(mon);
 }
 
 static struct monitoring_xid_counter *xid_of(struct monitoring *s, const char *uuid,
 	uint32_t xid)
 {
-	for (size_t i = 0; i < s->n_xids; i++)
-		if (s->xids[i].xid == xid && !strcmp(s->xids[i].uuid, uuid))
-			return &s->xids[i];
-	if (!ARRAY_GROW(&s->xids, s->n_xids, &s->room_xids, MONITORING_XIDS_MAX))
+	for (size_t i = 0; i < s->xids.n; i++)
+		if (s->xids.v[i].xid == xid && !strcmp(s->xids.v[i].uuid, uuid))
+			return &s->xids.v[i];
+	if (!ARRAY_GROW(&s->xids.v, s->xids.n, &s->xids.room, MONITORING_XIDS_MAX))
 		return NULL;
-	s->xids[s->n_xids] = (struct monitoring_xid_counter){ .xid = xid };
-	(void)snprintf(s->xids[s->n_xids].uuid, sizeof(s->xids[0].uuid), "%s", uuid);
-	return &s->xids[s->n_xids++];
+	s->xids.v[s->xids.n] = (struct monitoring_xid_counter){ .xid = xid };
+	(void)snprintf(s->xids.v[s->xids.n].uuid, sizeof(s->xids.v[0].uuid), "%s", uuid);
+	return &s->xids.v[s->xids.n++];
 }
 
 void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
@@ -526,7 +533,7 @@ static void on_persist_opened(uv_work_t *w, int status)
 	struct error err = ERROR_INIT;
 
 	(void)status;
-	mon->working = false;
+	mon->round.step = MONITORING_IDLE;
 	if (mon->stopped)
 		return;
 	monitoring_persist_written(&mon->persist);
@@ -568,10 +575,10 @@ void monitoring_start(struct monitoring *mon)
 			LOG_STR("reason", mon->c.link->why.msg));
 	if (monitoring_persist_init(&mon->persist, dir, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
-	if (path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
+	if (path_join(mon->checkpoint.path, sizeof(mon->checkpoint.path), mon->c.plugin_dir,
 		    SLICE_CHECKPOINT, &err) < 0)
 		log_error("UIDs of pods are not known", LOG_STR("reason", err.msg));
-	start_pool_work(mon, open_work, on_persist_opened);
+	start_pool_work(mon, MONITORING_OPENING, open_work, on_persist_opened);
 }
 
 void monitoring_with_api(struct monitoring *mon, struct api *api)
@@ -590,10 +597,10 @@ void monitoring_stop(struct monitoring *mon)
 
 void monitoring_fini(struct monitoring *mon)
 {
-	mon->sample = sample_free(mon->sample);
-	mon->list = pod_devices_free(mon->list);
-	mon->unpublished_view = view_unref(mon->unpublished_view);
-	monitoring_checkpoint_fini(&mon->checkpoint);
+	mon->round.sample = sample_free(mon->round.sample);
+	mon->round.list = pod_devices_free(mon->round.list);
+	mon->round.unpublished_view = view_unref(mon->round.unpublished_view);
+	monitoring_checkpoint_fini(&mon->checkpoint.content);
 	monitoring_pending_fini(&mon->pending);
 	monitoring_pods_fini(&mon->pods);
 	monitoring_allocations_fini(&mon->allocation_list);
@@ -603,5 +610,5 @@ void monitoring_fini(struct monitoring *mon)
 	accounts_fini(&mon->accounts);
 	monitoring_persist_fini(&mon->persist);
 	monitoring_price_fini(&mon->price);
-	free(mon->xids);
+	free(mon->xids.v);
 }

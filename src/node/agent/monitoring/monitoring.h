@@ -48,8 +48,8 @@
 #define MONITORING_INTERVAL_MIN_NS (UINT64_C(1) * 1000000000)
 #define MONITORING_MIN_GAP_MS      350 /* shortest time between two rounds after an allocation */
 #define MONITORING_LIST_DELAY_MS   50 /* the kubelet may need this long to list an allocation */
-#define MONITORING_LIST_TIMEOUT_NS \
-	(UINT64_C(3) * 1000000000) /* an allocation that is not listed by then is not awaited */
+/* An allocation that is not listed after this time is not awaited. */
+#define MONITORING_LIST_TIMEOUT_NS    (UINT64_C(3) * 1000000000)
 #define MONITORING_UNKNOWN_ROUNDS_MAX 3
 #define MONITORING_XIDS_MAX           1024
 
@@ -79,8 +79,8 @@ struct monitoring_options {
 	int64_t price_nano;   /* of the node per hour; nano-units of .currency */
 	const char *currency, *instance_type, *region, *price_file;
 	const char *usage_db_dir; /* NULL: the state directory */
-	const struct strv
-		*pod_labels; /* keys of pod labels to show, as patterns; NULL: none. Borrowed */
+	/* keys of pod labels to show, as patterns; NULL: none. Borrowed */
+	const struct strv *pod_labels;
 };
 
 /* What monitoring asks of the agent. */
@@ -134,32 +134,69 @@ struct monitoring_context {
 	void *arg; /* of .ops */
 };
 
+/* What monitoring does now. The steps of a pool thread use .work, so only one of them runs at a time. */
+enum monitoring_step {
+	MONITORING_IDLE,       /* no round runs; once started, the timer starts the next one */
+	MONITORING_OPENING,    /* a pool thread opens the usage records for the first round */
+	MONITORING_AWAITING,   /* the round waits for the answers to its requests */
+	MONITORING_READING,    /* a pool thread reads the checkpoint and /proc for the count */
+	MONITORING_PERSISTING, /* a pool thread writes the usage records before the view */
+};
+
+/* The current round, or the last one. */
+struct monitoring_round_state {
+	enum monitoring_step step;
+	bool awaiting_sample, awaiting_slices, awaiting_list; /* not answered yet */
+	uint64_t began_ns;
+	uint64_t deadline_ns; /* the sample is not awaited longer */
+	struct gpu_sample_request request;
+	struct sample *sample;         /* NULL: no sample in this round, or the view has it */
+	struct pod_devices *list;      /* a copy; NULL: no list in this round */
+	struct view *unpublished_view; /* waits for the end of the write */
+};
+
+/* How the kubelet lists allocations, over the rounds. */
+struct monitoring_listing {
+	uint64_t listed_ns;      /* start of the round that had the last list; 0: no list yet */
+	uint64_t not_before_ns;  /* no request before this time, after a failure */
+	uint32_t failures;       /* in a row */
+	uint32_t unknown_rounds; /* rounds without a list since the last list */
+	struct error error;      /* of the last request; ERR_NONE: it was answered */
+};
+
+/* The kubelet's checkpoint as it was read last. */
+struct monitoring_checkpoint_file {
+	char path[PATH_MAX];
+	struct stat stat; /* of the file that was read */
+	struct monitoring_checkpoint content;
+};
+
+struct monitoring_xids {
+	struct monitoring_xid_counter *v;
+	size_t n, room;
+};
+
+/* Counters since the agent's start, for the view. */
+struct monitoring_counters {
+	uint64_t nvml_calls, nvml_ns, nvml_errors;
+	uint64_t lists, list_errors;             /* of the kubelet's allocations */
+	uint64_t allocations, allocation_errors; /* of the agent itself */
+};
+
 struct monitoring {
 	struct monitoring_context c;
+	bool started, stopped;
 	bool p2p; /* collect_wanted_fields() wants figures of NVLinks */
 	uv_timer_t timer;
 	uv_work_t work;
-	bool started, stopped, working;
+	struct monitoring_round_state round;
 
-	/* The current round. */
-	bool running;
-	bool awaiting_sample, awaiting_slices, awaiting_list; /* not answered yet */
-	uint64_t began_ns, deadline_ns;
+	/* What is known over the rounds. */
+	struct error sample_error; /* of the last sample; ERR_NONE: it came */
+	struct monitoring_listing listing;
 	uint64_t allocated_ns; /* time of the last allocation */
-	struct sample *sample;
-	struct pod_devices *list;      /* a copy; NULL: no list in this round */
-	struct view *unpublished_view; /* waits for the end of the write */
-
-	struct gpu_sample_request request;
-	struct error sample_error, list_error;
-	uint64_t list_ns; /* start of the round whose list is in .allocation_list; 0: never */
-	uint64_t list_not_before_ns;
-	uint32_t list_failures, unknown_rounds;
-
-	struct monitoring_checkpoint checkpoint;
-	struct stat checkpoint_stat;
-	char checkpoint_path[PATH_MAX];
 	struct monitoring_pending pending;
+	struct monitoring_checkpoint_file checkpoint;
 	struct monitoring_pods pods;
 	struct monitoring_allocations allocation_list;
 	struct monitoring_processes processes;
@@ -169,12 +206,12 @@ struct monitoring {
 	struct accounts accounts;
 	struct monitoring_persist persist;
 	struct monitoring_price price;
-	struct monitoring_xid_counter *xids;
-	size_t n_xids, room_xids;
-	uint64_t since_wall_ns, last_count_ns, last_wall_ns;
-	uint64_t seq, round_ns;
-	uint64_t nvml_calls, nvml_ns, nvml_errors, lists, list_errors, allocations,
-		allocation_errors;
+	struct monitoring_xids xids;
+	uint64_t since_wall_ns; /* start of the counters of use and cost */
+	uint64_t last_count_ns; /* start of the last round that was counted */
+	uint64_t seq;           /* of the last view */
+	uint64_t round_ns;      /* time that the loop spent on the last count */
+	struct monitoring_counters counters;
 };
 
 /* @mon is zeroed. */

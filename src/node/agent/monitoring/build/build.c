@@ -203,13 +203,13 @@ static void monitoring_build_agent(const struct monitoring *mon, struct view *v)
 		.proc_known = status.len > 0,
 		.rounds = mon->seq,
 		.round_ns = mon->round_ns,
-		.nvml_calls = mon->nvml_calls,
-		.nvml_ns = mon->nvml_ns,
-		.nvml_errors = mon->nvml_errors,
-		.kubelet_lists = mon->lists,
-		.kubelet_errors = mon->list_errors,
-		.allocations = mon->allocations,
-		.allocation_errors = mon->allocation_errors,
+		.nvml_calls = mon->counters.nvml_calls,
+		.nvml_ns = mon->counters.nvml_ns,
+		.nvml_errors = mon->counters.nvml_errors,
+		.kubelet_lists = mon->counters.lists,
+		.kubelet_errors = mon->counters.list_errors,
+		.allocations = mon->counters.allocations,
+		.allocation_errors = mon->counters.allocation_errors,
 		.usage_db_errors = k->errors,
 		.usage_db_known = k->bytes > 0,
 		.usage_db_bytes = k->bytes,
@@ -256,7 +256,7 @@ static void fill_view_node(const struct monitoring *mon, const struct monitoring
 	v->nvml_error = view_text(v, mon->c.facts->nvml_down.code ? mon->c.facts->nvml_down.msg
 								  : mon->sample_error.msg);
 	v->allocations_known = monitoring_allocations_known(mon);
-	v->allocations_error = view_text(v, mon->list_error.msg);
+	v->allocations_error = view_text(v, mon->listing.error.msg);
 	/* Before the GPUs are known the view has no counters of theirs. A cost shown now would make the node's
 	 * counter go back later. */
 	v->priced = mon->price.nano_per_hour > 0 && inv;
@@ -278,7 +278,7 @@ struct view *monitoring_build_view(struct monitoring *mon, struct monitoring_rou
 	if (view_new(&v, err) < 0)
 		return NULL;
 	v->seq = ++mon->seq;
-	v->sample = STEAL_PTR(mon->sample);
+	v->sample = STEAL_PTR(mon->round.sample);
 	monitoring_build_devices(mon, r, v);
 	monitoring_build_gpus(mon, r, v);
 	if (!view_failed(v))

@@ -48,9 +48,9 @@ static void fill_view_gpu_xids(const struct monitoring *mon, const struct gpu *g
 {
 	uint64_t last = 0;
 
-	to->xids = view_array(v, mon->n_xids, sizeof(*to->xids));
-	for (size_t i = 0; to->xids && i < mon->n_xids; i++) {
-		const struct monitoring_xid_counter *x = &mon->xids[i];
+	to->xids = view_array(v, mon->xids.n, sizeof(*to->xids));
+	for (size_t i = 0; to->xids && i < mon->xids.n; i++) {
+		const struct monitoring_xid_counter *x = &mon->xids.v[i];
 
 		if (strcmp(x->uuid, to->uuid) != 0)
 			continue;

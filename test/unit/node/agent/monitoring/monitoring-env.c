@@ -364,7 +364,7 @@ void env_tick(struct monitoring_env *e)
 
 const struct view *env_end(struct monitoring_env *e)
 {
-	agent_fixture_until(e->f, !e->mon.running);
+	agent_fixture_until(e->f, e->mon.round.step == MONITORING_IDLE);
 	if (e->n_wrong)
 		fail_msg("%s", e->wrong.msg);
 	return e->view;
@@ -373,7 +373,7 @@ const struct view *env_end(struct monitoring_env *e)
 const struct view *env_round(struct monitoring_env *e, uint64_t ns)
 {
 	env_pass(ns);
-	if (!e->mon.running)
+	if (e->mon.round.step == MONITORING_IDLE)
 		env_tick(e);
 	env_answer(e);
 	return env_end(e);

@@ -440,8 +440,8 @@ static void restore__leaves_out_what_it_does_not_understand(void **state)
 	assert_int_equal(u->n_uses, 1);
 	assert_string_equal(u->uses[0]->pod, "good");
 	assert_int_equal(u->uses[0]->mode, ACCOUNT_TIME_SLICING);
-	assert_int_equal(e->mon.n_xids, 1);
-	assert_int_equal(e->mon.xids[0].count, 4);
+	assert_int_equal(e->mon.xids.n, 1);
+	assert_int_equal(e->mon.xids.v[0].count, 4);
 	assert_int_equal(e->mon.charges.n, 1);
 	assert_int_equal(e->mon.charges.v[0].estimated_ns, 9);
 	assert_int_equal(e->mon.persist.n_loaded_totals, 0);
@@ -474,7 +474,7 @@ static void restore__takes_no_impossible_numbers(void **state)
 	assert_int_equal(a->total.allocated_ns + a->memory_peak + a->began_wall_ns, 0);
 	assert_true(a->live && a->busy_unknown && a->memory_unknown);
 	assert_false(a->busy_ever || a->memory_ever || a->peak_known);
-	assert_int_equal(e->mon.xids[0].count, 0);
+	assert_int_equal(e->mon.xids.v[0].count, 0);
 	assert_int_equal(e->mon.charges.v[0].charged_ns, 0);
 	env_answer(e);
 	(void)env_end(e);

@@ -69,7 +69,7 @@ static void round__waits_for_each_asker(void **state)
 		env_tick(e);
 		env_answer(e);
 		agent_fixture_run_once(e->f);
-		if (!e->mon.running || e->mon.working || e->shown != i + 1)
+		if (e->mon.round.step != MONITORING_AWAITING || e->shown != i + 1)
 			fail_msg("row %u: it did not wait", i);
 		e->sample.how = e->list.how = e->slices_refresh.how = ENV_LATER;
 		env_answer(e);
@@ -88,7 +88,7 @@ static void round__ends_where_all_answer_at_once(void **state)
 	e->sample.how = ENV_REFUSES;
 	e->list.how = e->slices_refresh.how = ENV_AT_ONCE;
 	env_start(e);
-	assert_true(e->mon.working);
+	assert_int_equal(e->mon.round.step, MONITORING_READING);
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
@@ -167,7 +167,7 @@ static void monitoring__asks_nobody_where_nothing_is_shown(void **state)
 	monitoring_retry(&e->mon);
 	agent_fixture_run_once(e->f);
 	assert_int_equal(e->sample.n + e->list.n + e->slices_refresh.n, 0);
-	assert_int_equal(e->mon.allocations + e->mon.allocation_errors, 0);
+	assert_int_equal(e->mon.counters.allocations + e->mon.counters.allocation_errors, 0);
 	assert_false(monitoring_peak(&e->mon, "GPU-0", &(struct pod_device){ 0 }, &peak));
 	assert_false(uv_is_active((uv_handle_t *)&e->mon.timer));
 }
@@ -219,7 +219,7 @@ static void sample__that_never_comes_is_given_up_after_eight_seconds(void **stat
 	env_answer(e);
 	env_pass(8 * NS_PER_SEC - 1);
 	env_tick(e);
-	assert_true(e->mon.running && !e->mon.working);
+	assert_int_equal(e->mon.round.step, MONITORING_AWAITING);
 	assert_int_equal(env_due_ms(e), 100); /* the polling continues */
 	env_pass(1);
 	env_tick(e);
@@ -243,8 +243,8 @@ static void sample__that_comes_too_late_is_dropped(void **state)
 	(void)env_end(e);
 	e->sample.how = ENV_LATER;
 	env_answer(e);
-	assert_null(e->mon.sample);
-	assert_int_equal(e->mon.nvml_calls, 0);
+	assert_null(e->mon.round.sample);
+	assert_int_equal(e->mon.counters.nvml_calls, 0);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_true(env_find_device(e, "GPU-0")->memory_known);
 	assert_int_equal(e->view->agent.nvml_calls, 7);
@@ -261,7 +261,7 @@ static void round__does_not_end_without_list_and_slices(void **state)
 	env_answer(e);
 	env_pass(60 * NS_PER_SEC);
 	env_tick(e);
-	assert_true(e->mon.running && !e->mon.working);
+	assert_int_equal(e->mon.round.step, MONITORING_AWAITING);
 	e->list.how = e->slices_refresh.how = ENV_LATER;
 	env_answer(e);
 	(void)env_end(e);
@@ -370,10 +370,10 @@ static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
 	e->list.how = ENV_LATER;
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, 1);
-	assert_int_equal(e->mon.list_failures, 0);
+	assert_int_equal(e->mon.listing.failures, 0);
 	e->list.how = ENV_FAILS;
 	(void)env_round(e, 1);
-	assert_int_equal(e->mon.list_not_before_ns, env_now_ns() + 2500 * NS_PER_MS);
+	assert_int_equal(e->mon.listing.not_before_ns, env_now_ns() + 2500 * NS_PER_MS);
 }
 
 /* --- allocations --- */
@@ -503,19 +503,20 @@ static void stop__while_it_reads_or_writes_waits_for_the_thread(void **state)
 	/* The usage records are being opened. */
 	monitoring_init(&e->mon, &e->context);
 	monitoring_start(&e->mon);
-	assert_true(e->mon.working);
+	assert_int_equal(e->mon.round.step, MONITORING_OPENING);
 	env_stop(e);
 	assert_int_equal(e->slices_refresh.n, 0);
 	/* /proc is being read. */
 	env_start(e);
 	env_answer(e);
-	assert_true(e->mon.working && !e->mon.unpublished_view);
+	assert_int_equal(e->mon.round.step, MONITORING_READING);
+	assert_null(e->mon.round.unpublished_view);
 	env_stop(e);
 	assert_int_equal(e->shown, 0);
 	/* The round is being written. */
 	env_start(e);
 	env_answer(e);
-	agent_fixture_until(e->f, e->mon.unpublished_view);
+	agent_fixture_until(e->f, e->mon.round.unpublished_view);
 	env_stop(e);
 	assert_int_equal(e->shown, 0);
 }
@@ -528,7 +529,7 @@ static void view__is_shown_after_it_is_kept(void **state)
 	one_gpu(e);
 	env_start(e);
 	env_answer(e);
-	agent_fixture_until(e->f, e->mon.unpublished_view);
+	agent_fixture_until(e->f, e->mon.round.unpublished_view);
 	assert_int_equal(e->shown, 0);
 	(void)env_end(e);
 	assert_int_equal(e->shown, 1);

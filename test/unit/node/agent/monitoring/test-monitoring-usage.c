@@ -193,10 +193,10 @@ static void checkpoint__that_is_malformed_or_gone_leaves_what_was_known(void **s
 			test_write(e->plugin_dir, SLICE_CHECKPOINT, texts[i], strlen(texts[i]),
 				0600);
 		else
-			assert_int_equal(unlink(e->mon.checkpoint_path), 0);
+			assert_int_equal(unlink(e->mon.checkpoint.path), 0);
 		(void)env_round(e, NS_PER_SEC);
 		assert_string_equal(env_find_use(e, "one")->uid, ENV_UID "1");
-		assert_int_equal(e->mon.checkpoint.n, 2);
+		assert_int_equal(e->mon.checkpoint.content.n, 2);
 	}
 }
 

@@ -221,9 +221,9 @@ static void xid__of_too_many_kinds_is_left_out(void **state)
 	monitoring_init(&e->mon, &e->context);
 	for (uint32_t i = 0; i <= MONITORING_XIDS_MAX; i++)
 		monitoring_add_xid(&e->mon, "GPU-0", i);
-	assert_int_equal(e->mon.n_xids, MONITORING_XIDS_MAX);
+	assert_int_equal(e->mon.xids.n, MONITORING_XIDS_MAX);
 	monitoring_add_xid(&e->mon, "GPU-0", 0);
-	assert_int_equal(e->mon.xids[0].count, 2);
+	assert_int_equal(e->mon.xids.v[0].count, 2);
 }
 
 /* --- MIG --- */
