@@ -42,7 +42,7 @@ static uint64_t random_below(struct slice_arbiter *a, uint64_t n)
 
 /* ---- packets --------------------------------------------------------------------------------------- */
 
-/* @pass: a descriptor to send along, or -1. A peer that is gone does not matter. */
+/* @pass: a descriptor to send along, or -1. A disconnected peer does not matter. */
 static void send_answer(int fd, const void *packet, size_t len, int pass)
 {
 	(void)fd_pass_send(fd, packet, len, &pass, pass >= 0, 0);
@@ -93,7 +93,7 @@ static uint64_t reclaim(struct slice_arbiter_process *p, uint64_t bytes)
 	return n;
 }
 
-static void be_unkind(struct slice_arbiter *a)
+static void run_unkind_options(struct slice_arbiter *a)
 {
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++) {
 		struct slice_arbiter_process *p = &a->processes[i];
@@ -175,7 +175,7 @@ static int make_slice_page(struct slice_arbiter *a, struct slice_arbiter_process
 	return give_page(page, SLICE_PAGE_BYTES, kind, fd);
 }
 
-static int make_turn_page(struct slice_arbiter *a)
+static int make_gate_page(struct slice_arbiter *a)
 {
 	enum slice_arbiter_page kind = atomic_load(&a->quanta.page);
 	int fd;
@@ -194,7 +194,7 @@ static int make_turn_page(struct slice_arbiter *a)
 }
 
 /* Continues with the page that a process sent along, in the state in which gates start. */
-static void adopt_turn_page(struct slice_arbiter *a, int passed)
+static void adopt_gate_page(struct slice_arbiter *a, int passed)
 {
 	struct turn_page *p;
 
@@ -238,9 +238,9 @@ static uint32_t register_memory_again(struct slice_arbiter *a, struct slice_arbi
 		return SLICE_REFUSED;
 	old->fd = (*p)->fd;
 	(*p)->known = false;
-	if (h->unanswered && h->unanswered == old->want_tag) {
-		atomic_fetch_add(&old->page->gpus[0].credit, old->want_bytes);
-		old->want_tag = 0;
+	if (h->unanswered && h->unanswered == old->request_tag) {
+		atomic_fetch_add(&old->page->gpus[0].credit, old->request_bytes);
+		old->request_tag = 0;
 	}
 	*p = old;
 	return SLICE_OK;
@@ -253,10 +253,10 @@ static int register_quanta(struct slice_arbiter *a, struct slice_arbiter_process
 	int page = -1;
 
 	if (h->flags & SLICE_HELLO_AGAIN) {
-		adopt_turn_page(a, passed);
+		adopt_gate_page(a, passed);
 		atomic_fetch_add(&a->quanta.again, 1);
 	} else {
-		page = make_turn_page(a);
+		page = make_gate_page(a);
 	}
 	memset(a->clients, 0, sizeof(a->clients));
 	p->quanta = true;
@@ -303,7 +303,7 @@ static void on_hello(struct slice_arbiter *a, struct slice_arbiter_process *p,
 
 /* ---- requests and states --------------------------------------------------------------------------- */
 
-static void on_want(struct slice_arbiter *a, struct slice_arbiter_process *p,
+static void on_request(struct slice_arbiter *a, struct slice_arbiter_process *p,
 	const union packet *q, int passed)
 {
 	struct slice_grant g = { .head = { SLICE_GRANT, q->head.tag },
@@ -323,8 +323,8 @@ static void on_want(struct slice_arbiter *a, struct slice_arbiter_process *p,
 			extra = random_below(a, left < (64 << 20) ? left : 64 << 20);
 		grant(p, bytes, extra);
 		g.status = SLICE_OK;
-		p->want_tag = q->head.tag;
-		p->want_bytes = bytes;
+		p->request_tag = q->head.tag;
+		p->request_bytes = bytes;
 	}
 	g.free_bytes = a->limit - sum_granted(a);
 	if (atomic_load(&a->hang_up_at) && atomic_fetch_sub(&a->hang_up_at, 1) == 1) {
@@ -389,7 +389,7 @@ static const struct {
 	bool of_memory, of_quanta;
 } answers[] = {
 	[SLICE_HELLO] = { on_hello, sizeof(struct slice_hello), true, true },
-	[SLICE_WANT] = { on_want, sizeof(struct slice_want), true, false },
+	[SLICE_WANT] = { on_request, sizeof(struct slice_want), true, false },
 	[SLICE_VIEW] = { on_view, sizeof(struct slice_view), true, false },
 	[SLICE_COMPARE] = { on_compare, sizeof(struct slice_compare), true, false },
 	[SLICE_STATE] = { on_state, sizeof(struct slice_state), false, true },
@@ -474,12 +474,12 @@ static void hang_up(struct slice_arbiter *a)
 
 /* ---- the thread ------------------------------------------------------------------------------------ */
 
-static void do_as_told(struct slice_arbiter *a)
+static void run_commands(struct slice_arbiter *a)
 {
 	int ms = atomic_load(&a->restart_ms);
 
 	if (atomic_load(&a->unkind))
-		be_unkind(a);
+		run_unkind_options(a);
 	if (atomic_load(&a->take_all)) {
 		take_all_credit(a);
 		atomic_store(&a->take_all, false);
@@ -520,7 +520,7 @@ static void *serve(void *arg)
 				on_packet(a, &a->processes[i]);
 		if (fds[1].revents)
 			on_connect(a);
-		do_as_told(a);
+		run_commands(a);
 		pthread_mutex_unlock(&a->lock);
 	}
 }

@@ -37,8 +37,8 @@ struct slice_arbiter_process {
 	pid_t pid;
 	struct slice_page *page; /* of a registration for memory; else NULL */
 	uint64_t granted;        /* the truth */
-	uint32_t want_tag;       /* of the last one granted */
-	uint64_t want_bytes;
+	uint32_t request_tag;    /* of the last one granted */
+	uint64_t request_bytes;
 };
 
 /* What the fake knows of a process on one GPU. */
@@ -73,7 +73,7 @@ struct slice_arbiter {
 	_Atomic bool unkind;    /* takes and gives credit all the time */
 	_Atomic bool generous;  /* all that is left comes as credit with the first grant */
 	_Atomic bool take_all;  /* takes all processes' credit, once; then false again */
-	_Atomic bool alone;     /* new pages say so */
+	_Atomic bool alone;     /* new pages have it */
 	/* Grants the nth WANT from now, and hangs up without an answer. 1: the next one. */
 	_Atomic int hang_up_at;
 	_Atomic uint32_t start_state; /* of the gates of a process that registers */
@@ -100,13 +100,13 @@ struct slice_arbiter {
  * none. */
 extern uint8_t slice_arbiter_uuid[SLICE_UUID_BYTES];
 
-/* In memory that children of fork share, so that they can set its members. Nobody frees it. */
+/* In memory that children of fork share, so that they can set its members. It is never freed. */
 struct slice_arbiter *slice_arbiter_new(void);
 
 /* Clears @a, serves a slice of either form at @dir, and sets GPUSLICE_SLICE_DIR. @limit: in bytes, not 0. */
 void slice_arbiter_start_memory(struct slice_arbiter *a, const char *dir, uint64_t limit);
 void slice_arbiter_start_quanta(struct slice_arbiter *a, const char *dir, uint32_t gpu_count);
-/* Ends what was started, and forgets all processes. */
+/* Ends all connections and threads, and drops all processes. */
 void slice_arbiter_stop(struct slice_arbiter *a);
 
 /* As a kill: connections end, pages stay with the processes. */

@@ -13,7 +13,7 @@ static struct alloc_row make_alloc_row(uint64_t bytes)
 	return (struct alloc_row){ .bytes = bytes, .count = 1, .gpu = 1, .context = bytes % 3 };
 }
 
-static void alloc_table__are_found_by_kind_and_key(void **state)
+static void alloc_table__finds_rows_by_kind_and_key(void **state)
 {
 	struct alloc_row a = make_alloc_row(5), b = make_alloc_row(7), got;
 
@@ -30,7 +30,7 @@ static void alloc_table__are_found_by_kind_and_key(void **state)
 	assert_true(alloc_table_remove(ALLOC_HANDLE, 1000, &got));
 }
 
-static void alloc_table__count_and_go_at_zero(void **state)
+static void alloc_table__removes_a_row_without_references(void **state)
 {
 	struct alloc_row a = make_alloc_row(5), got;
 
@@ -49,7 +49,7 @@ static void alloc_table__count_and_go_at_zero(void **state)
 }
 
 /* Beside a plain array, with keys that collide and tables that grow and empty. */
-static void alloc_table__agree_with_a_plain_array(void **state)
+static void alloc_table__agrees_with_a_plain_array(void **state)
 {
 	enum { KEYS = 4000 };
 	static struct alloc_row model[KEYS];
@@ -99,7 +99,7 @@ static void add(enum alloc_kind kind, uint64_t key, const struct alloc_row *row,
 	s->bytes += row->bytes;
 }
 
-static void alloc_table__go_with_their_context(void **state)
+static void alloc_table__removes_rows_with_their_context(void **state)
 {
 	struct sum dropped = { 0 }, after = { 0 };
 	struct alloc_row got;
@@ -146,7 +146,7 @@ static void *join_and_leave(void *arg)
 	return NULL;
 }
 
-static void alloc_table__are_made_and_ended_by_one_of_many_threads(void **state)
+static void alloc_table__lets_one_of_many_threads_create_and_end_a_row(void **state)
 {
 	pthread_t threads[6];
 
@@ -158,7 +158,7 @@ static void alloc_table__are_made_and_ended_by_one_of_many_threads(void **state)
 	assert_int_equal(atomic_load(&makers), 0);
 }
 
-static void alloc_table__are_gone_in_a_child(void **state)
+static void alloc_table__is_empty_in_a_child(void **state)
 {
 	struct alloc_row a = make_alloc_row(5), got;
 	int status = -1;
@@ -182,12 +182,12 @@ static void alloc_table__are_gone_in_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(alloc_table__are_found_by_kind_and_key),
-		cmocka_unit_test(alloc_table__count_and_go_at_zero),
-		cmocka_unit_test(alloc_table__agree_with_a_plain_array),
-		cmocka_unit_test(alloc_table__go_with_their_context),
-		cmocka_unit_test(alloc_table__are_made_and_ended_by_one_of_many_threads),
-		cmocka_unit_test(alloc_table__are_gone_in_a_child),
+		cmocka_unit_test(alloc_table__finds_rows_by_kind_and_key),
+		cmocka_unit_test(alloc_table__removes_a_row_without_references),
+		cmocka_unit_test(alloc_table__agrees_with_a_plain_array),
+		cmocka_unit_test(alloc_table__removes_rows_with_their_context),
+		cmocka_unit_test(alloc_table__lets_one_of_many_threads_create_and_end_a_row),
+		cmocka_unit_test(alloc_table__is_empty_in_a_child),
 	};
 
 	return cmocka_run_group_tests_name("alloc-table", tests, NULL, NULL);

@@ -86,7 +86,7 @@ static void charge_and_release(void)
 	CHECK(used() == 0 && page()->unseen == 0);
 }
 
-static void charge__keeps_used_seen_and_peak(void **state)
+static void charge__updates_used_seen_and_peak(void **state)
 {
 	(void)state;
 	in_child(charge_and_release);
@@ -102,7 +102,7 @@ static void on_full(int gpu)
 	cached = 0;
 }
 
-static void at_the_limit(void)
+static void charge_at_the_limit(void)
 {
 	struct charge c;
 
@@ -131,16 +131,16 @@ static void at_the_limit(void)
 	charge_end(&c, 0);
 }
 
-static void charge__trims_once_at_the_limit_then_says_out_of_memory(void **state)
+static void charge__trims_once_at_the_limit_then_returns_out_of_memory(void **state)
 {
 	(void)state;
-	in_child(at_the_limit);
+	in_child(charge_at_the_limit);
 }
 
 static _Atomic int asked;
 
 /* When the other one has asked twice, and so waits. */
-static void *end_later(void *arg)
+static void *end_bound_later(void *arg)
 {
 	while (atomic_load(&arbiter->wants) < asked + 2)
 		(void)usleep(100);
@@ -155,14 +155,14 @@ static CUresult charge_beside(struct charge *other, struct charge *c)
 
 	CHECK(!charge_begin(other, GPU, LIMIT - 100 * MIB, CHARGE_SEEN));
 	asked = arbiter->wants;
-	CHECK(!pthread_create(&thread, NULL, end_later, other));
+	CHECK(!pthread_create(&thread, NULL, end_bound_later, other));
 	r = charge_begin(c, GPU, 200 * MIB, CHARGE_SEEN);
 	CHECK(!pthread_join(thread, NULL));
 	return r;
 }
 
 /* A bound of another thread is in the way, of which most comes back. */
-static void bounds_in_the_way(void)
+static void charge_beside_bounds(void)
 {
 	struct charge other, c;
 	int wants, tries = 1;
@@ -192,17 +192,17 @@ static void bounds_in_the_way(void)
 	CHECK(used() == 210 * MIB && page()->begun == page()->done);
 }
 
-static void charge__waits_for_bounds_of_others_at_the_limit(void **state)
+static void charge__waits_for_bounds_of_other_threads_at_the_limit(void **state)
 {
 	int status = -1;
 	pid_t pid;
 
 	(void)state;
-	pid = fork(); /* before the arbiter's thread: what is a child of many has none (TSan) */
+	pid = fork(); /* before there are threads: TSan allows none in a child of a threaded process */
 	if (!pid) {
 		alarm(30);
 		slice_arbiter_start_memory(arbiter, dir, LIMIT);
-		bounds_in_the_way();
+		charge_beside_bounds();
 		slice_arbiter_stop(arbiter);
 		_exit(0);
 	}
@@ -210,7 +210,7 @@ static void charge__waits_for_bounds_of_others_at_the_limit(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void beyond_the_bound(void)
+static void charge_beyond_the_bound(void)
 {
 	uint64_t limit, in_use;
 	struct charge c;
@@ -233,13 +233,13 @@ static void beyond_the_bound(void)
 	CHECK(used() == LIMIT && page()->begun == page()->done);
 }
 
-static void charge_end__owes_what_nothing_was_granted_for(void **state)
+static void charge_end__records_a_debt_for_bytes_beyond_the_grant(void **state)
 {
 	(void)state;
-	in_child(beyond_the_bound);
+	in_child(charge_beyond_the_bound);
 }
 
-static void hidden(void)
+static void charge_hidden(void)
 {
 	struct charge c;
 
@@ -248,7 +248,7 @@ static void hidden(void)
 	charge_end(&c, 600 * MIB);
 	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 1);
 	CHECK(charges_read_overhead(GPU) == 600 * MIB);
-	/* Not ours to give back. */
+	/* This process does not free it. */
 	charge_release(GPU, 600 * MIB, CHARGE_HIDDEN);
 	CHECK(used() == 600 * MIB && arbiter->compares == 2);
 	charge_adjust(GPU, (int64_t)(20 * MIB), CHARGE_SEEN);
@@ -260,13 +260,13 @@ static void hidden(void)
 	CHECK(used() == 620 * MIB && page()->begun == page()->done);
 }
 
-static void charge__leaves_what_is_hidden_to_the_arbiter(void **state)
+static void charge__leaves_hidden_allocations_to_the_arbiter(void **state)
 {
 	(void)state;
-	in_child(hidden);
+	in_child(charge_hidden);
 }
 
-static void no_gpu(void)
+static void charge_without_gpu(void)
 {
 	struct charge c;
 
@@ -278,13 +278,13 @@ static void no_gpu(void)
 	CHECK(arbiter->memory.hellos == 0);
 }
 
-static void charge__does_nothing_in_no_slice(void **state)
+static void charge__does_nothing_outside_of_a_slice(void **state)
 {
 	(void)state;
-	in_child(no_gpu);
+	in_child(charge_without_gpu);
 }
 
-static void refused(void)
+static void charge_when_refused(void)
 {
 	struct charge c;
 
@@ -297,7 +297,7 @@ static void refused(void)
 }
 
 /* An arbiter that does not answer is no refusal by the limit. */
-static void not_answered(void)
+static void charge_without_answer(void)
 {
 	struct charge c;
 
@@ -311,13 +311,13 @@ static void not_answered(void)
 	CHECK(page()->refused == 0 && page()->begun == page()->done);
 }
 
-static void charge__that_nobody_answers_is_not_counted_as_refused(void **state)
+static void charge__without_an_answer_is_not_counted_as_refused(void **state)
 {
 	(void)state;
-	in_child(not_answered);
+	in_child(charge_without_answer);
 }
 
-static void no_limit(void)
+static void charge_without_limit(void)
 {
 	struct charge c;
 
@@ -327,21 +327,21 @@ static void no_limit(void)
 	CHECK(page()->refused == 0);
 }
 
-static void charge__without_limit_counts_nothing_as_refused(void **state)
+static void charge__without_a_limit_counts_no_refusals(void **state)
 {
 	(void)state;
-	in_child(no_limit);
+	in_child(charge_without_limit);
 }
 
-static void charge__has_nothing_where_the_arbiter_refuses(void **state)
+static void charge__fails_where_the_arbiter_refuses_the_process(void **state)
 {
 	(void)state;
-	in_child(refused);
+	in_child(charge_when_refused);
 }
 
 /* ---- many at once ----------------------------------------------------------------------------- */
 
-/* A driver that knows only how much it holds, for all processes that share it. A kill between two of its
+/* A driver that counts only its allocated bytes, for all processes that share it. A kill between two of its
  * words leaves the total too low, never too high: no false alarm. */
 struct driver {
 	_Atomic uint64_t total;
@@ -369,39 +369,39 @@ static void driver_free(uint64_t bytes)
 
 #define HELD_MAX 16
 
-static void *race(void *arg)
+static void *race_charges(void *arg)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)arg;
-	uint64_t held[HELD_MAX] = { 0 };
+	uint64_t charged[HELD_MAX] = { 0 };
 
 	while (!atomic_load(&driver->stop)) {
 		int i = rand_r(&seed) % HELD_MAX;
 		enum charge_kind kind = i % 2 ? CHARGE_SEEN : CHARGE_UNSEEN;
 		struct charge c;
 
-		if (held[i]) {
+		if (charged[i]) {
 			charge_free_begin(&c, GPU, kind);
-			driver_free(held[i]);
-			charge_free_end(&c, held[i]);
-			held[i] = 0;
+			driver_free(charged[i]);
+			charge_free_end(&c, charged[i]);
+			charged[i] = 0;
 			continue;
 		}
-		held[i] = (uint64_t)(rand_r(&seed) % 40 + 1) * 2 * MIB;
-		if (charge_begin(&c, GPU, held[i] + 2 * MIB, kind)) {
+		charged[i] = (uint64_t)(rand_r(&seed) % 40 + 1) * 2 * MIB;
+		if (charge_begin(&c, GPU, charged[i] + 2 * MIB, kind)) {
 			atomic_fetch_add(&driver->refused, 1);
-			held[i] = 0;
-		} else if (rand_r(&seed) % 8 == 0) { /* the driver says no */
+			charged[i] = 0;
+		} else if (rand_r(&seed) % 8 == 0) { /* the driver refuses */
 			charge_end(&c, 0);
-			held[i] = 0;
+			charged[i] = 0;
 		} else {
-			driver_alloc(held[i]);
-			charge_end(&c, held[i]);
+			driver_alloc(charged[i]);
+			charge_end(&c, charged[i]);
 			atomic_fetch_add(&driver->done, 1);
 		}
 	}
 	for (int i = 0; i < HELD_MAX; i++) {
-		driver_free(held[i]);
-		charge_release(GPU, held[i], i % 2 ? CHARGE_SEEN : CHARGE_UNSEEN);
+		driver_free(charged[i]);
+		charge_release(GPU, charged[i], i % 2 ? CHARGE_SEEN : CHARGE_UNSEEN);
 	}
 	return NULL;
 }
@@ -413,7 +413,7 @@ static void driver_new(void)
 	assert_ptr_not_equal(driver, MAP_FAILED);
 }
 
-static void charge__holds_the_limit_with_many_threads(void **state)
+static void charge__keeps_to_the_limit_with_many_threads(void **state)
 {
 	pthread_t threads[8];
 
@@ -423,7 +423,8 @@ static void charge__holds_the_limit_with_many_threads(void **state)
 	atomic_store(&arbiter->unkind, true);
 	assert_true(charges_active());
 	for (uintptr_t i = 0; i < 8; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)(i + 1)), 0);
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, race_charges, (void *)(i + 1)), 0);
 	(void)usleep(700 * 1000);
 	atomic_store(&driver->stop, true);
 	for (size_t i = 0; i < 8; i++)
@@ -455,7 +456,7 @@ static void run_racers(int go)
 		;
 	CHECK(charges_active());
 	for (uintptr_t i = 0; i < 4; i++)
-		(void)pthread_create(&threads[i], NULL, race,
+		(void)pthread_create(&threads[i], NULL, race_charges,
 			(void *)(i + 10 * (uintptr_t)me + 1));
 	for (size_t i = 0; i < 4; i++)
 		(void)pthread_join(threads[i], NULL);
@@ -466,11 +467,11 @@ static void run_racers(int go)
 static void check_dead(const struct slice_arbiter_process *p, void *arg)
 {
 	const struct slice_gpu_page *g = &p->page->gpus[GPU];
-	uint64_t held = *(uint64_t *)arg, credit = g->credit;
+	uint64_t charged = *(uint64_t *)arg, credit = g->credit;
 
 	assert_true(credit <= p->granted);
 	assert_true(g->seen + g->unseen <= p->granted - credit);
-	assert_true(held <= p->granted - credit);
+	assert_true(charged <= p->granted - credit);
 	assert_true(g->done <= g->begun);
 }
 
@@ -501,15 +502,15 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 		(void)close(go[0]);
 		(void)close(go[1]);
 		for (int i = 0; i < N; i++) {
-			uint64_t held;
+			uint64_t charged;
 
 			(void)usleep((unsigned int)rand_r(&seed) % 12000 + (i ? 0 : 20000));
 			assert_int_equal(kill(pids[i], SIGKILL), 0);
 			assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
-			/* Gone; the driver frees, then the arbiter hears of it. */
-			held = atomic_load(&driver->of[i]);
-			atomic_fetch_sub(&driver->total, held);
-			slice_arbiter_reap(arbiter, pids[i], check_dead, &held);
+			/* The process ended. The driver frees the memory, then the arbiter notices. */
+			charged = atomic_load(&driver->of[i]);
+			atomic_fetch_sub(&driver->total, charged);
+			slice_arbiter_reap(arbiter, pids[i], check_dead, &charged);
 		}
 		assert_int_equal(atomic_load(&driver->over), 0);
 		assert_int_equal(slice_arbiter_granted_sum(arbiter), 0);
@@ -524,7 +525,7 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 
 /* ---- fork ------------------------------------------------------------------------------------- */
 
-static void fork_anew(void)
+static void fork_and_charge(void)
 {
 	struct slice_page *mine;
 	struct charge c;
@@ -542,7 +543,7 @@ static void fork_anew(void)
 	pid = fork();
 	if (!pid) {
 		CHECK(!link_page());
-		charge_end(&c, 50 * MIB); /* of the parent: not ours */
+		charge_end(&c, 50 * MIB); /* of the parent, not of this process */
 		charge_release(GPU, 100 * MIB, CHARGE_SEEN);
 		CHECK(!link_page());
 		CHECK(charges_active() && link_page());
@@ -558,10 +559,10 @@ static void fork_anew(void)
 	CHECK(used() == 150 * MIB && arbiter->memory.hellos == 2);
 }
 
-static void fork__begins_anew_in_the_child(void **state)
+static void fork__registers_the_child_again(void **state)
 {
 	(void)state;
-	in_child(fork_anew);
+	in_child(fork_and_charge);
 }
 
 static void *fork_often(void *arg)
@@ -588,8 +589,8 @@ static void *fork_often(void *arg)
 	return NULL;
 }
 
-/* Whatever locks other threads hold at that moment. */
-static void fork__does_not_hang_amid_charges(void **state)
+/* Other threads may have any lock at that moment. */
+static void fork__does_not_hang_while_other_threads_charge(void **state)
 {
 	pthread_t threads[4], forker;
 	int bad = 0;
@@ -606,7 +607,8 @@ static void fork__does_not_hang_amid_charges(void **state)
 		atomic_store(&arbiter->unkind, true);
 		CHECK(charges_active());
 		for (uintptr_t i = 0; i < 4; i++)
-			CHECK(!pthread_create(&threads[i], NULL, race, (void *)(i + 1)));
+			CHECK(!pthread_create(&threads[i], NULL, race_charges,
+				(void *)(i + 1)));
 		CHECK(!pthread_create(&forker, NULL, fork_often, &bad));
 		CHECK(!pthread_join(forker, NULL));
 		atomic_store(&driver->stop, true);
@@ -637,19 +639,19 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(charge__keeps_used_seen_and_peak),
-		cmocka_unit_test(charge__trims_once_at_the_limit_then_says_out_of_memory),
-		cmocka_unit_test(charge__waits_for_bounds_of_others_at_the_limit),
-		cmocka_unit_test(charge_end__owes_what_nothing_was_granted_for),
-		cmocka_unit_test(charge__leaves_what_is_hidden_to_the_arbiter),
-		cmocka_unit_test(charge__does_nothing_in_no_slice),
-		cmocka_unit_test(charge__that_nobody_answers_is_not_counted_as_refused),
-		cmocka_unit_test(charge__without_limit_counts_nothing_as_refused),
-		cmocka_unit_test(charge__has_nothing_where_the_arbiter_refuses),
-		cmocka_unit_test(fork__begins_anew_in_the_child),
-		cmocka_unit_test(fork__does_not_hang_amid_charges),
+		cmocka_unit_test(charge__updates_used_seen_and_peak),
+		cmocka_unit_test(charge__trims_once_at_the_limit_then_returns_out_of_memory),
+		cmocka_unit_test(charge__waits_for_bounds_of_other_threads_at_the_limit),
+		cmocka_unit_test(charge_end__records_a_debt_for_bytes_beyond_the_grant),
+		cmocka_unit_test(charge__leaves_hidden_allocations_to_the_arbiter),
+		cmocka_unit_test(charge__does_nothing_outside_of_a_slice),
+		cmocka_unit_test(charge__without_an_answer_is_not_counted_as_refused),
+		cmocka_unit_test(charge__without_a_limit_counts_no_refusals),
+		cmocka_unit_test(charge__fails_where_the_arbiter_refuses_the_process),
+		cmocka_unit_test(fork__registers_the_child_again),
+		cmocka_unit_test(fork__does_not_hang_while_other_threads_charge),
 		cmocka_unit_test(charge__survives_a_kill_at_any_instruction),
-		cmocka_unit_test(charge__holds_the_limit_with_many_threads),
+		cmocka_unit_test(charge__keeps_to_the_limit_with_many_threads),
 	};
 
 	return cmocka_run_group_tests_name("charges", tests, setup, teardown);

@@ -46,7 +46,7 @@ static uint64_t used(void)
 	return link_page()->gpus[0].granted - link_page()->gpus[0].credit;
 }
 
-static void registers(void)
+static void register_at_first_use(void)
 {
 	const struct slice_welcome *w;
 	struct slice_viewed v;
@@ -69,28 +69,28 @@ static void registers(void)
 	CHECK(arbiter->compares == 1 && errno == 1234);
 }
 
-static void link__registers_at_the_first_need(void **state)
+static void link__registers_at_the_first_use(void **state)
 {
 	(void)state;
-	in_child(registers);
+	in_child(register_at_first_use);
 }
 
-static void only_looks(void)
+static void read_without_page(void)
 {
 	CHECK(link_open(false) == LINK_UP && !link_page());
 	CHECK(link_welcome()->gpus[0].limit == LIMIT);
 	CHECK(link_open(true) == LINK_UP && link_page() && arbiter->memory.hellos == 2);
 }
 
-static void link__has_no_page_unless_it_is_wanted(void **state)
+static void link__requests_a_page_only_when_it_is_needed(void **state)
 {
 	(void)state;
-	in_child(only_looks);
+	in_child(read_without_page);
 }
 
 static enum slice_arbiter_page bad_page;
 
-static void bad(void)
+static void reject_bad_page(void)
 {
 	atomic_store(&arbiter->memory.page, bad_page);
 	CHECK(link_open(true) == LINK_DOWN && !link_page());
@@ -102,15 +102,15 @@ static void bad(void)
 	CHECK(link_open(true) == LINK_UP && link_page());
 }
 
-static void link__takes_no_bad_page(void **state)
+static void link__rejects_an_invalid_page(void **state)
 {
 	(void)state;
 	for (bad_page = SLICE_ARBITER_PAGE_SHORT; bad_page <= SLICE_ARBITER_PAGE_NONE;
 		bad_page++)
-		in_child(bad);
+		in_child(reject_bad_page);
 }
 
-static void refused(void)
+static void accept_refusal(void)
 {
 	int64_t began = sys_now();
 
@@ -118,17 +118,17 @@ static void refused(void)
 	CHECK(link_open(true) == LINK_DOWN && sys_now() - began < LINK_DEADLINE_MS);
 }
 
-static void link__takes_no_for_an_answer(void **state)
+static void link__accepts_a_refusal(void **state)
 {
 	(void)state;
-	in_child(refused);
+	in_child(accept_refusal);
 }
 
 #define TRIED_MS \
 	250 /* so long a call has waited for an answer, and did not only check whether it may */
 
 /* Whether one of the next tries is given up before the first was. A busy machine makes some longer. */
-static bool tries_less(void)
+static bool try_shorter(void)
 {
 	for (int tries = 0; tries < 5;) {
 		int64_t began = sys_now(), took;
@@ -144,7 +144,7 @@ static bool tries_less(void)
 }
 
 /* Soon, on a machine that lets the arbiter answer in the time that a later try has. */
-static bool comes_up(void)
+static bool start_arbiter_later(void)
 {
 	for (int i = 0; i < 2000 && link_open(true) != LINK_UP; i++)
 		(void)usleep(10 * 1000);
@@ -161,7 +161,7 @@ static bool is_granted(uint64_t bytes)
 	return false;
 }
 
-static void mute(void)
+static void wait_for_mute_arbiter(void)
 {
 	int64_t began = sys_now();
 	int tries = 0;
@@ -175,9 +175,9 @@ static void mute(void)
 		tries += sys_now() - began >= TRIED_MS;
 	}
 	CHECK(tries < 5);
-	CHECK(tries_less());
+	CHECK(try_shorter());
 	atomic_store(&arbiter->mute, false);
-	CHECK(comes_up());
+	CHECK(start_arbiter_later());
 	slice_arbiter_mute(arbiter);
 	began = sys_now();
 	CHECK(link_request_bytes(0, MIB, NULL) == -1);
@@ -188,13 +188,13 @@ static void mute(void)
 	CHECK(used() == MIB); /* and not two: the first was never answered */
 }
 
-static void link__waits_for_a_mute_arbiter_once_then_less(void **state)
+static void link__waits_for_a_mute_arbiter_once_then_shorter(void **state)
 {
 	(void)state;
-	in_child(mute);
+	in_child(wait_for_mute_arbiter);
 }
 
-static void restart(void)
+static void restart_arbiter(void)
 {
 	struct slice_page *page;
 
@@ -217,10 +217,10 @@ static void restart(void)
 	CHECK(used() == 40 * MIB && arbiter->memory.again == 3);
 }
 
-static void link__goes_on_with_its_page_when_the_arbiter_comes_back(void **state)
+static void link__keeps_its_page_when_the_arbiter_restarts(void **state)
 {
 	(void)state;
-	in_child(restart);
+	in_child(restart_arbiter);
 }
 
 static int open_fds(void)
@@ -236,7 +236,7 @@ static int open_fds(void)
 	return n;
 }
 
-static void descriptors(void)
+static void replace_descriptors(void)
 {
 	int before = open_fds(), status = -1, fds[8];
 	bool was_open[64];
@@ -258,7 +258,7 @@ static void descriptors(void)
 		_exit(0);
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && !status);
-	/* A program that closes what it does not know, and opens others there. */
+	/* A program closes descriptors that it does not know, and opens others with their numbers. */
 	for (int fd = 3; fd < 64; fd++)
 		(void)close(fd);
 	for (int i = 0; i < 8; i++)
@@ -268,13 +268,13 @@ static void descriptors(void)
 		CHECK(fcntl(fds[i], F_GETFD) >= 0);
 }
 
-static void link__leaves_the_descriptors_of_others_alone(void **state)
+static void link__leaves_the_descriptors_of_the_program_alone(void **state)
 {
 	(void)state;
-	in_child(descriptors);
+	in_child(replace_descriptors);
 }
 
-static void long_dir(void)
+static void connect_in_long_dir(void)
 {
 	char name[200], path[400];
 
@@ -289,10 +289,10 @@ static void long_dir(void)
 static void link__reaches_a_socket_of_any_length(void **state)
 {
 	(void)state;
-	in_child(long_dir);
+	in_child(connect_in_long_dir);
 }
 
-static void no_slice(void)
+static void connect_without_slice(void)
 {
 	CHECK(!unsetenv(SLICE_DIR_VARIABLE));
 	CHECK(link_open(true) == LINK_NO_SLICE && atomic_load(&link_off));
@@ -300,10 +300,10 @@ static void no_slice(void)
 	link_compare(0);
 }
 
-static void link__sees_that_there_is_no_slice(void **state)
+static void link__detects_that_there_is_no_slice(void **state)
 {
 	(void)state;
-	in_child(no_slice);
+	in_child(connect_without_slice);
 }
 
 static int setup(void **state)
@@ -324,15 +324,15 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(link__registers_at_the_first_need),
-		cmocka_unit_test(link__has_no_page_unless_it_is_wanted),
-		cmocka_unit_test(link__takes_no_bad_page),
-		cmocka_unit_test(link__takes_no_for_an_answer),
-		cmocka_unit_test(link__waits_for_a_mute_arbiter_once_then_less),
-		cmocka_unit_test(link__goes_on_with_its_page_when_the_arbiter_comes_back),
-		cmocka_unit_test(link__leaves_the_descriptors_of_others_alone),
+		cmocka_unit_test(link__registers_at_the_first_use),
+		cmocka_unit_test(link__requests_a_page_only_when_it_is_needed),
+		cmocka_unit_test(link__rejects_an_invalid_page),
+		cmocka_unit_test(link__accepts_a_refusal),
+		cmocka_unit_test(link__waits_for_a_mute_arbiter_once_then_shorter),
+		cmocka_unit_test(link__keeps_its_page_when_the_arbiter_restarts),
+		cmocka_unit_test(link__leaves_the_descriptors_of_the_program_alone),
 		cmocka_unit_test(link__reaches_a_socket_of_any_length),
-		cmocka_unit_test(link__sees_that_there_is_no_slice),
+		cmocka_unit_test(link__detects_that_there_is_no_slice),
 	};
 
 	return cmocka_run_group_tests_name("link", tests, setup, teardown);

@@ -658,7 +658,7 @@ static CUresult real_add_node(CUgraphNode *node, CUgraph graph, const CUgraphNod
 	return CUDA_SUCCESS;
 }
 
-/* Arrays: the size of the last description, as a test says it. */
+/* Arrays: the size of the last description, which a test sets. */
 
 static CUresult real_array(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {

@@ -4,7 +4,7 @@
 /*
  * A driver and an arbiter for the tests of the hooks: async pools, graph memory and arrays with the
  * sizes of an H100, streams that capture, and a page whose credit is all that a slice has. At each
- * growth the driver compares what it holds with what is charged. One GPU, number 0. Thread: any.
+ * growth the driver compares its allocated bytes with the charged ones. One GPU, number 0. Thread: any.
  */
 #include "support/test.h"
 
@@ -19,7 +19,7 @@
 struct fake {
 	enum link_state state;
 	bool old_driver; /* refuses pools of a largest size */
-	int never_idle;  /* queries of streams that say "not ready" before they are done */
+	int never_idle; /* queries of streams that return "not ready" before the streams are done */
 	/* What happened. */
 	_Atomic unsigned int calls; /* of the driver, but for those that make things */
 	unsigned int spoiled;       /* captures, by calls that are forbidden then */

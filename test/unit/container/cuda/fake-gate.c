@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct fake_gate fake_gate;
-struct turn_page fake_turn_page;
+struct turn_page fake_gate_page;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gate gate;
@@ -16,10 +16,10 @@ _Atomic(struct gate *) gate_root;
 void fake_gate_new(bool page)
 {
 	memset(&fake_gate, 0, sizeof(fake_gate));
-	memset(&fake_turn_page, 0, sizeof(fake_turn_page));
+	memset(&fake_gate_page, 0, sizeof(fake_gate_page));
 	gate.gpu_count = 1;
 	atomic_store(&gate.captures, 0);
-	atomic_store(&gate.page, page ? &fake_turn_page : NULL);
+	atomic_store(&gate.page, page ? &fake_gate_page : NULL);
 	atomic_store(&gate_root, &gate);
 }
 
@@ -35,8 +35,8 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 	fake_gate.kind = kind;
 	if (fake_gate.refuse)
 		return NULL;
-	(void)atomic_fetch_add(&fake_turn_page.gpus[0].begun, 1);
-	return (struct turn_gpu_page *)((uintptr_t)&fake_turn_page.gpus[0] |
+	(void)atomic_fetch_add(&fake_gate_page.gpus[0].begun, 1);
+	return (struct turn_gpu_page *)((uintptr_t)&fake_gate_page.gpus[0] |
 					(fake_gate.place_fence && !(flags & GATE_SEVERAL)
 							? GATE_OWN_FENCE
 							: 0));

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A gate that never waits, for the tests of the hooks in front of it: it writes down what it was asked,
+ * A gate that never blocks, for the tests of the hooks in front of it: it records its calls,
  * and counts on one GPU. Several threads may make contexts known, but do nothing else.
  */
 #include "container/gate/gate-thread.h"
@@ -17,7 +17,7 @@ struct fake_gate {
 	CUstream streams[8];    /* of all, the first eight */
 	bool place_fence;       /* it asks for an event behind the submission */
 	unsigned int own_fence; /* such events */
-	bool refuse;            /* it counts nothing, as of what goes into a capture */
+	bool refuse;            /* it counts nothing, as for work that a capture records */
 	/* Calls that may block a stream: .blocks before the driver call, .blocked after it; of the last such
 	 * call. */
 	unsigned int blocks, blocked;
@@ -30,11 +30,12 @@ struct fake_gate {
 	CUcontext contexts[FAKE_CONTEXTS];
 	unsigned int gpus[FAKE_CONTEXTS];
 	unsigned int leaves, gone, stays; /* calls */
-	CUcontext leaving;                /* the last that leaves, until it has gone or stays */
+	CUcontext
+		leaving; /* the last context that begins to leave, until it is destroyed or stays */
 };
 
 extern struct fake_gate fake_gate;
-extern struct turn_page fake_turn_page;
+extern struct turn_page fake_gate_page;
 
 /* Forgets all. @page: gates are open on a page of one GPU; else each submission asks the slow way. */
 void fake_gate_new(bool page);

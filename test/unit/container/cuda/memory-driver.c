@@ -317,7 +317,7 @@ static CUresult d_retain_handle(CUmemGenericAllocationHandle *h, void *address)
 	return CUDA_SUCCESS;
 }
 
-/* Of its own export a process is given the handle that it has. */
+/* A process that imports its own export gets the handle that it already has. */
 static CUresult d_import(CUmemGenericAllocationHandle *h, void *shared_handle,
 	unsigned int type)
 {

@@ -64,7 +64,7 @@ struct memory_driver {
 	CUresult fail; /* the next free, alloc or destroy */
 	/* As another thread would at that moment: before the next free or release does anything, after it. */
 	void (*before)(void), (*after)(void);
-	bool strict; /* one thread: what is held is never more than what is charged */
+	bool strict; /* one thread: the driver's allocated bytes never exceed the charged ones */
 	uint64_t real_free;
 	int context_refs;
 	uint64_t pool;          /* that it holds */
@@ -76,10 +76,10 @@ struct memory_driver {
 
 extern struct memory_driver md;
 
-/* One in which nothing is held, on GPU 0 of the slice, which is device 3. */
+/* A driver without allocations, on GPU 0 of the slice, which is device 3. */
 void md_new(void);
 
-/* The slice's page, and what it says that this process uses. */
+/* The slice's page, and the used bytes of this process in it. */
 struct slice_gpu_page *page(void);
 uint64_t used(void);
 

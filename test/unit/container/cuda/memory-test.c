@@ -20,7 +20,7 @@ void mt_in_child(void (*fn)(void))
 
 	md_new();
 	assert_int_equal(pipe(go), 0);
-	pid = fork(); /* before there are threads: what is a child of many has none (TSan) */
+	pid = fork(); /* before there are threads: TSan allows none in a child of a threaded process */
 	if (!pid) {
 		char byte;
 

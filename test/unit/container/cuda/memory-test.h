@@ -17,7 +17,7 @@ extern unsigned int mt_status_of_hello;
  * in order. */
 void mt_in_child(void (*fn)(void));
 
-/* A pool of the device holds so much. */
+/* A pool of the device has reserved so many bytes. */
 void mt_make_pool(uint64_t bytes);
 
 int mt_setup(void **state);

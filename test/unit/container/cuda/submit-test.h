@@ -29,6 +29,6 @@ extern const size_t submit_row_count;
 
 /* Fills a parameter with bytes that are its own. */
 void submit_canary(unsigned int i, void *where, size_t size, enum submit_canary kind);
-/* The driver was given it. */
+/* The driver received it. */
 void submit_got(unsigned int i, const void *where, size_t size);
 CUresult submit_called(void);

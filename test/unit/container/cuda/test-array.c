@@ -64,7 +64,7 @@ static CUresult destroy(CUarray a, unsigned int levels)
 	return levels > 1 ? cuMipmappedArrayDestroy((CUmipmappedArray)a) : cuArrayDestroy(a);
 }
 
-static void create__charges_what_was_measured(void **state)
+static void create__charges_the_measured_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(measured) / sizeof(*measured); i++) {
@@ -99,13 +99,13 @@ static void create__is_refused_at_the_limit(void **state)
 	assert_int_equal(cuArray3DCreate_v2(&b, &d), 0);
 	assert_int_equal(cuArrayDestroy(b), 0);
 	assert_int_equal(fake_used(), 0);
-	/* Not ours: as the driver says. */
+	/* Not charged by this library: the driver's result is returned. */
 	assert_int_equal(cuArrayDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuArrayDestroy((CUarray)0x123450), 0);
 	assert_int_equal(fake_used(), 0);
 }
 
-static void small__give_a_chunk_back_with_its_last(void **state)
+static void small_arrays__free_a_chunk_with_its_last_array(void **state)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = { 512, 512, 0, FLOAT, 1, 0 };
 
@@ -130,7 +130,7 @@ static void small__give_a_chunk_back_with_its_last(void **state)
 	assert_int_equal(fake_page.gpus[0].packed_in, 0);
 }
 
-static void array_bytes__of_nonsense_is_a_number(void **state)
+static void array_bytes__returns_a_number_for_an_invalid_description(void **state)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = { SIZE_MAX, SIZE_MAX, SIZE_MAX, 0xffff, UINT32_MAX, 0 };
 
@@ -170,10 +170,10 @@ static void chunks__are_gone_in_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(create__charges_what_was_measured),
+		cmocka_unit_test(create__charges_the_measured_bytes),
 		cmocka_unit_test(create__is_refused_at_the_limit),
-		cmocka_unit_test(small__give_a_chunk_back_with_its_last),
-		cmocka_unit_test(array_bytes__of_nonsense_is_a_number),
+		cmocka_unit_test(small_arrays__free_a_chunk_with_its_last_array),
+		cmocka_unit_test(array_bytes__returns_a_number_for_an_invalid_description),
 		cmocka_unit_test(chunks__are_gone_in_a_child),
 	};
 

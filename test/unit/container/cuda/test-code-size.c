@@ -13,7 +13,7 @@ static void put(unsigned char *p, uint64_t n, size_t bytes)
 		p[i] = (unsigned char)(n >> 8 * i);
 }
 
-/* A file with one section of @bytes that it does not hold. */
+/* A file with one section of @bytes that are not in the file. */
 static size_t make_elf(unsigned char *p, uint64_t bytes)
 {
 	const uint64_t head = 0x00010102464c457f; /* 0x7f "ELF", 64-bit, little-endian */

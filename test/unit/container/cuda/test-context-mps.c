@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether the driver runs the process under MPS: asked once for each context, said in the page, and warned of. */
+/* Whether the driver runs the process under MPS: the library probes each context once, and reports and warns. */
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
 #include "container/cuda/device.h"
@@ -31,7 +31,7 @@ static void assert_warned(const char *text)
 	CHECK(!*text || strchr(line, '\n') == strrchr(line, '\n'));
 }
 
-static uint32_t said(void)
+static uint32_t get_mps_state(void)
 {
 	return atomic_load(&page()->mps);
 }
@@ -41,39 +41,39 @@ static void compute(uint32_t now)
 	atomic_store(&link_page()->turns, now);
 }
 
-/* As the arbiter does when it has looked, and the last context has gone. */
-static void look(void)
+/* As the arbiter does after a reading, when the last context was destroyed. */
+static void probe_once(void)
 {
 	atomic_fetch_add(&page()->credit, used());
 }
 
-static void outside(void)
+static void run_outside_mps(void)
 {
 	CUcontext context;
 
 	catch_warnings();
-	CHECK(charges_active() && said() == SLICE_MPS_UNKNOWN);
+	CHECK(charges_active() && get_mps_state() == SLICE_MPS_UNKNOWN);
 	compute(SLICE_TURNS_MPS);
 	CHECK(!cuDevicePrimaryCtxRetain(&context, 3));
-	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
+	CHECK(get_mps_state() == SLICE_MPS_OUTSIDE && md.attributes == 1);
 	/* The process reported MPS before it asked the arbiter to compare. */
 	CHECK(arbiter->compares == 1);
 	assert_warned("gpuslice: this slice is to run under MPS");
-	/* The context was made already; and it goes on. */
+	/* The context exists already, and stays. */
 	CHECK(!cuDevicePrimaryCtxRetain(&context, 3) && md.attributes == 1);
 	CHECK(!cuDevicePrimaryCtxRelease_v2(3) && !cuDevicePrimaryCtxRelease_v2(3));
-	look();
+	probe_once();
 	CHECK(!cuCtxCreate_v2(&context, 0, 3) && md.attributes == 2);
 	assert_warned("");
 }
 
-static void mps__is_said_and_warned_of_where_it_is_not(void **state)
+static void mps__reports_and_warns_where_the_process_bypasses_it(void **state)
 {
 	(void)state;
-	mt_in_child(outside);
+	mt_in_child(run_outside_mps);
 }
 
-static void inside(void)
+static void run_inside_mps(void)
 {
 	CUcontext context;
 
@@ -82,47 +82,47 @@ static void inside(void)
 	compute(SLICE_TURNS_MPS);
 	md.mps = 1;
 	CHECK(!cuCtxCreate_v2(&context, 0, 3));
-	CHECK(said() == SLICE_MPS_INSIDE);
-	/* Its server has gone, and the next context is without. */
+	CHECK(get_mps_state() == SLICE_MPS_INSIDE);
+	/* The MPS server ended, and the next context is without MPS. */
 	md.mps = 0;
 	CHECK(!cuCtxDestroy_v2(context));
-	look();
+	probe_once();
 	CHECK(!cuCtxCreate_v2(&context, 0, 3));
-	CHECK(said() == SLICE_MPS_OUTSIDE);
+	CHECK(get_mps_state() == SLICE_MPS_OUTSIDE);
 	assert_warned("gpuslice: this slice is to run under MPS");
 }
 
-static void mps__is_looked_at_with_each_context(void **state)
+static void mps__is_probed_with_each_context(void **state)
 {
 	(void)state;
-	mt_in_child(inside);
+	mt_in_child(run_inside_mps);
 }
 
-/* Also what is as it should be, so that the status shows it. */
-static void turns(void)
+/* The library also reports the expected state, so that the status shows it. */
+static void run_in_fair_share_slice(void)
 {
 	CUcontext context;
 
 	catch_warnings();
 	CHECK(charges_active());
 	compute(SLICE_TURNS_ON);
-	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_OUTSIDE);
+	CHECK(!cuCtxCreate_v2(&context, 0, 3) && get_mps_state() == SLICE_MPS_OUTSIDE);
 	assert_warned("");
 	CHECK(!cuCtxDestroy_v2(context));
-	look();
+	probe_once();
 	compute(SLICE_TURNS_NONE);
 	md.mps = 1;
-	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_INSIDE);
+	CHECK(!cuCtxCreate_v2(&context, 0, 3) && get_mps_state() == SLICE_MPS_INSIDE);
 	assert_warned("");
 }
 
-static void mps__is_said_and_no_more_in_other_slices(void **state)
+static void mps__is_only_reported_in_other_slices(void **state)
 {
 	(void)state;
-	mt_in_child(turns);
+	mt_in_child(run_in_fair_share_slice);
 }
 
-static void old_driver(void)
+static void run_with_old_driver(void)
 {
 	CUcontext context;
 
@@ -130,7 +130,7 @@ static void old_driver(void)
 	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
 	md.mps = -1;
-	CHECK(!cuCtxCreate_v2(&context, 0, 3) && said() == SLICE_MPS_UNKNOWN);
+	CHECK(!cuCtxCreate_v2(&context, 0, 3) && get_mps_state() == SLICE_MPS_UNKNOWN);
 	/* A context that fails reports nothing. A context on a GPU outside of the slice reports nothing
 	 * either. */
 	md.mps = 0;
@@ -138,43 +138,43 @@ static void old_driver(void)
 	mps_probe_mode(3, CHARGES_NO_GPU, true);
 	mps_probe_mode(3, CHARGES_GPU_UNKNOWN, true);
 	mps_probe_mode(3, SLICE_GPUS_MAX, true);
-	CHECK(said() == SLICE_MPS_UNKNOWN && !md.attributes);
+	CHECK(get_mps_state() == SLICE_MPS_UNKNOWN && !md.attributes);
 	assert_warned("");
 }
 
-static void mps__is_left_open_where_the_driver_does_not_know(void **state)
+static void mps__is_unknown_where_the_driver_lacks_the_query(void **state)
 {
 	(void)state;
-	mt_in_child(old_driver);
+	mt_in_child(run_with_old_driver);
 }
 
 /* A context that was made where no hook was. */
-static void first_submission(void)
+static void probe_at_first_submission(void)
 {
 	catch_warnings();
 	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
 	mps_probe_current();
-	CHECK(said() == SLICE_MPS_OUTSIDE && md.attributes == 1);
+	CHECK(get_mps_state() == SLICE_MPS_OUTSIDE && md.attributes == 1);
 	assert_warned("gpuslice: this slice is to run under MPS");
 	mps_probe_current();
 	CHECK(md.attributes == 1);
 }
 
-static void mps__is_looked_at_with_the_first_submission(void **state)
+static void mps__is_probed_with_the_first_submission(void **state)
 {
 	(void)state;
-	mt_in_child(first_submission);
+	mt_in_child(probe_at_first_submission);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mps__is_said_and_warned_of_where_it_is_not),
-		cmocka_unit_test(mps__is_looked_at_with_each_context),
-		cmocka_unit_test(mps__is_said_and_no_more_in_other_slices),
-		cmocka_unit_test(mps__is_left_open_where_the_driver_does_not_know),
-		cmocka_unit_test(mps__is_looked_at_with_the_first_submission),
+		cmocka_unit_test(mps__reports_and_warns_where_the_process_bypasses_it),
+		cmocka_unit_test(mps__is_probed_with_each_context),
+		cmocka_unit_test(mps__is_only_reported_in_other_slices),
+		cmocka_unit_test(mps__is_unknown_where_the_driver_lacks_the_query),
+		cmocka_unit_test(mps__is_probed_with_the_first_submission),
 	};
 
 	return cmocka_run_group_tests(tests, mt_setup, mt_teardown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Contexts: what one is charged with, and what goes with it. */
+/* Contexts: their charge, and the allocations that end with them. */
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
 #include "unit/container/cuda/fake-gate.h"
@@ -9,14 +9,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static void *retain(void *arg)
+static void *retain_primary(void *arg)
 {
 	CUcontext context;
 
 	return cuDevicePrimaryCtxRetain(&context, 3) ? arg : NULL;
 }
 
-static void primary(void)
+static void charge_primary_once(void)
 {
 	pthread_t threads[8];
 	CUdeviceptr p;
@@ -24,7 +24,7 @@ static void primary(void)
 
 	/* Two bounds do not fit. */
 	for (size_t i = 0; i < 8; i++)
-		CHECK(!pthread_create(&threads[i], NULL, retain, &bad));
+		CHECK(!pthread_create(&threads[i], NULL, retain_primary, &bad));
 	for (size_t i = 0; i < 8; i++)
 		CHECK(!pthread_join(threads[i], &bad) && !bad);
 	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 1);
@@ -36,32 +36,32 @@ static void primary(void)
 	CHECK(fake_gate_knows((CUcontext)&md.primary_refs) && !fake_gate.gone);
 	CHECK(!cuDevicePrimaryCtxRelease_v2(3));
 	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs) && fake_gate.gone == 1);
-	/* Told of each, as any may be the last. */
+	/* Called for each context, as any may be the last. */
 	CHECK(fake_gate.leaves == 8 && fake_gate.stays == 7 && !fake_gate.leaving);
 	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 2 && !held());
-	/* As the arbiter does when it has looked. */
+	/* As the arbiter does after a reading. */
 	atomic_fetch_add(&page()->credit, 600 * MIB);
 	md.fail = CUDA_ERROR_DEVICE_UNAVAILABLE;
-	CHECK(retain(&bad) && used() == 0);
-	CHECK(!retain(&bad) && used() == 600 * MIB);
-	CHECK(!retain(&bad) && used() == 600 * MIB);
+	CHECK(retain_primary(&bad) && used() == 0);
+	CHECK(!retain_primary(&bad) && used() == 600 * MIB);
+	CHECK(!retain_primary(&bad) && used() == 600 * MIB);
 }
 
 static void contexts__are_charged_once_for_many_threads(void **state)
 {
 	(void)state;
-	mt_in_child(primary);
+	mt_in_child(charge_primary_once);
 }
 
-static void *look_later(void *arg)
+static void *compare_later(void *arg)
 {
 	(void)usleep(30 * 1000);
 	atomic_fetch_add(&page()->credit, 600 * MIB);
 	return arg;
 }
 
-/* The first one has gone, which the arbiter has yet to see. */
-static void one_by_one(void)
+/* The first one was destroyed, which the arbiter has not read yet. */
+static void create_one_by_one(void)
 {
 	pthread_t looker;
 	CUcontext c;
@@ -71,19 +71,19 @@ static void one_by_one(void)
 	compares = arbiter->compares;
 	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(arbiter->compares == compares + 1 && page()->refused == 1);
-	CHECK(!pthread_create(&looker, NULL, look_later, NULL));
+	CHECK(!pthread_create(&looker, NULL, compare_later, NULL));
 	CHECK(!cuCtxCreate_v2(&c, 0, 3) && used() == 600 * MIB);
 	CHECK(!pthread_join(looker, NULL));
 	CHECK(page()->refused == 1);
 }
 
-static void contexts__wait_for_a_look_before_they_are_refused(void **state)
+static void contexts__wait_for_a_comparison_before_they_are_refused(void **state)
 {
 	(void)state;
-	mt_in_child(one_by_one);
+	mt_in_child(create_one_by_one);
 }
 
-static void own_context(void)
+static void destroy_own_context(void)
 {
 	CUcontext c;
 	CUdeviceptr p;
@@ -104,13 +104,13 @@ static void own_context(void)
 	CHECK(held() == 0);
 }
 
-static void contexts__take_what_is_in_them_along(void **state)
+static void contexts__free_the_allocations_in_them(void **state)
 {
 	(void)state;
-	mt_in_child(own_context);
+	mt_in_child(destroy_own_context);
 }
 
-static void attached(void)
+static void attach_and_detach(void)
 {
 	CUcontext c, again;
 	CUdeviceptr p;
@@ -130,7 +130,7 @@ static void attached(void)
 static void contexts__end_with_their_last_detach(void **state)
 {
 	(void)state;
-	mt_in_child(attached);
+	mt_in_child(attach_and_detach);
 }
 
 static bool lives_in_primary(CUgreenCtx g)
@@ -138,7 +138,7 @@ static bool lives_in_primary(CUgreenCtx g)
 	return green_primary((CUcontext)g) == (CUcontext)&md.primary_refs;
 }
 
-static void green(void)
+static void create_green(void)
 {
 	CUgreenCtx first, second;
 	CUdeviceptr p;
@@ -157,7 +157,7 @@ static void green(void)
 	compares = arbiter->compares;
 	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);
 	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs));
-	/* As the arbiter does when it has looked. */
+	/* As the arbiter does after a reading. */
 	atomic_fetch_add(&page()->credit, 728 * MIB);
 	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
 	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -172,10 +172,10 @@ static void green(void)
 static void green_contexts__are_charged_with_their_primary_one(void **state)
 {
 	(void)state;
-	mt_in_child(green);
+	mt_in_child(create_green);
 }
 
-static void reset(void)
+static void reset_device(void)
 {
 	CUcontext c;
 	CUdeviceptr p;
@@ -192,21 +192,21 @@ static void reset(void)
 	CHECK(used() == 0);
 }
 
-static void reset__gives_all_but_the_context_back(void **state)
+static void reset__frees_all_but_the_context(void **state)
 {
 	(void)state;
-	mt_in_child(reset);
+	mt_in_child(reset_device);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(contexts__are_charged_once_for_many_threads),
-		cmocka_unit_test(contexts__wait_for_a_look_before_they_are_refused),
-		cmocka_unit_test(contexts__take_what_is_in_them_along),
+		cmocka_unit_test(contexts__wait_for_a_comparison_before_they_are_refused),
+		cmocka_unit_test(contexts__free_the_allocations_in_them),
 		cmocka_unit_test(contexts__end_with_their_last_detach),
 		cmocka_unit_test(green_contexts__are_charged_with_their_primary_one),
-		cmocka_unit_test(reset__gives_all_but_the_context_back),
+		cmocka_unit_test(reset__frees_all_but_the_context),
 	};
 
 	return cmocka_run_group_tests_name("context", tests, mt_setup, mt_teardown);

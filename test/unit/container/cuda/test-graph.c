@@ -39,13 +39,13 @@ static int empty(void **state)
 	assert_int_equal(cuDeviceGraphMemTrim(0), 0);
 	assert_exact();
 	assert_int_equal(fake_used(), 0);
-	/* Also what was refused has left the gate. */
-	assert_int_equal(fake_turn_page.gpus[0].begun, fake_turn_page.gpus[0].ended);
+	/* A refused launch has left the gate too. */
+	assert_int_equal(fake_gate_page.gpus[0].begun, fake_gate_page.gpus[0].ended);
 	return 0;
 }
 
 /* First of all: before anything has made a memory node. */
-static void launch__without_memory_nodes_asks_nothing(void **state)
+static void launch__without_memory_nodes_requests_nothing(void **state)
 {
 	CUgraph g = fake_graph();
 	CUgraphExec e = instantiate(g);
@@ -61,7 +61,7 @@ static void launch__without_memory_nodes_asks_nothing(void **state)
 /* Once each, whether memory is charged or not; an upload is no launch. */
 static void launch__goes_through_the_gate(void **state)
 {
-	struct turn_gpu_page *p = &fake_turn_page.gpus[0];
+	struct turn_gpu_page *p = &fake_gate_page.gpus[0];
 	CUgraph g = fake_graph(), with_memory = fake_graph();
 	CUgraphExec e, m;
 
@@ -126,7 +126,7 @@ static void graph_need__is_no_less_than_measured(void **state)
 	assert_true(graph_code_bound(UINT64_MAX) == UINT64_MAX);
 }
 
-static void launch__charges_what_the_graph_takes(void **state)
+static void launch__charges_the_memory_of_the_graph(void **state)
 {
 	CUdeviceptr p;
 	CUgraphExec e;
@@ -143,7 +143,7 @@ static void launch__charges_what_the_graph_takes(void **state)
 	assert_int_equal(cuGraphExecDestroy(e), 0);
 }
 
-static void launch__again_needs_no_room(void **state)
+static void launch__again_charges_nothing(void **state)
 {
 	CUgraph g = fake_graph();
 	CUgraphExec e;
@@ -193,7 +193,7 @@ static void launch__is_refused_at_the_limit(void **state)
 	assert_int_equal(cuGraphExecDestroy(e), 0);
 }
 
-static void launch__into_a_capture_takes_nothing(void **state)
+static void launch__into_a_capture_charges_nothing(void **state)
 {
 	CUgraph g = fake_graph();
 	CUgraphExec e;
@@ -210,7 +210,7 @@ static void launch__into_a_capture_takes_nothing(void **state)
 	assert_int_equal(cuGraphExecDestroy(e), 0);
 }
 
-static void instantiate__with_upload_takes_it_then(void **state)
+static void instantiate__with_upload_charges_at_once(void **state)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS params = { .flags = 2 };
 	CUDA_MEM_ALLOC_NODE_PARAMS node = { .bytesize = 40 * MIB };
@@ -229,7 +229,7 @@ static void instantiate__with_upload_takes_it_then(void **state)
 		CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void full__takes_the_graphs_memory_back(void **state)
+static void limit__trims_the_memory_of_graphs(void **state)
 {
 	CUgraph g = fake_graph();
 	CUgraphExec e;
@@ -255,7 +255,7 @@ static void others_trim(void)
 	pool_reservations_trim(0);
 }
 
-static void launch__again_is_not_trimmed_under_its_hands(void **state)
+static void launch__again_is_not_trimmed_meanwhile(void **state)
 {
 	CUgraph g = fake_graph();
 	CUgraphExec e;
@@ -278,16 +278,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
-		T(launch__without_memory_nodes_asks_nothing),
+		T(launch__without_memory_nodes_requests_nothing),
 		T(graph_need__is_no_less_than_measured),
 		T(launch__goes_through_the_gate),
-		T(launch__charges_what_the_graph_takes),
-		T(launch__again_needs_no_room),
+		T(launch__charges_the_memory_of_the_graph),
+		T(launch__again_charges_nothing),
 		T(launch__is_refused_at_the_limit),
-		T(launch__into_a_capture_takes_nothing),
-		T(instantiate__with_upload_takes_it_then),
-		T(launch__again_is_not_trimmed_under_its_hands),
-		T(full__takes_the_graphs_memory_back),
+		T(launch__into_a_capture_charges_nothing),
+		T(instantiate__with_upload_charges_at_once),
+		T(launch__again_is_not_trimmed_meanwhile),
+		T(limit__trims_the_memory_of_graphs),
 #undef T
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Many in the driver at once: what is held there is charged at each moment. */
+/* Many threads in the driver at once: the driver's allocated bytes are charged at each moment. */
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
 
@@ -36,9 +36,9 @@ static void create_other(void)
 	CHECK(!cuMemCreate(&other_handle, 6 * MIB, &prop, 0));
 }
 
-/* Two threads in the driver at once, one of which is held up there; the checks are in hold(), unhold()
+/* Two threads in the driver at once, one of which is delayed there; the checks are in hold(), unhold()
  * and once(). */
-static void orders(void)
+static void try_orders(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
@@ -73,7 +73,7 @@ static void orders(void)
 	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0) && !cuMemMap(BASE * 2, G, 0, h, 0));
 	md.after = unmap_other;
 	CHECK(!cuMemRelease(h) && used() == 0);
-	/* The handle is given again before the last reference was counted out: NVML will tell. */
+	/* The driver reuses the handle before the last reference is counted out: a reading corrects that. */
 	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
 	md.after = create_other;
 	CHECK(!cuMemRelease(h) && other_handle == h);
@@ -81,10 +81,10 @@ static void orders(void)
 	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 4 * MIB);
 }
 
-static void charges__cover_the_driver_in_every_order(void **state)
+static void charges__cover_the_memory_of_the_driver_in_every_order(void **state)
 {
 	(void)state;
-	mt_in_child(orders);
+	mt_in_child(try_orders);
 }
 
 /* ---- many at once ----------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static void unmake(struct thing *t, unsigned int *seed)
 	t->kind = NOTHING;
 }
 
-static void *race(void *arg)
+static void *race_hooks(void *arg)
 {
 	uint64_t number = (uintptr_t)arg;
 	unsigned int seed = (unsigned int)number + 1 + 100 * (unsigned int)md_me;
@@ -153,7 +153,7 @@ static void *race(void *arg)
 	return NULL;
 }
 
-static void hooks__hold_the_limit_with_many_threads(void **state)
+static void hooks__keep_to_the_limit_with_many_threads(void **state)
 {
 	pthread_t threads[8];
 
@@ -162,7 +162,7 @@ static void hooks__hold_the_limit_with_many_threads(void **state)
 	slice_arbiter_start_memory(arbiter, mt_dir, LIMIT);
 	atomic_store(&arbiter->unkind, true);
 	for (uintptr_t i = 0; i < 8; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)i), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, race_hooks, (void *)i), 0);
 	(void)usleep(999 * 1000);
 	atomic_store(&md_shared->stop, true);
 	for (size_t i = 0; i < 8; i++)
@@ -216,7 +216,7 @@ static void hooks__survive_a_kill_at_any_instruction(void **state)
 			while (read(go[0], &byte, 1) > 0)
 				;
 			for (uintptr_t i = 0; i < 4; i++)
-				(void)pthread_create(&threads[i], NULL, race, (void *)i);
+				(void)pthread_create(&threads[i], NULL, race_hooks, (void *)i);
 			for (size_t i = 0; i < 4; i++)
 				(void)pthread_join(threads[i], NULL);
 			_exit(0);
@@ -248,9 +248,9 @@ static void hooks__survive_a_kill_at_any_instruction(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(charges__cover_the_driver_in_every_order),
+		cmocka_unit_test(charges__cover_the_memory_of_the_driver_in_every_order),
 		cmocka_unit_test(hooks__survive_a_kill_at_any_instruction),
-		cmocka_unit_test(hooks__hold_the_limit_with_many_threads),
+		cmocka_unit_test(hooks__keep_to_the_limit_with_many_threads),
 	};
 
 	return cmocka_run_group_tests_name("memory-race", tests, mt_setup, mt_teardown);

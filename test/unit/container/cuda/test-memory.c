@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-static void sizes(void)
+static void charge_sizes(void)
 {
 	CUdeviceptr small[40], p, q;
 	size_t pitch;
@@ -37,13 +37,13 @@ static void sizes(void)
 	CHECK(!cuMemFree_v2(p) && !cuMemFree_v2(q) && used() == 0);
 }
 
-static void memory__is_charged_as_the_driver_takes_it(void **state)
+static void memory__is_charged_as_the_driver_rounds_it(void **state)
 {
 	(void)state;
-	mt_in_child(sizes);
+	mt_in_child(charge_sizes);
 }
 
-static void full(void)
+static void allocate_to_the_limit(void)
 {
 	CUdeviceptr p, q;
 	size_t f, t;
@@ -69,13 +69,13 @@ static void full(void)
 	CHECK(cuMemAllocManaged(&q, 1, 1) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void memory__ends_at_the_limit_and_says_so(void **state)
+static void memory__ends_at_the_limit_and_is_reported(void **state)
 {
 	(void)state;
-	mt_in_child(full);
+	mt_in_child(allocate_to_the_limit);
 }
 
-static void refused(void)
+static void init_refused(void)
 {
 	CUdeviceptr p;
 
@@ -87,15 +87,15 @@ static void refused(void)
 	CHECK(!cuInit(0) && !cuMemAlloc_v2(&p, 1) && used() == G);
 }
 
-static void init__fails_where_the_slice_is_not_served(void **state)
+static void init__fails_where_the_arbiter_refuses_the_slice(void **state)
 {
 	(void)state;
 	mt_status_of_hello = SLICE_TOO_MANY;
-	mt_in_child(refused);
+	mt_in_child(init_refused);
 	mt_status_of_hello = SLICE_OK;
 }
 
-static void outside(void)
+static void allocate_outside(void)
 {
 	CUdeviceptr p;
 	size_t f, t;
@@ -104,21 +104,21 @@ static void outside(void)
 	CHECK(!cuMemGetInfo_v2(&f, &t) && t == 80 * 1024 * MIB && arbiter->memory.hellos == 0);
 }
 
-static void memory__is_the_drivers_alone_in_no_slice(void **state)
+static void memory__is_left_to_the_driver_outside_of_a_slice(void **state)
 {
 	(void)state;
 	mt_no_slice = true;
-	mt_in_child(outside);
+	mt_in_child(allocate_outside);
 	mt_no_slice = false;
 }
 
-static void pool_shrinks(void)
+static void shrink_pool(void)
 {
 	unhold(md.pool);
 	md.pool = 0;
 }
 
-static void pool_pointer(void)
+static void free_pool_pointer(void)
 {
 	CUdeviceptr p;
 
@@ -127,17 +127,17 @@ static void pool_pointer(void)
 	CHECK(!cuMemFree_v2(IN_POOL) && used() == G && page()->seen == G);
 	/* A pool shrinks while another pointer is freed, which waits for the GPU. */
 	mt_make_pool(32 * MIB);
-	md.after = pool_shrinks;
+	md.after = shrink_pool;
 	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->seen == 0 && !held());
 }
 
 static void free__lets_pools_shrink(void **state)
 {
 	(void)state;
-	mt_in_child(pool_pointer);
+	mt_in_child(free_pool_pointer);
 }
 
-static void ipc(void)
+static void free_shared(void)
 {
 	CUipcMemHandle handle;
 	CUdeviceptr p, q, small, beside;
@@ -167,13 +167,13 @@ static void ipc(void)
 	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0 && used() == 632 * MIB);
 }
 
-static void free__of_what_others_may_have_is_left_to_nvml(void **state)
+static void free__of_shared_memory_is_left_to_nvml(void **state)
 {
 	(void)state;
-	mt_in_child(ipc);
+	mt_in_child(free_shared);
 }
 
-static void first_versions(void)
+static void call_first_versions(void)
 {
 	unsigned int f, t, pitch;
 	CUdeviceptr_v1 p, q;
@@ -192,22 +192,22 @@ static void first_versions(void)
 	CHECK(!cuMemFree(2 * (unsigned int)LOW) && used() == 0 && !held());
 }
 
-static void first_versions__are_charged_as_the_second_ones(void **state)
+static void first_versions_of_functions__are_charged_like_the_second_ones(void **state)
 {
 	(void)state;
-	mt_in_child(first_versions);
+	mt_in_child(call_first_versions);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory__is_charged_as_the_driver_takes_it),
-		cmocka_unit_test(memory__ends_at_the_limit_and_says_so),
-		cmocka_unit_test(memory__is_the_drivers_alone_in_no_slice),
-		cmocka_unit_test(init__fails_where_the_slice_is_not_served),
+		cmocka_unit_test(memory__is_charged_as_the_driver_rounds_it),
+		cmocka_unit_test(memory__ends_at_the_limit_and_is_reported),
+		cmocka_unit_test(memory__is_left_to_the_driver_outside_of_a_slice),
+		cmocka_unit_test(init__fails_where_the_arbiter_refuses_the_slice),
 		cmocka_unit_test(free__lets_pools_shrink),
-		cmocka_unit_test(free__of_what_others_may_have_is_left_to_nvml),
-		cmocka_unit_test(first_versions__are_charged_as_the_second_ones),
+		cmocka_unit_test(free__of_shared_memory_is_left_to_nvml),
+		cmocka_unit_test(first_versions_of_functions__are_charged_like_the_second_ones),
 	};
 
 	return cmocka_run_group_tests_name("memory", tests, mt_setup, mt_teardown);

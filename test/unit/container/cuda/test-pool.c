@@ -34,7 +34,7 @@ static CUdeviceptr alloc(uint64_t bytes)
 	return p;
 }
 
-static void release(CUdeviceptr p)
+static void release_cached(CUdeviceptr p)
 {
 	assert_int_equal(cuMemFreeAsync(p, fake_stream(1)), 0);
 }
@@ -67,7 +67,7 @@ static int empty(void **state)
 	return 0;
 }
 
-static void pool_max__is_the_limit_in_pieces(void **state)
+static void pool_max__is_the_limit_in_whole_pieces(void **state)
 {
 	(void)state;
 	assert_int_equal(pool_max(0, 100 * MIB), 96 * MIB);
@@ -77,7 +77,7 @@ static void pool_max__is_the_limit_in_pieces(void **state)
 	assert_int_equal(pool_max(0, SLICE_NO_LIMIT), 0);
 }
 
-static void pool_reservation_growth__is_in_pieces(void **state)
+static void pool_reservation_growth__is_in_whole_pieces(void **state)
 {
 	(void)state;
 	assert_int_equal(pool_reservation_growth(0), 0);
@@ -87,7 +87,7 @@ static void pool_reservation_growth__is_in_pieces(void **state)
 	assert_true(pool_reservation_growth(UINT64_MAX) == UINT64_MAX);
 }
 
-static void alloc__charges_what_the_pool_reserves(void **state)
+static void alloc__charges_the_growth_of_the_pool(void **state)
 {
 	CUdeviceptr a = alloc(40 * MIB), b;
 
@@ -96,12 +96,12 @@ static void alloc__charges_what_the_pool_reserves(void **state)
 	b = alloc(10 * MIB);
 	assert_int_equal(fake_used(), 64 * MIB);
 	assert_exact();
-	release(a);
+	release_cached(a);
 	assert_int_equal(fake_used(), 64 * MIB);
 	assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
 	assert_int_equal(fake_used(), 32 * MIB);
 	assert_exact();
-	release(b);
+	release_cached(b);
 }
 
 static void alloc__is_refused_at_the_limit(void **state)
@@ -114,11 +114,11 @@ static void alloc__is_refused_at_the_limit(void **state)
 	assert_exact();
 	b = alloc(32 * MIB);
 	assert_int_equal(fake_used(), 256 * MIB);
-	release(a);
-	release(b);
+	release_cached(a);
+	release_cached(b);
 }
 
-static void alloc__of_all_variants_counts(void **state)
+static void alloc__charges_in_all_variants(void **state)
 {
 	CUdeviceptr p[4];
 
@@ -133,10 +133,10 @@ static void alloc__of_all_variants_counts(void **state)
 	assert_int_equal(fake_used(), 96 * MIB);
 	assert_exact();
 	for (int i = 0; i < 4; i++)
-		release(p[i]);
+		release_cached(p[i]);
 }
 
-static void alloc__takes_anew_what_the_pool_had_cached(void **state)
+static void alloc__reuses_cached_memory_of_the_pool(void **state)
 {
 	CUdeviceptr a, b;
 
@@ -144,14 +144,14 @@ static void alloc__takes_anew_what_the_pool_had_cached(void **state)
 	threshold(fake_default_pool(), KEEP_ALL);
 	a = alloc(96 * MIB);
 	b = alloc(96 * MIB);
-	release(a);
-	release(b);
+	release_cached(a);
+	release_cached(b);
 	assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
 	assert_int_equal(fake_used(), 192 * MIB);
 	a = alloc(192 * MIB);
 	assert_true(fake.trims > 0);
 	assert_exact();
-	release(a);
+	release_cached(a);
 }
 
 static void alloc__waits_for_its_stream_at_the_limit(void **state)
@@ -159,20 +159,20 @@ static void alloc__waits_for_its_stream_at_the_limit(void **state)
 	CUdeviceptr a = alloc(192 * MIB);
 
 	(void)state;
-	release(a);
+	release_cached(a);
 	fake.never_idle = 3;
 	a = alloc(192 * MIB); /* no wait of the program's in between */
 	assert_int_equal(fake.never_idle, 0);
 	assert_exact();
-	release(a);
+	release_cached(a);
 }
 
-static void alloc__waits_no_longer_than_it_may(void **state)
+static void alloc__waits_no_longer_than_allowed(void **state)
 {
 	CUdeviceptr a = alloc(192 * MIB), b;
 
 	(void)state;
-	release(a);
+	release_cached(a);
 	fake.never_idle = 1 << 30;
 	assert_int_equal(cuMemAllocAsync(&b, 192 * MIB, fake_stream(1)),
 		CUDA_ERROR_OUT_OF_MEMORY);
@@ -180,13 +180,13 @@ static void alloc__waits_no_longer_than_it_may(void **state)
 	assert_exact();
 }
 
-static void capture__takes_nothing_and_is_not_spoiled(void **state)
+static void capture__charges_nothing_and_stays_valid(void **state)
 {
 	CUdeviceptr a = alloc(200 * MIB), b;
 
 	(void)state;
 	threshold(fake_default_pool(), KEEP_ALL);
-	release(a);
+	release_cached(a);
 	for (unsigned int mode = 0; mode < 3; mode++) {
 		fake_capture(fake_stream(2), mode);
 		assert_int_equal(cuMemAllocAsync(&b, 200 * MIB, fake_stream(2)), 0);
@@ -200,7 +200,7 @@ static void capture__takes_nothing_and_is_not_spoiled(void **state)
 	assert_exact();
 }
 
-static void destroy__keeps_a_pool_until_it_holds_nothing(void **state)
+static void destroy__keeps_a_pool_until_it_is_empty(void **state)
 {
 	CUmemoryPool pool, now;
 	CUdeviceptr p;
@@ -214,7 +214,7 @@ static void destroy__keeps_a_pool_until_it_holds_nothing(void **state)
 	assert_int_equal(fake_used(), 64 * MIB);
 	assert_int_equal(REAL(cuDeviceGetMemPool)(&now, 0), 0);
 	assert_ptr_equal(now, fake_default_pool());
-	release(p);
+	release_cached(p);
 	assert_int_equal(fake_used(), 64 * MIB);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(fake_used(), 0);
@@ -222,7 +222,7 @@ static void destroy__keeps_a_pool_until_it_holds_nothing(void **state)
 	assert_exact();
 }
 
-static void destroy__of_an_empty_pool_is_at_once(void **state)
+static void destroy__of_an_empty_pool_frees_it_at_once(void **state)
 {
 	CUmemoryPool pool;
 	CUdeviceptr p;
@@ -231,7 +231,7 @@ static void destroy__of_an_empty_pool_is_at_once(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
 	threshold(pool, KEEP_ALL);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(fake_used(), 32 * MIB);
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
@@ -242,7 +242,7 @@ static void destroy__of_an_empty_pool_is_at_once(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
 	assert_int_equal(fake_used(), 32 * MIB);
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 	assert_exact();
@@ -264,7 +264,7 @@ static void create__makes_no_pool_larger_than_the_slice(void **state)
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
-static void reset__leaves_its_pools_to_the_comparison(void **state)
+static void reset__leaves_the_pools_to_the_comparison(void **state)
 {
 	CUmemoryPool pool;
 	CUdeviceptr p;
@@ -282,7 +282,7 @@ static void reset__leaves_its_pools_to_the_comparison(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
 	assert_int_equal(fake_used(), 32 * MIB);
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
@@ -298,7 +298,7 @@ static void size_unknown__is_charged_in_full(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, 40 * MIB, pool, NULL), 0);
 	assert_int_equal(fake_used(), 64 * MIB);
-	release(p);
+	release_cached(p);
 	fake_unseen_sync();
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 	assert_int_equal(fake.destroyed, 1);
@@ -318,7 +318,7 @@ static void pools_of_others_cost_nothing(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &host), 0);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, 512 * MIB, pool, NULL), 0);
 	assert_int_equal(fake_used(), 0);
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 	assert_int_equal(cuMemPoolImportFromShareableHandle(&imported, &unused, 1, 0), 0);
 	assert_int_equal(fake_used(), 0);
@@ -326,7 +326,7 @@ static void pools_of_others_cost_nothing(void **state)
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
 	assert_int_equal(fake_used(), 32 * MIB);
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
@@ -337,7 +337,7 @@ static void shrunk_unseen__is_left_to_the_comparison(void **state)
 
 	(void)state;
 	fake_hidden(100 * MIB);
-	release(a);
+	release_cached(a);
 	fake_unseen_sync(); /* the pool has no memory, and the library does not know that */
 	link_compare(0);    /* the arbiter sees that, and believes that the context shrank */
 	assert_int_equal(fake_used(), 100 * MIB);
@@ -348,13 +348,13 @@ static void shrunk_unseen__is_left_to_the_comparison(void **state)
 	link_compare(0);
 	assert_int_equal(fake_used(), 132 * MIB);
 	assert_int_equal(fake_page.gpus[0].seen, 32 * MIB);
-	release(b);
+	release_cached(b);
 	assert_int_equal(cuCtxSynchronize(), 0);
 	assert_int_equal(fake_used(), 100 * MIB);
 	fake_new(256 * MIB);
 }
 
-static void free__of_plain_memory_is_plain(void **state)
+static void free__of_memory_of_no_pool_changes_no_pool(void **state)
 {
 	struct alloc_row row = { .bytes = 1, .count = 1 };
 
@@ -381,7 +381,7 @@ static void no_slice__is_passed_through(void **state)
 
 /* What the bounds of calls under way are for, in the middle of an allocation. */
 
-static void others_wait(void)
+static void wait_beside_others(void)
 {
 	assert_int_equal(cuStreamSynchronize(fake_stream(2)), 0);
 	assert_int_equal(fake_used(), 64 * MIB);
@@ -391,32 +391,32 @@ static void others_wait(void)
 
 static CUdeviceptr second;
 
-static void others_alloc(void)
+static void alloc_beside_others(void)
 {
 	second = alloc(20 * MIB);
 	assert_int_equal(fake_used(), 96 * MIB);
 }
 
-static void a_call_under_way__keeps_its_bound(void **state)
+static void call_in_progress__keeps_its_bound(void **state)
 {
 	CUdeviceptr p;
 
 	(void)state;
-	fake.meanwhile = others_wait;
-	fake.after = others_wait;
+	fake.meanwhile = wait_beside_others;
+	fake.after = wait_beside_others;
 	p = alloc(64 * MIB);
 	assert_exact();
-	release(p);
+	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
-	fake.meanwhile = others_alloc;
+	fake.meanwhile = alloc_beside_others;
 	p = alloc(64 * MIB);
 	assert_int_equal(fake_used(), 96 * MIB);
 	assert_exact();
-	release(p);
-	release(second);
+	release_cached(p);
+	release_cached(second);
 }
 
-static void *racer(void *arg)
+static void *alloc_and_free(void *arg)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)arg;
 	CUdeviceptr have[4] = { 0 };
@@ -440,7 +440,7 @@ static void *racer(void *arg)
 	return NULL;
 }
 
-static void threads__lose_and_double_nothing(void **state)
+static void threads__count_each_allocation_once(void **state)
 {
 	pthread_t threads[8];
 
@@ -448,7 +448,8 @@ static void threads__lose_and_double_nothing(void **state)
 	fake_new(1024 * MIB);
 	threshold(fake_default_pool(), 64 * MIB);
 	for (uintptr_t i = 0; i < 8; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, racer, (void *)(i + 1)), 0);
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, alloc_and_free, (void *)(i + 1)), 0);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(fake.over, 0);
@@ -481,27 +482,27 @@ static void pool_reservations__are_gone_in_a_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pool_max__is_the_limit_in_pieces),
-		cmocka_unit_test(pool_reservation_growth__is_in_pieces),
+		cmocka_unit_test(pool_max__is_the_limit_in_whole_pieces),
+		cmocka_unit_test(pool_reservation_growth__is_in_whole_pieces),
 #define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
-		T(alloc__charges_what_the_pool_reserves),
+		T(alloc__charges_the_growth_of_the_pool),
 		T(alloc__is_refused_at_the_limit),
-		T(alloc__of_all_variants_counts),
-		T(alloc__takes_anew_what_the_pool_had_cached),
+		T(alloc__charges_in_all_variants),
+		T(alloc__reuses_cached_memory_of_the_pool),
 		T(alloc__waits_for_its_stream_at_the_limit),
-		T(alloc__waits_no_longer_than_it_may),
-		T(capture__takes_nothing_and_is_not_spoiled),
-		T(destroy__keeps_a_pool_until_it_holds_nothing),
-		T(destroy__of_an_empty_pool_is_at_once),
+		T(alloc__waits_no_longer_than_allowed),
+		T(capture__charges_nothing_and_stays_valid),
+		T(destroy__keeps_a_pool_until_it_is_empty),
+		T(destroy__of_an_empty_pool_frees_it_at_once),
 		T(create__makes_no_pool_larger_than_the_slice),
-		T(reset__leaves_its_pools_to_the_comparison),
+		T(reset__leaves_the_pools_to_the_comparison),
 		T(size_unknown__is_charged_in_full),
 		T(pools_of_others_cost_nothing),
 		T(shrunk_unseen__is_left_to_the_comparison),
-		T(free__of_plain_memory_is_plain),
+		T(free__of_memory_of_no_pool_changes_no_pool),
 		T(no_slice__is_passed_through),
-		T(a_call_under_way__keeps_its_bound),
-		T(threads__lose_and_double_nothing),
+		T(call_in_progress__keeps_its_bound),
+		T(threads__count_each_allocation_once),
 #undef T
 		cmocka_unit_test(pool_reservations__are_gone_in_a_child),
 	};

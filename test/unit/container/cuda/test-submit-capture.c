@@ -40,7 +40,7 @@ void pool_reservation_wait_end(struct pool_reservation_wait *w)
 	(void)w;
 }
 
-/* ---- the driver: streams by number, of which 0 to 2 are what they are called --------------------- */
+/* ---- the driver: streams by number, of which 0 to 2 are CUDA's special ones ------------------------ */
 
 static struct {
 	unsigned int status; /* 0 none, 1 captures, 2 invalidated */
@@ -205,7 +205,7 @@ static CUresult end_by(unsigned int way, CUstream s)
 	return way & 1 ? cuStreamEndCapture_ptsz(s, &graph) : cuStreamEndCapture(s, &graph);
 }
 
-static void capture__counts_from_before_its_beginning(void **state)
+static void capture__counts_from_before_the_call_of_the_driver(void **state)
 {
 	(void)state;
 	for (unsigned int way = 0; way < WAYS; way++) {
@@ -220,7 +220,7 @@ static void capture__counts_from_before_its_beginning(void **state)
 	assert_int_equal(fake_gate.ended, WAYS);
 }
 
-static void capture__that_does_not_begin_is_taken_back(void **state)
+static void capture__that_does_not_begin_is_not_counted(void **state)
 {
 	(void)state;
 	streams[3].begin = CUDA_ERROR_ILLEGAL_STATE;
@@ -261,7 +261,7 @@ static void capture__that_was_invalidated_ends(void **state)
 	assert_int_equal(fake_gate.ended, 1);
 }
 
-static void capture__of_another_thread_goes_on(void **state)
+static void capture__of_another_thread_continues(void **state)
 {
 	CUgraph graph;
 
@@ -276,7 +276,7 @@ static void capture__of_another_thread_goes_on(void **state)
 	assert_int_equal(captures(), 0);
 }
 
-static void capture__of_a_stream_that_nobody_began_is_none(void **state)
+static void capture__end_without_a_begin_is_ignored(void **state)
 {
 	CUgraph graph;
 
@@ -310,7 +310,8 @@ static void capture__ends_with_its_stream(void **state)
 	}
 }
 
-static void gone(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg)
+static void end_gone_capture(enum alloc_kind kind, uint64_t key, const struct alloc_row *row,
+	void *arg)
 {
 	(void)key, (void)arg;
 	assert_int_equal(kind, ALLOC_CAPTURE);
@@ -323,9 +324,9 @@ static void capture__ends_with_its_context(void **state)
 	assert_int_equal(begin_by(2, stream(3)), 0);
 	assert_int_equal(begin_by(2, stream(4)), 0);
 	assert_int_equal(begin_by(2, stream(7)), 0);
-	alloc_table_drop_context((uintptr_t)CONTEXT, gone, NULL);
+	alloc_table_drop_context((uintptr_t)CONTEXT, end_gone_capture, NULL);
 	assert_int_equal(captures(), 1);
-	alloc_table_drop_context((uintptr_t)GREEN, gone, NULL);
+	alloc_table_drop_context((uintptr_t)GREEN, end_gone_capture, NULL);
 	assert_int_equal(captures(), 0);
 }
 
@@ -342,7 +343,7 @@ static void *capture_own(void *arg)
 	return NULL;
 }
 
-static void capture__of_a_threads_own_stream_is_that_threads(void **state)
+static void capture__of_the_per_thread_stream_belongs_to_its_thread(void **state)
 {
 	CUgraph graph;
 	pthread_t t;
@@ -360,7 +361,7 @@ static void capture__of_a_threads_own_stream_is_that_threads(void **state)
 	assert_int_equal(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), 0);
 }
 
-static void capture__in_no_slice_is_nobodys(void **state)
+static void capture__outside_of_a_slice_is_not_recorded(void **state)
 {
 	CUgraph graph;
 
@@ -377,16 +378,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(capture__counts_from_before_its_beginning),
-		TEST(capture__that_does_not_begin_is_taken_back),
+		TEST(capture__counts_from_before_the_call_of_the_driver),
+		TEST(capture__that_does_not_begin_is_not_counted),
 		TEST(capture__of_a_stream_that_captures_does_not_count_twice),
 		TEST(capture__that_was_invalidated_ends),
-		TEST(capture__of_another_thread_goes_on),
-		TEST(capture__of_a_stream_that_nobody_began_is_none),
+		TEST(capture__of_another_thread_continues),
+		TEST(capture__end_without_a_begin_is_ignored),
 		TEST(capture__ends_with_its_stream),
 		TEST(capture__ends_with_its_context),
-		TEST(capture__of_a_threads_own_stream_is_that_threads),
-		TEST(capture__in_no_slice_is_nobodys),
+		TEST(capture__of_the_per_thread_stream_belongs_to_its_thread),
+		TEST(capture__outside_of_a_slice_is_not_recorded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,8 +68,8 @@ void submit_got(unsigned int i, const void *where, size_t size)
 CUresult submit_called(void)
 {
 	driver.calls++;
-	driver.begun = atomic_load(&fake_turn_page.gpus[0].begun);
-	driver.ended = atomic_load(&fake_turn_page.gpus[0].ended);
+	driver.begun = atomic_load(&fake_gate_page.gpus[0].begun);
+	driver.ended = atomic_load(&fake_gate_page.gpus[0].ended);
 	driver.parks = fake_gate.blocks;
 	driver.parked = fake_gate.blocked;
 	return driver.succeeds ? CUDA_SUCCESS : ANSWER;
@@ -116,12 +116,12 @@ static int start(void **state)
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
-static void hook__counts_once_and_passes_all_on(void **state)
+static void hook__counts_once_and_passes_all_arguments(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < submit_row_count; i++) {
 		struct submit_row *row = &submit_rows[i];
-		struct turn_gpu_page *p = &fake_turn_page.gpus[0];
+		struct turn_gpu_page *p = &fake_gate_page.gpus[0];
 		unsigned int work = row->kind != SUBMIT_NONE;
 		unsigned int copies = work && row->kind != SUBMIT_LAUNCH;
 
@@ -139,7 +139,7 @@ static void hook__counts_once_and_passes_all_on(void **state)
 	}
 }
 
-static void hook__tells_the_gate_what_it_is(void **state)
+static void hook__reports_its_kind_to_the_gate(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < submit_row_count; i++) {
@@ -156,7 +156,7 @@ static void hook__tells_the_gate_what_it_is(void **state)
 		if (row->kind == SUBMIT_NONE)
 			continue;
 		if (fake_gate.slow != 1 || fake_gate.own_fence != 1 ||
-			fake_turn_page.gpus[0].ended != 1 || fake_gate.stream != row->stream ||
+			fake_gate_page.gpus[0].ended != 1 || fake_gate.stream != row->stream ||
 			fake_gate.flags != flags)
 			fail_msg("%s: asked %u times, stream %p of %p, flags %u of %u",
 				row->name, fake_gate.slow, (void *)fake_gate.stream,
@@ -169,7 +169,7 @@ static void hook__counts_nothing_that_is_captured(void **state)
 	(void)state;
 	for (size_t i = 0; i < submit_row_count; i++) {
 		struct submit_row *row = &submit_rows[i];
-		struct turn_gpu_page *p = &fake_turn_page.gpus[0];
+		struct turn_gpu_page *p = &fake_gate_page.gpus[0];
 
 		fake_gate_new(true);
 		fake_gate.refuse = true;
@@ -181,8 +181,8 @@ static void hook__counts_nothing_that_is_captured(void **state)
 	}
 }
 
-/* Asked before the driver's call, and said after it, if it came to something. */
-static void hook__notes_what_makes_its_stream_wait(void **state)
+/* Requested before the driver's call, and reported after it if it succeeded. */
+static void hook__records_calls_that_make_a_stream_wait(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < submit_row_count; i++) {
@@ -210,20 +210,20 @@ static void hook__notes_what_makes_its_stream_wait(void **state)
 	}
 }
 
-static void hook__in_no_slice_asks_nothing(void **state)
+static void hook__outside_of_a_slice_does_not_call_the_gate(void **state)
 {
 	(void)state;
 	atomic_store(&link_off, true);
 	for (size_t i = 0; i < submit_row_count; i++) {
 		call(&submit_rows[i]);
 		assert_int_equal(fake_gate.slow + fake_gate.blocks, 0);
-		assert_int_equal(fake_turn_page.gpus[0].begun, 0);
+		assert_int_equal(fake_gate_page.gpus[0].begun, 0);
 	}
 }
 
 /* ---- the list --------------------------------------------------------------------------------- */
 
-static bool listed(char *line, const char *name)
+static bool is_listed(char *line, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -231,8 +231,8 @@ static bool listed(char *line, const char *name)
 	return !strncmp(line, name, n) && (line[n] == ' ' || !line[n]);
 }
 
-/* "launch", "copy", "sync", "pass", or why it is not work; "": it does not say. */
-static void mark_of(const char *name, char ret[32])
+/* "launch", "copy", "sync", "pass", or why it is not work; "": the table has no mark. */
+static void find_mark(const char *name, char ret[32])
 {
 	FILE *f = fopen(TEST_SOURCE "/src/container/loader/cuda.txt", "re");
 	char line[256], *word, *save;
@@ -241,7 +241,7 @@ static void mark_of(const char *name, char ret[32])
 	ret[0] = '\0';
 	assert_non_null(f);
 	while (!found && fgets(line, sizeof(line), f))
-		found = listed(line, name);
+		found = is_listed(line, name);
 	(void)fclose(f);
 	if (!found)
 		fail_msg("%s is not in cuda.txt", name);
@@ -260,7 +260,7 @@ static const struct {
 #undef ROW
 };
 
-static void list__says_of_every_stream_what_it_takes(void **state)
+static void list__marks_every_function_that_has_a_stream(void **state)
 {
 	unsigned int n = 0;
 
@@ -275,7 +275,7 @@ static void list__says_of_every_stream_what_it_takes(void **state)
 			at = strstr(at + 1, "CUstream");
 		if (!at)
 			continue;
-		mark_of(name, mark);
+		find_mark(name, mark);
 		if (!mark[0])
 			fail_msg("%s takes a stream: is it work, or why not?", name);
 		n++;
@@ -284,7 +284,7 @@ static void list__says_of_every_stream_what_it_takes(void **state)
 }
 
 /* What gen-forward.py makes is what is tested here. */
-static void list__has_the_hooks_that_are_tested(void **state)
+static void list__has_all_tested_hooks(void **state)
 {
 	FILE *f = fopen(TEST_SOURCE "/src/container/loader/cuda.txt", "re");
 	size_t made = 0, at = 0;
@@ -301,7 +301,7 @@ static void list__has_the_hooks_that_are_tested(void **state)
 			continue;
 		made++;
 		/* Both are sorted. */
-		if (at < submit_row_count && listed(line, submit_rows[at].name))
+		if (at < submit_row_count && is_listed(line, submit_rows[at].name))
 			at++;
 	}
 	(void)fclose(f);
@@ -311,7 +311,7 @@ static void list__has_the_hooks_that_are_tested(void **state)
 	assert_true(made > 150);
 }
 
-static void list__holds_what_moves_or_computes(void **state)
+static void list__has_all_copies_and_launches(void **state)
 {
 	static const char *const begins[] = { "cuMemcpy", "cuMemset", "cuLaunch",
 		"cuGraphLaunch", "cuMemPrefetch", "cuMemDiscard", "cuMemBatchDecompress",
@@ -325,7 +325,7 @@ static void list__holds_what_moves_or_computes(void **state)
 
 			if (strncmp(name, begins[k], strlen(begins[k])) != 0)
 				continue;
-			mark_of(name, mark);
+			find_mark(name, mark);
 			if (!mark[0] || !strncmp(mark, "not=", 4))
 				fail_msg("%s is not marked as work", name);
 			/* A host function is none of the GPU's. */
@@ -372,12 +372,12 @@ static void launch_ex(CUlaunchConfig *config, unsigned int flags)
 			continue;
 		assert_ptr_equal(fake_gate.stream, config->hStream);
 		assert_int_equal(fake_gate.flags, flags | (own ? GATE_OWN : 0));
-		assert_int_equal(fake_turn_page.gpus[0].ended, 1);
-		assert_int_equal(fake_turn_page.gpus[0].copies, 0);
+		assert_int_equal(fake_gate_page.gpus[0].ended, 1);
+		assert_int_equal(fake_gate_page.gpus[0].copies, 0);
 	}
 }
 
-static void launch_ex__knows_programmatic_launches(void **state)
+static void launch_ex__detects_programmatic_launches(void **state)
 {
 	CUlaunchAttribute a[3] = { { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.number = 1 },
 		{ .id = 8, .value.number = 6 }, { .id = 0 } };
@@ -386,7 +386,7 @@ static void launch_ex__knows_programmatic_launches(void **state)
 	(void)state;
 	launch_ex(NULL, 0);
 	launch_ex(&c, 0);
-	c.numAttrs = 3; /* without any: the driver says what it thinks of that */
+	c.numAttrs = 3; /* without any: the driver decides */
 	launch_ex(&c, 0);
 	c.attrs = a;
 	launch_ex(&c, 0);
@@ -401,7 +401,7 @@ static void launch_ex__knows_programmatic_launches(void **state)
 }
 
 /* One function takes as long each time, on as many blocks. */
-static void launch_ex__says_what_kind_it_is(void **state)
+static void launch_ex__reports_the_kind_of_launch(void **state)
 {
 	CUlaunchConfig c = { .hStream = STREAM(1),
 		.gridDimX = 3,
@@ -422,7 +422,7 @@ static void launch_ex__says_what_kind_it_is(void **state)
 }
 
 /* A number of attributes beyond any real one: the library reads a bounded number of them. */
-static void launch_ex__reads_no_more_than_a_few(void **state)
+static void launch_ex__reads_a_limited_number_of_attributes(void **state)
 {
 	static CUlaunchAttribute many[65];
 	CUlaunchConfig c = { .attrs = many, .numAttrs = UINT32_MAX };
@@ -459,13 +459,13 @@ static void launch_on_several__opens_the_gate_of_each(void **state)
 		assert_ptr_equal(fake_gate.streams[i], devices[i].hStream);
 	assert_int_equal(driver.begun, 3);
 	assert_int_equal(driver.ended, 0);
-	assert_int_equal(fake_turn_page.gpus[0].ended, 3);
+	assert_int_equal(fake_gate_page.gpus[0].ended, 3);
 	assert_int_equal(cuLaunchCooperativeKernelMultiDevice(NULL, 3, 5), ANSWER);
 	assert_int_equal(fake_gate.slow, 3);
 	fake_gate.place_fence = true;
 	assert_int_equal(cuLaunchCooperativeKernelMultiDevice(devices, 3, 5), ANSWER);
 	assert_int_equal(fake_gate.own_fence, 0);
-	assert_int_equal(fake_turn_page.gpus[0].ended, 6);
+	assert_int_equal(fake_gate_page.gpus[0].ended, 6);
 }
 
 static CUresult real_ops(CUstream stream, unsigned int n, CUstreamBatchMemOpParams *ops,
@@ -497,8 +497,8 @@ static void memory_operations__count_unless_one_waits(void **state)
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 1);
 		assert_int_equal(fake_gate.flags, GATE_PASS | (i & 1 ? GATE_OWN : 0));
-		assert_int_equal(fake_turn_page.gpus[0].bytes, 12);
-		assert_int_equal(fake_turn_page.gpus[0].ended, 1);
+		assert_int_equal(fake_gate_page.gpus[0].bytes, 12);
+		assert_int_equal(fake_gate_page.gpus[0].ended, 1);
 		ops[1].operation =
 			i & 1 ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WAIT_VALUE_64;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), ANSWER);
@@ -540,7 +540,7 @@ static void sync_copy__waits_only_if_it_is_large(void **state)
 	copy.Height++;
 	assert_int_equal(cuMemcpy2D_v2(&copy), ANSWER);
 	assert_int_equal(fake_gate.flags, GATE_NO_STREAM);
-	assert_int_equal(fake_turn_page.gpus[0].bytes, GATE_SYNC_BYTES / 2 * 5);
+	assert_int_equal(fake_gate_page.gpus[0].bytes, GATE_SYNC_BYTES / 2 * 5);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------ */
@@ -556,7 +556,7 @@ static CUresult real_descriptor(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray array)
 	return CUDA_SUCCESS;
 }
 
-static void bytes__are_what_is_moved(void **state)
+static void copy_bytes__counts_the_moved_bytes(void **state)
 {
 	CUDA_MEMCPY2D d2 = { .WidthInBytes = 100, .Height = 7, .srcPitch = 128 };
 	CUDA_MEMCPY2D_v1 d2_v1 = { .WidthInBytes = UINT32_MAX, .Height = UINT32_MAX };
@@ -585,7 +585,7 @@ static void bytes__are_what_is_moved(void **state)
 	assert_int_equal(bytes_3d_batch(ops, 2), 6000 + 20);
 }
 
-static void bytes__of_nonsense_are_a_number(void **state)
+static void copy_bytes__returns_a_number_for_an_invalid_description(void **state)
 {
 	CUDA_MEMCPY3D d3 = { .WidthInBytes = SIZE_MAX, .Height = SIZE_MAX, .Depth = 2 };
 
@@ -605,22 +605,23 @@ static void bytes__of_nonsense_are_a_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(hook__counts_once_and_passes_all_on, start),
-		cmocka_unit_test_setup(hook__tells_the_gate_what_it_is, start),
+		cmocka_unit_test_setup(hook__counts_once_and_passes_all_arguments, start),
+		cmocka_unit_test_setup(hook__reports_its_kind_to_the_gate, start),
 		cmocka_unit_test_setup(hook__counts_nothing_that_is_captured, start),
-		cmocka_unit_test_setup(hook__notes_what_makes_its_stream_wait, start),
-		cmocka_unit_test_setup(hook__in_no_slice_asks_nothing, start),
-		cmocka_unit_test(list__says_of_every_stream_what_it_takes),
-		cmocka_unit_test(list__has_the_hooks_that_are_tested),
-		cmocka_unit_test(list__holds_what_moves_or_computes),
-		cmocka_unit_test_setup(launch_ex__knows_programmatic_launches, start),
-		cmocka_unit_test_setup(launch_ex__says_what_kind_it_is, start),
-		cmocka_unit_test_setup(launch_ex__reads_no_more_than_a_few, start),
+		cmocka_unit_test_setup(hook__records_calls_that_make_a_stream_wait, start),
+		cmocka_unit_test_setup(hook__outside_of_a_slice_does_not_call_the_gate, start),
+		cmocka_unit_test(list__marks_every_function_that_has_a_stream),
+		cmocka_unit_test(list__has_all_tested_hooks),
+		cmocka_unit_test(list__has_all_copies_and_launches),
+		cmocka_unit_test_setup(launch_ex__detects_programmatic_launches, start),
+		cmocka_unit_test_setup(launch_ex__reports_the_kind_of_launch, start),
+		cmocka_unit_test_setup(launch_ex__reads_a_limited_number_of_attributes, start),
 		cmocka_unit_test_setup(launch_on_several__opens_the_gate_of_each, start),
 		cmocka_unit_test_setup(memory_operations__count_unless_one_waits, start),
 		cmocka_unit_test_setup(sync_copy__waits_only_if_it_is_large, start),
-		cmocka_unit_test_setup(bytes__are_what_is_moved, start),
-		cmocka_unit_test_setup(bytes__of_nonsense_are_a_number, start),
+		cmocka_unit_test_setup(copy_bytes__counts_the_moved_bytes, start),
+		cmocka_unit_test_setup(copy_bytes__returns_a_number_for_an_invalid_description,
+			start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

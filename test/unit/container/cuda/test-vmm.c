@@ -4,7 +4,7 @@
 #include "support/test.h"
 #include "unit/container/cuda/memory-test.h"
 
-static void handles(void)
+static void release_handles(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
@@ -40,13 +40,13 @@ static void handles(void)
 	CHECK(cuMemCreate(&h, LIMIT, &prop, 0) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static void handles__cost_until_the_last_reference(void **state)
+static void handles__are_charged_until_the_last_reference(void **state)
 {
 	(void)state;
-	mt_in_child(handles);
+	mt_in_child(release_handles);
 }
 
-static void imported(void)
+static void import_handles(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
@@ -67,20 +67,20 @@ static void imported(void)
 	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 6 * MIB && !held());
 }
 
-static void handles__that_are_imported_again_cost_once(void **state)
+static void handles__that_are_imported_twice_are_charged_once(void **state)
 {
 	(void)state;
-	mt_in_child(imported);
+	mt_in_child(import_handles);
 }
 
-static void in_array(void)
+static void map_in_array(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
 	CUarrayMapInfo map = { .memOperationType = CU_MEM_OPERATION_TYPE_MAP };
 	CUmemGenericAllocationHandle h;
 
-	/* The array holds it, which no call of the driver's tells us. */
+	/* The array has a reference, which no call of the driver reports. */
 	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
 	map.memHandle = h;
 	md.handles[h - 1000].maps = 1;
@@ -92,10 +92,10 @@ static void in_array(void)
 static void handles__of_sparse_arrays_are_left_to_nvml(void **state)
 {
 	(void)state;
-	mt_in_child(in_array);
+	mt_in_child(map_in_array);
 }
 
-static void addresses(void)
+static void free_addresses(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
@@ -110,19 +110,19 @@ static void addresses(void)
 	CHECK(!cuMemAddressFree(at, 2 * G) && used() == 0);
 }
 
-static void mappings__go_with_their_addresses_if_the_driver_lets_them(void **state)
+static void mappings__end_with_their_addresses_if_the_driver_succeeds(void **state)
 {
 	(void)state;
-	mt_in_child(addresses);
+	mt_in_child(free_addresses);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handles__cost_until_the_last_reference),
-		cmocka_unit_test(handles__that_are_imported_again_cost_once),
+		cmocka_unit_test(handles__are_charged_until_the_last_reference),
+		cmocka_unit_test(handles__that_are_imported_twice_are_charged_once),
 		cmocka_unit_test(handles__of_sparse_arrays_are_left_to_nvml),
-		cmocka_unit_test(mappings__go_with_their_addresses_if_the_driver_lets_them),
+		cmocka_unit_test(mappings__end_with_their_addresses_if_the_driver_succeeds),
 	};
 
 	return cmocka_run_group_tests_name("vmm", tests, mt_setup, mt_teardown);

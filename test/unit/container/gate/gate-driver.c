@@ -16,7 +16,7 @@ struct gate_driver td;
 void *forward_slots[2048];
 
 static struct event {
-	_Atomic int context;  /* its number + 1; 0: it is gone */
+	_Atomic int context;  /* its number + 1; 0: destroyed */
 	_Atomic int recorded; /* in which context, + 1 */
 	_Atomic uint64_t target, aside;
 } events[EVENTS];
@@ -38,7 +38,7 @@ static int number(CUcontext context)
 
 	if (n < TD_CONTEXTS && !atomic_load(&destroyed[n]))
 		return (int)n;
-	atomic_fetch_add(&td.strangers, 1);
+	atomic_fetch_add(&td.stale_calls, 1);
 	return -1;
 }
 
@@ -132,7 +132,7 @@ static CUresult record(CUevent event, int n, bool main, bool aside)
 	struct event *e = (struct event *)(void *)event;
 
 	if (!atomic_load(&e->context)) {
-		atomic_fetch_add(&td.strangers, 1);
+		atomic_fetch_add(&td.stale_calls, 1);
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	atomic_store(&e->target, main ? atomic_load(&td.submitted[n]) : 0);
@@ -182,7 +182,7 @@ static CUresult real_query(CUevent event)
 	if (error)
 		return (CUresult)error;
 	if (!atomic_load(&e->context) || n < 0) {
-		atomic_fetch_add(&td.strangers, 1);
+		atomic_fetch_add(&td.stale_calls, 1);
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
 	if (atomic_load(&td.at_once))
@@ -199,7 +199,7 @@ static CUresult real_destroy(CUevent event)
 
 	atomic_fetch_add(&td.destroys, 1);
 	if (!atomic_load(&e->context))
-		atomic_fetch_add(&td.strangers, 1);
+		atomic_fetch_add(&td.stale_calls, 1);
 	atomic_store(&e->context, 0);
 	return CUDA_SUCCESS;
 }

@@ -3,7 +3,7 @@
 
 /*
  * A driver for the tests of gate and gate thread. Work in a context ends in the order of its submission, when the
- * test says. Events pass with the work before them. Calls that invalidate captures on a real driver do so here.
+ * test orders it. Events pass with the work before them. Calls that invalidate captures do so here too.
  * Thread: any.
  */
 #include "container/cuda/driver.h"
@@ -29,7 +29,7 @@ struct gate_driver {
 	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
 	_Atomic int mps_probes;    /* whether it is under MPS */
-	_Atomic int strangers;     /* calls with a context or an event that was destroyed */
+	_Atomic int stale_calls;   /* calls with a context or an event that was destroyed */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while a stream captures */
 };
 

@@ -23,7 +23,7 @@ static void one(struct cost_model *k, unsigned int kind, uint64_t ns)
 	cost_model_learn(k, 1, ns, ns);
 }
 
-static void cost_model_learn__knows_one_that_was_alone(void **state)
+static void cost_model_learn__learns_from_a_submission_that_ran_alone(void **state)
 {
 	struct cost_model k = { .count = 0 };
 
@@ -45,7 +45,7 @@ static void cost_model_learn__knows_one_that_was_alone(void **state)
 	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MAX_NS);
 }
 
-static void cost_model_in_flight_ns__is_what_was_begun_and_is_not_done(void **state)
+static void cost_model_in_flight_ns__sums_submissions_that_are_not_done(void **state)
 {
 	struct cost_model k = { .count = 0 };
 	struct cost_model_snapshot first, second;
@@ -71,7 +71,7 @@ static void cost_model_in_flight_ns__is_what_was_begun_and_is_not_done(void **st
 	assert_int_equal(cost_model_in_flight_ns(&k, atomic_load(&k.begun_ns)), 0);
 }
 
-static void cost_model_learn__learns_nothing_from_what_it_has_not_seen(void **state)
+static void cost_model_learn__learns_nothing_without_an_observed_end(void **state)
 {
 	struct cost_model k = { .count = 0 };
 
@@ -88,7 +88,7 @@ static void cost_model_learn__learns_nothing_from_what_it_has_not_seen(void **st
 /* ---- a throttled thread, a GPU, and a gate thread ------------------------------------------------- */
 
 /*
- * A program submits rows of kernels; each submission takes processor time. The gate thread polls when pace.h says,
+ * A program submits series of kernels; each submission takes processor time. The gate thread polls by pace.h,
  * and some time later. A thread that the gate thread lets in continues after some time.
  */
 #define PENDING 64    /* markers */
@@ -115,7 +115,7 @@ struct rig {
 	uint64_t last; /* target of the last marker */
 	uint64_t front_ns;
 	bool held, was_busy;
-	uint64_t submit_at, look_at;
+	uint64_t submit_at, poll_at;
 	uint64_t dry_ns, over_ns,
 		most_ns; /* without work; time with more than twice the window */
 };
@@ -174,8 +174,8 @@ static void submit(struct rig *r)
 		    cost, r->window_ns, pace_is_tight(r->window_ns), r->now)) {
 		cost_model_uncount(&r->kinds, cost);
 		r->submit_at = UINT64_MAX;
-		if (!r->held && r->look_at > r->now + 10 * US)
-			r->look_at = r->now + 10 * US;
+		if (!r->held && r->poll_at > r->now + 10 * US)
+			r->poll_at = r->now + 10 * US;
 		r->held = true;
 		return;
 	}
@@ -196,7 +196,7 @@ static void wake(struct rig *r)
 	r->submit_at = sooner(r->submit_at, r->now + 8 * US + some(r, 30 * US));
 }
 
-/* The clock lets the held thread in. */
+/* The clock lets the blocked thread pass. */
 static void throttle_tightly(struct rig *r, struct pace_state *sight)
 {
 	struct pace_flight f = { r->submitted - r->done,
@@ -251,7 +251,7 @@ static void look(struct rig *r)
 	sight.unfenced = r->submitted - r->last;
 	if (pace_is_tight(r->window_ns))
 		throttle_tightly(r, &sight);
-	r->look_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) + some(r, 20 * US);
+	r->poll_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) + some(r, 20 * US);
 }
 
 /* The part of the time in which the GPU was without work; percent. */
@@ -270,12 +270,12 @@ static double run(const struct row *rows, unsigned int n_rows, uint64_t window_n
 		.rows = rows,
 		.n_rows = n_rows,
 		.submit_at = MS,
-		.look_at = MS,
+		.poll_at = MS,
 		.total = n_rows < 100 ? 4000 : 40 * n_rows };
 	assert_true(r->total < ARRAY_LEN(r->ends));
 	began = 0;
 	while (r->submitted < r->total) {
-		r->now = r->submit_at < r->look_at ? r->submit_at : r->look_at;
+		r->now = r->submit_at < r->poll_at ? r->submit_at : r->poll_at;
 		/* The cost model has seen all kinds. */
 		if (!began && r->submitted >= 200 && r->submitted >= 2 * n_rows) {
 			began = r->now;
@@ -309,7 +309,7 @@ static unsigned int step(struct row *rows, unsigned int n_long, uint64_t long_ns
 	return n;
 }
 
-static void metered_work__is_little_and_never_none(void **state)
+static void throttled_work__is_short_and_never_empty(void **state)
 {
 	static const struct {
 		unsigned int n_long;
@@ -350,10 +350,10 @@ static void metered_work__is_little_and_never_none(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cost_model_learn__knows_one_that_was_alone),
-		cmocka_unit_test(cost_model_in_flight_ns__is_what_was_begun_and_is_not_done),
-		cmocka_unit_test(cost_model_learn__learns_nothing_from_what_it_has_not_seen),
-		cmocka_unit_test(metered_work__is_little_and_never_none),
+		cmocka_unit_test(cost_model_learn__learns_from_a_submission_that_ran_alone),
+		cmocka_unit_test(cost_model_in_flight_ns__sums_submissions_that_are_not_done),
+		cmocka_unit_test(cost_model_learn__learns_nothing_without_an_observed_end),
+		cmocka_unit_test(throttled_work__is_short_and_never_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

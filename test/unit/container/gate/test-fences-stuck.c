@@ -20,7 +20,7 @@ static void submit_beside(void)
 	gate_end(g);
 }
 
-static void blocked_beside_others(void)
+static void submit_beside_stuck_stream(void)
 {
 	struct turn_gpu_page *p;
 	uint64_t done;
@@ -63,15 +63,15 @@ static void blocked_beside_others(void)
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
 }
 
-static void fences__see_others_pass_by_a_stream_that_stands_still(void **state)
+static void fences__see_other_work_end_beside_a_stuck_stream(void **state)
 {
 	(void)state;
-	gate_test(blocked_beside_others, 1);
+	gate_test(submit_beside_stuck_stream, 1);
 }
 
 static _Atomic uint64_t rounds; /* of work that ends */
 
-static void *works(void *arg)
+static void *finish_work_at_random(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&over)) {
@@ -85,7 +85,7 @@ static void *works(void *arg)
 static uint64_t throttled_window;
 
 /* A throttled thread continues beside a stuck stream, by the gate alone. */
-static void throttled_beside(void)
+static void throttle_beside_stuck_stream(void)
 {
 	pthread_t gpu;
 	struct turn_gpu_page *p;
@@ -95,7 +95,7 @@ static void throttled_beside(void)
 	CHECK(submit(0));
 	p = slice_arbiter_page(A, 0);
 	slice_arbiter_set_throttle(A, 0, throttled_window, 250000, UINT64_MAX);
-	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	CHECK(!pthread_create(&gpu, NULL, finish_work_at_random, NULL));
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, 0));
 	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
@@ -117,17 +117,17 @@ static void throttled_beside(void)
 	CHECK(!pthread_join(gpu, NULL));
 }
 
-static void fences__let_the_throttled_pass_by_a_stream_that_stands_still(void **state)
+static void fences__let_throttled_threads_pass_beside_a_stuck_stream(void **state)
 {
 	(void)state;
 	throttled_window = 2000000;
-	gate_test(throttled_beside, 1);
+	gate_test(throttle_beside_stuck_stream, 1);
 	/* The window is full at once. */
 	throttled_window = 1;
-	gate_test(throttled_beside, 1);
+	gate_test(throttle_beside_stuck_stream, 1);
 }
 
-static void seldom(void)
+static void poll_stuck_fence(void)
 {
 	int queries;
 
@@ -141,10 +141,10 @@ static void seldom(void)
 	WAIT_FOR(idle());
 }
 
-static void fences__are_looked_at_seldom_where_nothing_ends(void **state)
+static void fences__are_polled_seldom_where_nothing_ends(void **state)
 {
 	(void)state;
-	gate_test(seldom, 1);
+	gate_test(poll_stuck_fence, 1);
 }
 
 /* ---- storm -------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static void fences__are_looked_at_seldom_where_nothing_ends(void **state)
 
 static _Atomic uint64_t counted;
 
-static void *storms(void *arg)
+static void *submit_at_random(void *arg)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)arg + 1;
 
@@ -176,7 +176,7 @@ static void *storms(void *arg)
 }
 
 /* Captures begin and end, and a stream is blocked now and then. */
-static void storm(void)
+static void run_random_captures(void)
 {
 	pthread_t threads[THREADS];
 	unsigned int seed = 5;
@@ -186,7 +186,7 @@ static void storm(void)
 	p = slice_arbiter_page(A, 0);
 	atomic_store(&counted, 1);
 	for (uintptr_t i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, storms, (void *)i));
+		CHECK(!pthread_create(&threads[i], NULL, submit_at_random, (void *)i));
 	for (int i = 0; i < 400; i++) {
 		bool capture = rand_r(&seed) % 3 == 0;
 		uint64_t truth, done;
@@ -213,22 +213,22 @@ static void storm(void)
 	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
 	WAIT_FOR(idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&counted) + 1 &&
-		!atomic_load(&td.strangers));
+		!atomic_load(&td.stale_calls));
 }
 
-static void fences__hold_in_a_storm_of_captures_and_stuck_streams(void **state)
+static void fences__survive_random_captures_and_stuck_streams(void **state)
 {
 	(void)state;
-	gate_test(storm, 1);
+	gate_test(run_random_captures, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fences__see_others_pass_by_a_stream_that_stands_still),
-		cmocka_unit_test(fences__let_the_throttled_pass_by_a_stream_that_stands_still),
-		cmocka_unit_test(fences__are_looked_at_seldom_where_nothing_ends),
-		cmocka_unit_test(fences__hold_in_a_storm_of_captures_and_stuck_streams),
+		cmocka_unit_test(fences__see_other_work_end_beside_a_stuck_stream),
+		cmocka_unit_test(fences__let_throttled_threads_pass_beside_a_stuck_stream),
+		cmocka_unit_test(fences__are_polled_seldom_where_nothing_ends),
+		cmocka_unit_test(fences__survive_random_captures_and_stuck_streams),
 	};
 
 	return cmocka_run_group_tests_name("fences-stuck", tests, gate_test_setup,

@@ -9,7 +9,7 @@
 
 /* ---- captures ----------------------------------------------------------------------------------- */
 
-static void before_captures(void)
+static void finish_work_before_capture(void)
 {
 	for (int i = 0; i < 50; i++) {
 		CHECK(submit(0));
@@ -20,13 +20,13 @@ static void before_captures(void)
 	}
 }
 
-static void fences__see_the_end_of_what_was_there_before_a_capture(void **state)
+static void fences__see_the_end_of_work_from_before_a_capture(void **state)
 {
 	(void)state;
-	gate_test(before_captures, 1);
+	gate_test(finish_work_before_capture, 1);
 }
 
-static void capture_first(void)
+static void begin_with_capture(void)
 {
 	capture_begins();
 	for (int i = 0; i < 5; i++)
@@ -38,13 +38,13 @@ static void capture_first(void)
 	capture_ends();
 }
 
-static void fences__see_ends_where_a_capture_is_the_first_thing(void **state)
+static void fences__see_ends_where_a_capture_comes_first(void **state)
 {
 	(void)state;
-	gate_test(capture_first, 1);
+	gate_test(begin_with_capture, 1);
 }
 
-static void small_copies(void)
+static void copy_beside_capture(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -66,11 +66,11 @@ static void small_copies(void)
 static void fences__see_the_end_of_copies_beside_a_capture(void **state)
 {
 	(void)state;
-	gate_test(small_copies, 1);
+	gate_test(copy_beside_capture, 1);
 }
 
 /* More submissions than slots, in two streams: the library sees the end of the last one of each. */
-static void many(void)
+static void submit_many_beside_capture(void)
 {
 	capture_begins();
 	for (int i = 0; i < 5 * OWN_FENCES; i++) {
@@ -88,14 +88,14 @@ static void many(void)
 	capture_ends();
 }
 
-static void fences__see_the_end_of_many_beside_a_capture(void **state)
+static void fences__see_the_end_of_many_submissions_beside_a_capture(void **state)
 {
 	(void)state;
-	gate_test(many, 1);
+	gate_test(submit_many_beside_capture, 1);
 }
 
 /* A capture that no hook reported is invalidated, once. */
-static void stranger(void)
+static void capture_unknown(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -120,18 +120,18 @@ static void stranger(void)
 	}
 	td_finish(0);
 	WAIT_FOR(idle());
-	CHECK(atomic_load(&td.spoiled) == 1 && !atomic_load(&td.strangers));
+	CHECK(atomic_load(&td.spoiled) == 1 && !atomic_load(&td.stale_calls));
 }
 
-static void fences__spoil_no_second_capture_that_is_not_known(void **state)
+static void fences__do_not_invalidate_a_second_unknown_capture(void **state)
 {
 	(void)state;
-	gate_test(stranger, 1);
+	gate_test(capture_unknown, 1);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------- */
 
-static void passing(void)
+static void fail_for_a_while(void)
 {
 	static const int errors[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
 		CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
@@ -177,15 +177,15 @@ static void passing(void)
 	WAIT_FOR(idle());
 }
 
-static void fences__take_nothing_for_done_for_an_error_that_passes(void **state)
+static void fences__count_no_work_as_done_at_a_transient_error(void **state)
 {
 	(void)state;
-	gate_test(passing, 1);
+	gate_test(fail_for_a_while, 1);
 }
 
 static int lasting_error;
 
-static void lasting(void)
+static void fail_for_good(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
@@ -195,7 +195,7 @@ static void lasting(void)
 	WAIT_FOR(idle());
 }
 
-static void fences__take_work_for_over_where_its_context_is(void **state)
+static void fences__count_work_as_over_with_its_context(void **state)
 {
 	static const int errors[] = { CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
 		CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR,
@@ -206,14 +206,14 @@ static void fences__take_work_for_over_where_its_context_is(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
 		lasting_error = errors[i];
-		gate_test(lasting, 1);
+		gate_test(fail_for_good, 1);
 	}
 }
 
 /* ---- contexts ----------------------------------------------------------------------------------- */
 
 /* The program seems to destroy the context, but another holder keeps it alive. */
-static void lives_on(void)
+static void keep_context(void)
 {
 	int creates;
 
@@ -236,7 +236,7 @@ static void lives_on(void)
 	CHECK(in_flight(0) == 1); /* the gate thread does not use the context */
 	gate_thread_context_stays(td_context(0));
 	WAIT_FOR(idle());
-	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
+	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.stale_calls));
 }
 
 /* Two threads release the context at once: it may be destroyed until both are done. */
@@ -268,23 +268,23 @@ static void leaves_twice(void)
 	CHECK(in_flight(0) == 1);
 	td_finish(0);
 	WAIT_FOR(idle());
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void fences__touch_no_context_that_any_thread_destroys(void **state)
+static void fences__do_not_use_a_context_that_a_thread_destroys(void **state)
 {
 	(void)state;
 	gate_test(leaves_twice, 1);
 }
 
-static void fences__keep_what_is_in_a_context_that_lives_on(void **state)
+static void fences__keep_the_work_of_a_context_that_stays(void **state)
 {
 	(void)state;
-	gate_test(lives_on, 1);
+	gate_test(keep_context, 1);
 }
 
 /* A new context has the handle of the first before the library reports that the first is gone. */
-static void handle_again(void)
+static void reuse_handle(void)
 {
 	for (int i = 0; i < 6; i++) {
 		CHECK(submit(0));
@@ -309,17 +309,17 @@ static void handle_again(void)
 		td_finish(0);
 		WAIT_FOR(idle());
 	}
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void fences__tell_a_context_from_one_with_its_handle(void **state)
+static void fences__tell_a_context_from_a_later_one_with_the_same_handle(void **state)
 {
 	(void)state;
-	gate_test(handle_again, 1);
+	gate_test(reuse_handle, 1);
 }
 
 /* A context that no hook reported. */
-static void unknown_contexts(void)
+static void submit_in_unknown_contexts(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -332,14 +332,14 @@ static void unknown_contexts(void)
 	WAIT_FOR(in_flight(1) == 0);
 }
 
-static void fences__find_the_context_of_who_submits(void **state)
+static void fences__find_the_context_of_a_submitting_thread(void **state)
 {
 	(void)state;
-	gate_test(unknown_contexts, 2);
+	gate_test(submit_in_unknown_contexts, 2);
 }
 
 /* Without a context the driver refuses the work. */
-static void no_context(void)
+static void submit_without_context(void)
 {
 	struct turn_gpu_page *g;
 
@@ -355,12 +355,12 @@ static void no_context(void)
 	CHECK(in_flight(0) == 1);
 	td_finish(0);
 	WAIT_FOR(idle());
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
 /* The known context is destroyed, and a context follows that no hook reported. That happens at once, while the
  * gate thread is awake. */
-static void known_goes(void)
+static void destroy_known_context(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -376,23 +376,23 @@ static void known_goes(void)
 		td_finish(i + 1);
 	}
 	WAIT_FOR(idle());
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void fences__find_a_context_where_the_one_that_was_known_has_gone(void **state)
+static void fences__find_another_context_where_the_known_one_was_destroyed(void **state)
 {
 	(void)state;
-	gate_test(known_goes, 1);
+	gate_test(destroy_known_context, 1);
 }
 
-static void fences__take_what_has_no_context_for_over(void **state)
+static void fences__count_work_without_a_context_as_over(void **state)
 {
 	(void)state;
-	gate_test(no_context, 1);
+	gate_test(submit_without_context, 1);
 }
 
 /* A context of another thread, beside the known one. */
-static void throttled_context(void)
+static void throttle_in_unknown_context(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -411,14 +411,14 @@ static void throttled_context(void)
 	WAIT_FOR(idle());
 }
 
-static void fences__find_the_context_of_who_is_throttled(void **state)
+static void fences__find_the_context_of_a_throttled_thread(void **state)
 {
 	(void)state;
-	gate_test(throttled_context, 1);
+	gate_test(throttle_in_unknown_context, 1);
 }
 
 /* The library places the fences of a green context in its primary context, so it takes no slot. */
-static void green_contexts(void)
+static void submit_in_green_contexts(void)
 {
 	for (int i = 0; i < 2 * FENCE_CONTEXTS; i++) {
 		td_green(0);
@@ -437,16 +437,16 @@ static void green_contexts(void)
 	WAIT_FOR(idle());
 	capture_ends();
 	CHECK(atomic_load(&process()->fences.rings[0].contexts) == 1);
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
 static void fences__see_ends_in_green_contexts(void **state)
 {
 	(void)state;
-	gate_test(green_contexts, 1);
+	gate_test(submit_in_green_contexts, 1);
 }
 
-static void crowd(void)
+static void submit_in_many_contexts(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -464,90 +464,93 @@ static void crowd(void)
 			td_finish(i);
 		WAIT_FOR(idle());
 	}
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void fences__see_ends_in_more_contexts_than_there_are_places(void **state)
+static void fences__see_ends_in_more_contexts_than_entries(void **state)
 {
 	(void)state;
-	gate_test(crowd, 1);
+	gate_test(submit_in_many_contexts, 1);
 }
 
 /* Without a gate thread, so that only the test places fences. */
 static struct {
-	struct fences marks;
+	struct fences lone_fences;
 	struct turn_page page;
 	_Atomic uint32_t captures;
 	uint64_t done;
 } lone;
 
 /* Work is in flight when a context comes for which there is no slot. */
-static void crowd_comes(int error)
+static void add_many_contexts(int error)
 {
 	struct turn_gpu_page *p = &lone.page.gpus[0];
 
 	memset(&lone, 0, sizeof(lone));
-	lone.marks.gpus = 1;
-	atomic_store(&lone.marks.page, &lone.page);
+	lone.lone_fences.gpus = 1;
+	atomic_store(&lone.lone_fences.page, &lone.page);
 	for (int i = 0; i < FENCE_CONTEXTS; i++)
-		fences_add_context(&lone.marks, td_context(i), 0, &lone.captures, false);
+		fences_add_context(&lone.lone_fences, td_context(i), 0, &lone.captures, false);
 	atomic_store(&p->begun, 1);
 	td_submit(0);
 	atomic_store(&p->ended, 1);
 	atomic_store(&td.error, error);
-	fences_add_context(&lone.marks, td_context(FENCE_CONTEXTS), 0, &lone.captures, false);
+	fences_add_context(&lone.lone_fences, td_context(FENCE_CONTEXTS), 0, &lone.captures,
+		false);
 	atomic_store(&td.error, 0);
 	CHECK(atomic_load(&lone.captures) == 1);
-	CHECK(fences_poll(&lone.marks, 0, p, 1, 1, &lone.done) == FENCE_OK && !lone.done);
+	CHECK(fences_poll(&lone.lone_fences, 0, p, 1, 1, &lone.done) == FENCE_OK && !lone.done);
 	td_finish(0);
-	CHECK(fences_poll(&lone.marks, 0, p, 2, 1, &lone.done) == FENCE_OK);
+	CHECK(fences_poll(&lone.lone_fences, 0, p, 2, 1, &lone.done) == FENCE_OK);
 }
 
-static enum fence_result lone_places(void)
+static enum fence_result count_entries(void)
 {
-	return fences_place(&lone.marks, 0, &lone.page.gpus[0].ended, &lone.captures,
+	return fences_place(&lone.lone_fences, 0, &lone.page.gpus[0].ended, &lone.captures,
 		&lone.done);
 }
 
-static void crowd_at_work(void)
+static void add_many_contexts_at_work(void)
 {
-	crowd_comes(0);
+	add_many_contexts(0);
 	CHECK(lone.done == 1);
-	CHECK(lone_places() == FENCE_LATER);
+	CHECK(count_entries() == FENCE_LATER);
 	/* The driver created no fence then. A later fence succeeds. */
-	crowd_comes(CUDA_ERROR_OUT_OF_MEMORY);
+	add_many_contexts(CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(lone.done == 0);
-	WAIT_FOR(lone_places() == FENCE_OK);
-	CHECK(fences_poll(&lone.marks, 0, &lone.page.gpus[0], 3, 1, &lone.done) == FENCE_OK);
-	CHECK(lone.done == 1 && !atomic_load(&td.strangers));
+	WAIT_FOR(count_entries() == FENCE_OK);
+	CHECK(fences_poll(&lone.lone_fences, 0, &lone.page.gpus[0], 3, 1, &lone.done) ==
+		FENCE_OK);
+	CHECK(lone.done == 1 && !atomic_load(&td.stale_calls));
 }
 
-static void fences__see_the_end_of_what_was_there_before_a_crowd(void **state)
+static void fences__see_the_end_of_work_from_before_many_contexts(void **state)
 {
 	(void)state;
-	gate_test(crowd_at_work, 1);
+	gate_test(add_many_contexts_at_work, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fences__see_the_end_of_what_was_there_before_a_capture),
-		cmocka_unit_test(fences__see_ends_where_a_capture_is_the_first_thing),
+		cmocka_unit_test(fences__see_the_end_of_work_from_before_a_capture),
+		cmocka_unit_test(fences__see_ends_where_a_capture_comes_first),
 		cmocka_unit_test(fences__see_the_end_of_copies_beside_a_capture),
-		cmocka_unit_test(fences__see_the_end_of_many_beside_a_capture),
-		cmocka_unit_test(fences__spoil_no_second_capture_that_is_not_known),
-		cmocka_unit_test(fences__take_nothing_for_done_for_an_error_that_passes),
-		cmocka_unit_test(fences__take_work_for_over_where_its_context_is),
-		cmocka_unit_test(fences__keep_what_is_in_a_context_that_lives_on),
-		cmocka_unit_test(fences__touch_no_context_that_any_thread_destroys),
-		cmocka_unit_test(fences__tell_a_context_from_one_with_its_handle),
-		cmocka_unit_test(fences__find_the_context_of_who_submits),
-		cmocka_unit_test(fences__take_what_has_no_context_for_over),
-		cmocka_unit_test(fences__find_a_context_where_the_one_that_was_known_has_gone),
-		cmocka_unit_test(fences__find_the_context_of_who_is_throttled),
+		cmocka_unit_test(fences__see_the_end_of_many_submissions_beside_a_capture),
+		cmocka_unit_test(fences__do_not_invalidate_a_second_unknown_capture),
+		cmocka_unit_test(fences__count_no_work_as_done_at_a_transient_error),
+		cmocka_unit_test(fences__count_work_as_over_with_its_context),
+		cmocka_unit_test(fences__keep_the_work_of_a_context_that_stays),
+		cmocka_unit_test(fences__do_not_use_a_context_that_a_thread_destroys),
+		cmocka_unit_test(fences__tell_a_context_from_a_later_one_with_the_same_handle),
+		cmocka_unit_test(fences__find_the_context_of_a_submitting_thread),
+		cmocka_unit_test(fences__count_work_without_a_context_as_over),
+		cmocka_unit_test(
+			fences__find_another_context_where_the_known_one_was_destroyed),
+		cmocka_unit_test(fences__find_the_context_of_a_throttled_thread),
 		cmocka_unit_test(fences__see_ends_in_green_contexts),
-		cmocka_unit_test(fences__see_ends_in_more_contexts_than_there_are_places),
-		cmocka_unit_test(fences__see_the_end_of_what_was_there_before_a_crowd),
+		cmocka_unit_test(fences__see_ends_in_more_contexts_than_entries),
+		cmocka_unit_test(fences__see_the_end_of_work_from_before_many_contexts),
 	};
 
 	return cmocka_run_group_tests_name("fences", tests, gate_test_setup,

@@ -6,7 +6,7 @@
 #include "container/sys.h"
 #include "container/gate/internal.h"
 
-static void not_woken(void)
+static void miss_wake_up(void)
 {
 	struct submitter s = { 0 };
 	int64_t began = sys_now();
@@ -26,13 +26,13 @@ static void not_woken(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__wakes_whom_the_arbiter_did_not(void **state)
+static void gate_thread__wakes_threads_that_the_arbiter_did_not_wake(void **state)
 {
 	(void)state;
-	gate_test(not_woken, 1);
+	gate_test(miss_wake_up, 1);
 }
 
-static void killed(void)
+static void kill_arbiter(void)
 {
 	struct submitter s[4] = { 0 };
 	struct turn_gpu_page *p;
@@ -58,7 +58,7 @@ static void killed(void)
 	WAIT_FOR(slice_arbiter_is_connected(A) && slice_arbiter_client(A, 0).busy);
 	CHECK(atomic_load(&A->quanta.again)); /* registers once more if the arbiter is slow */
 	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 105);
-	/* The gate holds the thread again. */
+	/* The gate blocks the thread again. */
 	s[0] = (struct submitter){ 0 };
 	submit_on_thread(&s[0]);
 	WAIT_FOR(slice_arbiter_client(A, 0).wants);
@@ -77,14 +77,14 @@ static void killed(void)
 	WAIT_FOR(slice_arbiter_is_connected(A) && rests(0));
 }
 
-static void gate_thread__goes_on_without_an_arbiter_and_finds_it_again(void **state)
+static void gate_thread__continues_without_an_arbiter_and_connects_again(void **state)
 {
 	(void)state;
-	gate_test(killed, 1);
+	gate_test(kill_arbiter, 1);
 }
 
 /* The arbiter hangs: connections exist, and it reads nothing any more. */
-static void hangs(void)
+static void hang_with_gate_closed(void)
 {
 	struct submitter s[4] = { 0 };
 	struct turn_gpu_page *p;
@@ -125,14 +125,14 @@ static void hangs(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__goes_on_without_an_arbiter_that_hangs(void **state)
+static void gate_thread__continues_without_an_arbiter_that_hangs(void **state)
 {
 	(void)state;
-	gate_test(hangs, 1);
+	gate_test(hang_with_gate_closed, 1);
 }
 
 /* The same while the gate is open: the process sends many reports, and the arbiter reads none. */
-static void hangs_open(void)
+static void hang_with_gate_open(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy);
@@ -150,14 +150,14 @@ static void hangs_open(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__sees_that_an_arbiter_reads_nothing(void **state)
+static void gate_thread__detects_an_arbiter_that_reads_nothing(void **state)
 {
 	(void)state;
-	gate_test(hangs_open, 1);
+	gate_test(hang_with_gate_open, 1);
 }
 
 /* The arbiter always has something left to read. It is slow, but makes progress. */
-static void slow(void)
+static void slow_arbiter_down(void)
 {
 	int64_t until = sys_now() + 4000;
 
@@ -179,14 +179,14 @@ static void slow(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__stays_with_an_arbiter_that_is_slow(void **state)
+static void gate_thread__stays_connected_to_a_slow_arbiter(void **state)
 {
 	(void)state;
-	gate_test(slow, 1);
+	gate_test(slow_arbiter_down, 1);
 }
 
 /* A request without an answer: the gate thread does not wait. */
-static void asks(void)
+static void request_while_full(void)
 {
 	static struct gate_link l;
 	struct own_fd fd = { 0 };
@@ -214,15 +214,15 @@ static void asks(void)
 	CHECK(gate_link_request(&l) == GATE_LINK_DOWN && !l.pending.have);
 }
 
-static void gate_thread__asks_without_waiting(void **state)
+static void gate_thread__sends_requests_without_waiting(void **state)
 {
 	(void)state;
-	gate_test(asks, 1);
+	gate_test(request_while_full, 1);
 }
 
 static _Atomic bool stop;
 
-static void *submits_all_the_time(void *arg)
+static void *submit_all_the_time(void *arg)
 {
 	_Atomic uint64_t *n = arg;
 
@@ -234,7 +234,7 @@ static void *submits_all_the_time(void *arg)
 	return NULL;
 }
 
-static void capped(void)
+static void run_capped(void)
 {
 	_Atomic uint64_t n = 0;
 	struct turn_gpu_page *p;
@@ -248,7 +248,7 @@ static void capped(void)
 	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	slice_arbiter_kill(A);
 	td_finish(0);
-	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
+	CHECK(!pthread_create(&thread, NULL, submit_all_the_time, &n));
 	/* Five times the process has used up its cap, waits, and continues. */
 	for (int i = 0; i < 5; i++) {
 		waits = atomic_load(&p->waits);
@@ -263,7 +263,7 @@ static void capped(void)
 
 /* The process waits for its cap, with a blocked stream in flight. If the gate counted the stream as work, the
  * wait would have no end. */
-static void capped_blocked(void)
+static void block_while_capped(void)
 {
 	_Atomic uint64_t n = 0;
 	struct turn_gpu_page *p;
@@ -277,7 +277,7 @@ static void capped_blocked(void)
 	slice_arbiter_kill(A);
 	WAIT_FOR(atomic_load(&process()->mode) == GATE_MODE_STANDALONE);
 	waits = atomic_load(&p->waits);
-	CHECK(!pthread_create(&thread, NULL, submits_all_the_time, &n));
+	CHECK(!pthread_create(&thread, NULL, submit_all_the_time, &n));
 	WAIT_FOR(atomic_load(&p->waits) > waits);
 	was = atomic_load(&n);
 	WAIT_FOR(atomic_load(&n) > was);
@@ -287,29 +287,29 @@ static void capped_blocked(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-static void gate_thread__waits_for_its_cap_with_what_is_blocked(void **state)
+static void gate_thread__waits_for_its_cap_while_threads_are_blocked(void **state)
 {
 	(void)state;
-	gate_test(capped_blocked, 1);
+	gate_test(block_while_capped, 1);
 }
 
-static void gate_thread__holds_itself_to_the_cap_without_an_arbiter(void **state)
+static void gate_thread__keeps_to_the_cap_without_an_arbiter(void **state)
 {
 	(void)state;
-	gate_test(capped, 1);
+	gate_test(run_capped, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gate_thread__wakes_whom_the_arbiter_did_not),
-		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_and_finds_it_again),
-		cmocka_unit_test(gate_thread__goes_on_without_an_arbiter_that_hangs),
-		cmocka_unit_test(gate_thread__sees_that_an_arbiter_reads_nothing),
-		cmocka_unit_test(gate_thread__stays_with_an_arbiter_that_is_slow),
-		cmocka_unit_test(gate_thread__asks_without_waiting),
-		cmocka_unit_test(gate_thread__holds_itself_to_the_cap_without_an_arbiter),
-		cmocka_unit_test(gate_thread__waits_for_its_cap_with_what_is_blocked),
+		cmocka_unit_test(gate_thread__wakes_threads_that_the_arbiter_did_not_wake),
+		cmocka_unit_test(gate_thread__continues_without_an_arbiter_and_connects_again),
+		cmocka_unit_test(gate_thread__continues_without_an_arbiter_that_hangs),
+		cmocka_unit_test(gate_thread__detects_an_arbiter_that_reads_nothing),
+		cmocka_unit_test(gate_thread__stays_connected_to_a_slow_arbiter),
+		cmocka_unit_test(gate_thread__sends_requests_without_waiting),
+		cmocka_unit_test(gate_thread__keeps_to_the_cap_without_an_arbiter),
+		cmocka_unit_test(gate_thread__waits_for_its_cap_while_threads_are_blocked),
 	};
 
 	return cmocka_run_group_tests_name("gate-thread-alone", tests, gate_test_setup,

@@ -6,7 +6,7 @@
 #include "container/sys.h"
 #include "container/gate/internal.h"
 
-static void blocked_behind_gate(void)
+static void block_behind_gate(void)
 {
 	struct submitter s[2] = { 0 };
 	uint64_t idles;
@@ -39,14 +39,14 @@ static void blocked_behind_gate(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__says_not_busy_of_what_waits_behind_the_closed_gate(void **state)
+static void gate_thread__reports_not_busy_where_work_waits_for_a_blocked_thread(void **state)
 {
 	(void)state;
-	gate_test(blocked_behind_gate, 1);
+	gate_test(block_behind_gate, 1);
 }
 
 /* The stream waits at the gate first, and is blocked only then. */
-static void blocked_late(void)
+static void block_late(void)
 {
 	struct submitter s = { 0 };
 
@@ -64,17 +64,17 @@ static void blocked_late(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__says_it_when_that_is_seen(void **state)
+static void gate_thread__reports_not_busy_once_it_detects_that(void **state)
 {
 	(void)state;
-	gate_test(blocked_late, 1);
+	gate_test(block_late, 1);
 }
 
 /* A long kernel that waits for nothing is charged, also in a stream that waited before. */
-static void long_kernel(void)
+static void run_long_kernel(void)
 {
 	struct submitter s = { 0 };
-	uint64_t told, kernel;
+	uint64_t reports_before, kernel;
 
 	block_stream();
 	WAIT_FOR(is_stream_blocked());
@@ -85,10 +85,11 @@ static void long_kernel(void)
 	aside_ends();
 	submit_beside_stream();
 	WAIT_FOR(fences_is_stuck(&process()->fences, 0));
-	told = slice_arbiter_client(A, 0).reports;
+	reports_before = slice_arbiter_client(A, 0).reports;
 	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	submit_on_thread(&s);
-	WAIT_FOR(slice_arbiter_client(A, 0).wants && slice_arbiter_client(A, 0).reports > told);
+	WAIT_FOR(slice_arbiter_client(A, 0).wants &&
+		 slice_arbiter_client(A, 0).reports > reports_before);
 	(void)usleep(50000);
 	CHECK(slice_arbiter_client(A, 0).busy && !is_stream_blocked());
 	/* A wait behind it changes nothing. */
@@ -104,19 +105,19 @@ static void long_kernel(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__says_busy_of_what_only_takes_long(void **state)
+static void gate_thread__reports_busy_during_a_long_kernel(void **state)
 {
 	(void)state;
-	gate_test(long_kernel, 1);
+	gate_test(run_long_kernel, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			gate_thread__says_not_busy_of_what_waits_behind_the_closed_gate),
-		cmocka_unit_test(gate_thread__says_it_when_that_is_seen),
-		cmocka_unit_test(gate_thread__says_busy_of_what_only_takes_long),
+			gate_thread__reports_not_busy_where_work_waits_for_a_blocked_thread),
+		cmocka_unit_test(gate_thread__reports_not_busy_once_it_detects_that),
+		cmocka_unit_test(gate_thread__reports_busy_during_a_long_kernel),
 	};
 
 	return cmocka_run_group_tests_name("gate-thread-blocked", tests, gate_test_setup,

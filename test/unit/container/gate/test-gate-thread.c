@@ -13,17 +13,19 @@
 /* ---- what it reports ---------------------------------------------------------------------------- */
 
 /* Whatever the gate does. */
-static bool reports_nothing(void)
+static bool is_silent(void)
 {
-	uint64_t told = slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
+	uint64_t reports_before =
+		slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
 
 	for (int i = 0; i < 30; i++)
 		slice_arbiter_set_gate(A, 0, (uint32_t)i % 3);
 	(void)usleep(20000);
-	return told == slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
+	return reports_before ==
+	       slice_arbiter_client(A, 0).reports + slice_arbiter_client(A, 0).ignored;
 }
 
-static void reports_idle(void)
+static void report_idle(void)
 {
 	for (uint32_t state = TURN_OPEN; state <= TURN_CLOSED; state++) {
 		CHECK(state == TURN_CLOSED || submit(0));
@@ -35,19 +37,19 @@ static void reports_idle(void)
 		WAIT_FOR(rests(0));
 		CHECK(slice_arbiter_client(A, 0).idle_ns < UINT64_C(60000000000));
 		/* The gate thread rests once the arbiter has read the report. */
-		WAIT_FOR(reports_nothing());
+		WAIT_FOR(is_silent());
 		slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	}
 }
 
-static void gate_thread__says_when_nothing_is_left(void **state)
+static void gate_thread__reports_idle_once_no_work_is_left(void **state)
 {
 	(void)state;
-	gate_test(reports_idle, 1);
+	gate_test(report_idle, 1);
 }
 
 /* The arbiter reads nothing for a while, and the gate changes meanwhile: the earlier reports are void. */
-static void reports_again(void)
+static void report_again(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy);
@@ -63,15 +65,15 @@ static void reports_again(void)
 	}
 }
 
-static void gate_thread__says_anew_what_crossed_a_change_of_the_gate(void **state)
+static void gate_thread__reports_again_after_the_gate_changed_meanwhile(void **state)
 {
 	(void)state;
-	gate_test(reports_again, 1);
+	gate_test(report_again, 1);
 }
 
 /* The gate opens for a thread that wants, and the arbiter counts the client as busy. The work then takes no
  * time. */
-static void nothing_comes(void)
+static void open_for_no_work(void)
 {
 	atomic_store(&td.at_once, true);
 	atomic_store(&A->start_state, TURN_CLOSED);
@@ -93,14 +95,14 @@ static void nothing_comes(void)
 	}
 }
 
-static void gate_thread__says_idle_after_each_opening(void **state)
+static void gate_thread__reports_idle_after_each_opening(void **state)
 {
 	(void)state;
-	gate_test(nothing_comes, 1);
+	gate_test(open_for_no_work, 1);
 }
 
 /* Work arrives while the gate thread is about to rest. */
-static void doorbell_rings(void)
+static void ring_doorbell(void)
 {
 	unsigned int seed = 3;
 
@@ -123,13 +125,13 @@ static void doorbell_rings(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__misses_nothing_when_it_comes_to_rest(void **state)
+static void gate_thread__misses_no_submission_when_it_goes_to_sleep(void **state)
 {
 	(void)state;
-	gate_test(doorbell_rings, 1);
+	gate_test(ring_doorbell, 1);
 }
 
-static void full(void)
+static void fill_socket(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy);
@@ -146,15 +148,15 @@ static void full(void)
 	WAIT_FOR(rests(0));
 }
 
-static void gate_thread__loses_no_word_where_there_is_no_room(void **state)
+static void gate_thread__loses_no_report_while_the_socket_is_full(void **state)
 {
 	(void)state;
-	gate_test(full, 1);
+	gate_test(fill_socket, 1);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------- */
 
-static void sticky(void)
+static void fail_sticky(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
@@ -171,16 +173,16 @@ static void sticky(void)
 	WAIT_FOR(slice_arbiter_client(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void gate_thread__takes_work_for_over_after_an_error_that_stays(void **state)
+static void gate_thread__counts_work_as_over_after_a_sticky_error(void **state)
 {
 	(void)state;
-	gate_test(sticky, 1);
+	gate_test(fail_sticky, 1);
 }
 
-static void shuts_down(void)
+static void shut_down_driver(void)
 {
 	struct submitter s = { 0 };
 
@@ -195,13 +197,13 @@ static void shuts_down(void)
 	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
 }
 
-static void gate_thread__ends_with_the_driver(void **state)
+static void gate_thread__ends_when_the_driver_shuts_down(void **state)
 {
 	(void)state;
-	gate_test(shuts_down, 1);
+	gate_test(shut_down_driver, 1);
 }
 
-static void old_driver(void)
+static void use_old_driver(void)
 {
 	atomic_store(&td.error, CUDA_ERROR_NOT_FOUND);
 	CHECK(submit(0));
@@ -209,13 +211,13 @@ static void old_driver(void)
 	WAIT_FOR(!slice_arbiter_is_connected(A));
 }
 
-static void gate_thread__holds_nothing_where_the_driver_cannot_say(void **state)
+static void gate_thread__blocks_no_thread_where_the_driver_cannot_report_ends(void **state)
 {
 	(void)state;
-	gate_test(old_driver, 1);
+	gate_test(use_old_driver, 1);
 }
 
-static void contexts(void)
+static void use_several_contexts(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
@@ -239,13 +241,13 @@ static void contexts(void)
 	CHECK(in_flight(0) > 0);
 	gate_thread_context_gone(td_context(3));
 	WAIT_FOR(rests(0));
-	CHECK(!atomic_load(&td.strangers));
+	CHECK(!atomic_load(&td.stale_calls));
 }
 
-static void gate_thread__looks_at_all_contexts_that_there_are(void **state)
+static void gate_thread__polls_all_contexts(void **state)
 {
 	(void)state;
-	gate_test(contexts, 1);
+	gate_test(use_several_contexts, 1);
 }
 
 /* ---- storms ------------------------------------------------------------------------------------- */
@@ -253,7 +255,7 @@ static void gate_thread__looks_at_all_contexts_that_there_are(void **state)
 static _Atomic bool storm_over;
 static _Atomic uint64_t entered[THREADS]; /* submissions past the gate, of each thread */
 
-static void *storms(void *arg)
+static void *submit_at_random(void *arg)
 {
 	_Atomic uint64_t *n = arg;
 	unsigned int seed = (unsigned int)(n - entered) + 1;
@@ -273,7 +275,7 @@ static void *storms(void *arg)
 }
 
 /* The GPU: all submitted work is done now and then. */
-static void *works(void *arg)
+static void *finish_work_at_intervals(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&storm_over)) {
@@ -283,7 +285,7 @@ static void *works(void *arg)
 	return NULL;
 }
 
-static uint64_t all_entered(void)
+static uint64_t sum_entered(void)
 {
 	uint64_t n = 0;
 
@@ -312,15 +314,15 @@ static void check_all_pass(void)
 		WAIT_FOR(atomic_load(&entered[i]) > was[i]);
 }
 
-static void storm(void)
+static void run_random_gates(void)
 {
 	pthread_t threads[THREADS], gpu;
 	unsigned int seed = 7;
 
 	CHECK(submit(0));
-	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	CHECK(!pthread_create(&gpu, NULL, finish_work_at_intervals, NULL));
 	for (int i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, storms, &entered[i]));
+		CHECK(!pthread_create(&threads[i], NULL, submit_at_random, &entered[i]));
 	for (int i = 0; i < 300; i++) {
 		uint32_t state = (uint32_t)rand_r(&seed) % 3;
 		uint64_t was;
@@ -329,10 +331,10 @@ static void storm(void)
 			(uint64_t)rand_r(&seed) % 500000, 20000000);
 		slice_arbiter_set_gate(A, 0, state);
 		/* Each thread past the gate may continue with one submission. */
-		was = all_entered();
+		was = sum_entered();
 		(void)usleep((unsigned int)rand_r(&seed) % 4000);
 		if (state == TURN_CLOSED)
-			CHECK(all_entered() <= was + THREADS);
+			CHECK(sum_entered() <= was + THREADS);
 		check_counters();
 		if (i % 20 == 19) {
 			slice_arbiter_set_gate(A, 0, (uint32_t)rand_r(&seed) % 2);
@@ -351,25 +353,25 @@ static void storm(void)
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == sum_entered() + 1);
 }
 
-static void gate_thread__holds_in_a_storm_of_gates(void **state)
+static void gate_thread__survives_random_gate_changes(void **state)
 {
 	(void)state;
-	gate_test(storm, 1);
+	gate_test(run_random_gates, 1);
 }
 
 /* The same with an arbiter that is killed, with captures, and with contexts that come and go. */
-static void worse_storm(void)
+static void run_random_changes(void)
 {
 	pthread_t threads[THREADS], gpu;
 	unsigned int seed = 11;
 
 	CHECK(submit(0));
-	CHECK(!pthread_create(&gpu, NULL, works, NULL));
+	CHECK(!pthread_create(&gpu, NULL, finish_work_at_intervals, NULL));
 	for (int i = 0; i < THREADS; i++)
-		CHECK(!pthread_create(&threads[i], NULL, storms, &entered[i]));
+		CHECK(!pthread_create(&threads[i], NULL, submit_at_random, &entered[i]));
 	for (int i = 0; i < 60; i++) {
 		bool capture = rand_r(&seed) % 2;
 
@@ -396,7 +398,7 @@ static void worse_storm(void)
 			gate_capture_ended();
 		}
 		CHECK(!atomic_load(&td.spoiled) && !atomic_load(&td.blocked_calls) &&
-			!atomic_load(&td.strangers));
+			!atomic_load(&td.stale_calls));
 	}
 	atomic_store(&storm_over, true);
 	slice_arbiter_set_gate(A, 0, TURN_OPEN);
@@ -405,29 +407,30 @@ static void worse_storm(void)
 	CHECK(!pthread_join(gpu, NULL));
 	td_finish(0);
 	WAIT_FOR(rests(0));
-	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == all_entered() + 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == sum_entered() + 1);
 }
 
-static void gate_thread__holds_in_a_storm_of_everything(void **state)
+static void gate_thread__survives_random_changes_of_all_kinds(void **state)
 {
 	(void)state;
-	gate_test(worse_storm, 1);
+	gate_test(run_random_changes, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gate_thread__says_when_nothing_is_left),
-		cmocka_unit_test(gate_thread__says_anew_what_crossed_a_change_of_the_gate),
-		cmocka_unit_test(gate_thread__says_idle_after_each_opening),
-		cmocka_unit_test(gate_thread__misses_nothing_when_it_comes_to_rest),
-		cmocka_unit_test(gate_thread__loses_no_word_where_there_is_no_room),
-		cmocka_unit_test(gate_thread__takes_work_for_over_after_an_error_that_stays),
-		cmocka_unit_test(gate_thread__ends_with_the_driver),
-		cmocka_unit_test(gate_thread__holds_nothing_where_the_driver_cannot_say),
-		cmocka_unit_test(gate_thread__looks_at_all_contexts_that_there_are),
-		cmocka_unit_test(gate_thread__holds_in_a_storm_of_gates),
-		cmocka_unit_test(gate_thread__holds_in_a_storm_of_everything),
+		cmocka_unit_test(gate_thread__reports_idle_once_no_work_is_left),
+		cmocka_unit_test(gate_thread__reports_again_after_the_gate_changed_meanwhile),
+		cmocka_unit_test(gate_thread__reports_idle_after_each_opening),
+		cmocka_unit_test(gate_thread__misses_no_submission_when_it_goes_to_sleep),
+		cmocka_unit_test(gate_thread__loses_no_report_while_the_socket_is_full),
+		cmocka_unit_test(gate_thread__counts_work_as_over_after_a_sticky_error),
+		cmocka_unit_test(gate_thread__ends_when_the_driver_shuts_down),
+		cmocka_unit_test(
+			gate_thread__blocks_no_thread_where_the_driver_cannot_report_ends),
+		cmocka_unit_test(gate_thread__polls_all_contexts),
+		cmocka_unit_test(gate_thread__survives_random_gate_changes),
+		cmocka_unit_test(gate_thread__survives_random_changes_of_all_kinds),
 	};
 
 	return cmocka_run_group_tests_name("gate-thread", tests, gate_test_setup,

@@ -22,7 +22,7 @@
 #	define THREAD_SANITIZER 0
 #endif
 
-static void registers(void)
+static void register_and_submit(void)
 {
 	CHECK(!atomic_load(&A->quanta.hellos));
 	errno = 1234;
@@ -51,13 +51,13 @@ static void registers(void)
 	CHECK(atomic_load(&slice_arbiter_page(A, 0)->bytes) == 4096);
 }
 
-static void gate__says_when_work_begins_and_ends(void **state)
+static void gate__reports_when_work_begins_and_ends(void **state)
 {
 	(void)state;
-	gate_test(registers, 1);
+	gate_test(register_and_submit, 1);
 }
 
-static void outside(void)
+static void submit_outside(void)
 {
 	CHECK(!unsetenv("GPUSLICE_SLICE_DIR"));
 	CHECK(!gate_begin(NULL, 0) && atomic_load(&link_off));
@@ -68,13 +68,13 @@ static void outside(void)
 	CHECK(!gate_root && !atomic_load(&A->quanta.hellos));
 }
 
-static void gate__is_nothing_outside_of_slices(void **state)
+static void gate__does_nothing_outside_of_slices(void **state)
 {
 	(void)state;
-	gate_test(outside, 1);
+	gate_test(submit_outside, 1);
 }
 
-static void switched(void)
+static void submit_switched_off(void)
 {
 	struct submitter s = { 0 };
 
@@ -104,13 +104,13 @@ static void switched(void)
 	WAIT_FOR(in_flight(0) == 0);
 }
 
-static void gate__follows_the_switch(void **state)
+static void gate__follows_the_environment_switch(void **state)
 {
 	(void)state;
-	gate_test(switched, 1);
+	gate_test(submit_switched_off, 1);
 }
 
-static void refused(void)
+static void submit_refused(void)
 {
 	atomic_store(&A->quanta.status, SLICE_REFUSED);
 	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
@@ -121,15 +121,15 @@ static void refused(void)
 	WAIT_FOR(submit(0));
 }
 
-static void gate__lets_pass_who_is_refused(void **state)
+static void gate__lets_a_refused_process_pass(void **state)
 {
 	(void)state;
-	gate_test(refused, 1);
+	gate_test(submit_refused, 1);
 }
 
 static enum slice_arbiter_page bad;
 
-static void bad_page(void)
+static void reject_bad_page(void)
 {
 	atomic_store(&A->quanta.page, bad);
 	CHECK(!submit(0) && atomic_load(&A->quanta.hellos) == 1);
@@ -137,11 +137,11 @@ static void bad_page(void)
 	WAIT_FOR(submit(0));
 }
 
-static void gate__takes_no_bad_page(void **state)
+static void gate__rejects_an_invalid_page(void **state)
 {
 	(void)state;
 	for (bad = SLICE_ARBITER_PAGE_SHORT; bad <= SLICE_ARBITER_PAGE_NONE; bad++)
-		gate_test(bad_page, 1);
+		gate_test(reject_bad_page, 1);
 }
 
 static bool is_lock_free(struct sys_lock *l)
@@ -152,7 +152,7 @@ static bool is_lock_free(struct sys_lock *l)
 	return true;
 }
 
-static void closed(void)
+static void block_at_closed_gate(void)
 {
 	struct submitter s[8] = { 0 };
 	struct turn_gpu_page *p;
@@ -172,7 +172,7 @@ static void closed(void)
 	WAIT_FOR(is_lock_free(&process()->report_lock));
 	WAIT_FOR(is_lock_free(&process()->start_lock));
 	WAIT_FOR(is_lock_free(&process()->fences.lock));
-	/* Not held, but counted. */
+	/* Not blocked, but counted. */
 	CHECK(submit(GATE_PASS));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
 	td_finish(0);
@@ -190,13 +190,13 @@ static void closed(void)
 	CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) == 0);
 }
 
-static void gate__holds_while_it_is_closed(void **state)
+static void gate__blocks_threads_while_it_is_closed(void **state)
 {
 	(void)state;
-	gate_test(closed, 1);
+	gate_test(block_at_closed_gate, 1);
 }
 
-static void programmatic(void)
+static void launch_programmatic(void)
 {
 	struct submitter s = { .flags = GATE_PROGRAMMATIC };
 
@@ -213,10 +213,10 @@ static void programmatic(void)
 	WAIT_FOR(atomic_load(&s.passed));
 }
 
-static void gate__does_not_part_programmatic_launches(void **state)
+static void gate__does_not_separate_programmatic_launches(void **state)
 {
 	(void)state;
-	gate_test(programmatic, 1);
+	gate_test(launch_programmatic, 1);
 }
 
 /* Six threads at a window of two: whether the gate kept to the window. All threads pass. */
@@ -265,13 +265,13 @@ static void is_throttled_to_window(void)
 		 slice_arbiter_client(A, 0).busy);
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
-	/* A thread that is held for PACE_STALL_NS passes, as the work in flight may wait for this thread. Where
+	/* A thread that is blocked for PACE_STALL_NS passes, as the work in flight may wait for this thread. Where
 	 * the gate thread gets no processor for so long, all threads pass. */
 	while (!limit_to_window(p))
 		CHECK(tries++ < 20);
 	CHECK(atomic_load(&p->throttled_ns) > 0 && !atomic_load(&p->waits));
 	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
-	/* Threads that are held when the gate opens pass. */
+	/* Threads that are blocked when the gate opens pass. */
 	for (int i = 0; i < 6; i++) {
 		s[i] = (struct submitter){ 0 };
 		submit_on_thread(&s[i]);
@@ -280,7 +280,7 @@ static void is_throttled_to_window(void)
 	slice_arbiter_set_gate(A, 0, TURN_OPEN);
 	for (int i = 0; i < 6; i++)
 		WAIT_FOR(atomic_load(&s[i].passed));
-	/* Threads that are held when the gate closes wait for the next opening. */
+	/* Threads that are blocked when the gate closes wait for the next opening. */
 	td_finish(0);
 	WAIT_FOR(in_flight(0) == 0);
 	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
@@ -306,7 +306,7 @@ static void gate__lets_a_window_through_while_it_is_throttled(void **state)
 
 static _Atomic bool saturates;
 
-static void *saturate(void *arg)
+static void *keep_gpu_saturated(void *arg)
 {
 	(void)arg;
 	td_current(0);
@@ -322,7 +322,7 @@ static uint32_t cost_of_one(void)
 }
 
 /* However late the gate thread polls: a small window holds from the moment that the gate opens. */
-static void opens_tightly(void)
+static void open_with_small_window(void)
 {
 	struct turn_gpu_page *p;
 	pthread_t thread;
@@ -335,7 +335,7 @@ static void opens_tightly(void)
 	} while (cost_of_one() > 150000);
 	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	atomic_store(&saturates, true);
-	CHECK(!pthread_create(&thread, NULL, saturate, NULL));
+	CHECK(!pthread_create(&thread, NULL, keep_gpu_saturated, NULL));
 	for (int kept = 0; kept < 20;) {
 		uint64_t ended, work, from;
 
@@ -349,7 +349,7 @@ static void opens_tightly(void)
 		(void)usleep(2000);
 		work = (atomic_load(&p->ended) - ended) * cost_of_one();
 		/* One more submission passes where nothing ends for so long that the work seems over, and one
-		 * may be late. A thread that is held longer passes: then this machine was too slow for the
+		 * may be late. A thread that is blocked longer passes: then this machine was too slow for the
 		 * check. */
 		if (sys_now_ns() - from < PACE_STALL_NS) {
 			CHECK(work <= 500000);
@@ -365,13 +365,13 @@ static void opens_tightly(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
-static void gate__keeps_to_a_little_window_from_its_opening(void **state)
+static void gate__keeps_to_a_small_window_from_its_opening(void **state)
 {
 	(void)state;
-	gate_test(opens_tightly, 1);
+	gate_test(open_with_small_window, 1);
 }
 
-static void captures(void)
+static void submit_while_capturing(void)
 {
 	CUstream stream = (CUstream)0x1100;
 	struct turn_gpu_page *g;
@@ -420,10 +420,10 @@ static void captures(void)
 	WAIT_FOR(doorbell(0));
 }
 
-static void gate__spoils_no_capture(void **state)
+static void gate__invalidates_no_capture(void **state)
 {
 	(void)state;
-	gate_test(captures, 1);
+	gate_test(submit_while_capturing, 1);
 }
 
 static bool is_noted(const struct gate_block *k)
@@ -471,13 +471,13 @@ static void blocks_stream(void)
 	CHECK(!gate_block(TD_STREAM, 0).slot);
 }
 
-static void gate__notes_what_waits_for_others(void **state)
+static void gate__records_streams_that_wait_for_others(void **state)
 {
 	(void)state;
 	gate_test(blocks_stream, 2);
 }
 
-static void gpus(void)
+static void use_two_gpus(void)
 {
 	struct submitter s[3] = { { .stream = TD_STREAM },
 		{ .stream = (CUstream)((uintptr_t)TD_STREAM + 1) },
@@ -512,10 +512,10 @@ static void gpus(void)
 static void gate__is_one_for_each_gpu(void **state)
 {
 	(void)state;
-	gate_test(gpus, 3);
+	gate_test(use_two_gpus, 3);
 }
 
-static void forks(void)
+static void fork_and_submit(void)
 {
 	struct turn_gpu_page *p;
 	int status = -1;
@@ -542,11 +542,11 @@ static void forks(void)
 	CHECK(atomic_load(&p->ended) == 1 && submit(0) && atomic_load(&p->ended) == 2);
 }
 
-static void gate__begins_anew_in_a_child(void **state)
+static void gate__starts_again_in_a_child(void **state)
 {
 	(void)state;
 	SKIP_UNLESS(!THREAD_SANITIZER, "the sanitizer allows no threads after such a fork");
-	gate_test(forks, 1);
+	gate_test(fork_and_submit, 1);
 }
 
 static int count_gate_threads(void)
@@ -590,7 +590,7 @@ static int count_gate_threads(void)
 	return n;
 }
 
-static void one_gate_thread(void)
+static void check_one_gate_thread(void)
 {
 	CHECK(count_gate_threads() == 0);
 	CHECK(submit(0));
@@ -605,10 +605,10 @@ static void one_gate_thread(void)
 static void gate__has_one_thread_without_signals(void **state)
 {
 	(void)state;
-	gate_test(one_gate_thread, 1);
+	gate_test(check_one_gate_thread, 1);
 }
 
-static void descriptors(void)
+static void replace_descriptors(void)
 {
 	int mine[8];
 
@@ -640,30 +640,30 @@ static void descriptors(void)
 		CHECK(fcntl(mine[i], F_GETFD) >= 0);
 }
 
-static void gate__leaves_the_descriptors_of_others_alone(void **state)
+static void gate__leaves_the_descriptors_of_the_program_alone(void **state)
 {
 	(void)state;
-	gate_test(descriptors, 1);
+	gate_test(replace_descriptors, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gate__says_when_work_begins_and_ends),
-		cmocka_unit_test(gate__is_nothing_outside_of_slices),
-		cmocka_unit_test(gate__follows_the_switch),
-		cmocka_unit_test(gate__lets_pass_who_is_refused),
-		cmocka_unit_test(gate__takes_no_bad_page),
-		cmocka_unit_test(gate__holds_while_it_is_closed),
-		cmocka_unit_test(gate__does_not_part_programmatic_launches),
+		cmocka_unit_test(gate__reports_when_work_begins_and_ends),
+		cmocka_unit_test(gate__does_nothing_outside_of_slices),
+		cmocka_unit_test(gate__follows_the_environment_switch),
+		cmocka_unit_test(gate__lets_a_refused_process_pass),
+		cmocka_unit_test(gate__rejects_an_invalid_page),
+		cmocka_unit_test(gate__blocks_threads_while_it_is_closed),
+		cmocka_unit_test(gate__does_not_separate_programmatic_launches),
 		cmocka_unit_test(gate__lets_a_window_through_while_it_is_throttled),
-		cmocka_unit_test(gate__keeps_to_a_little_window_from_its_opening),
-		cmocka_unit_test(gate__spoils_no_capture),
-		cmocka_unit_test(gate__notes_what_waits_for_others),
+		cmocka_unit_test(gate__keeps_to_a_small_window_from_its_opening),
+		cmocka_unit_test(gate__invalidates_no_capture),
+		cmocka_unit_test(gate__records_streams_that_wait_for_others),
 		cmocka_unit_test(gate__is_one_for_each_gpu),
-		cmocka_unit_test(gate__begins_anew_in_a_child),
+		cmocka_unit_test(gate__starts_again_in_a_child),
 		cmocka_unit_test(gate__has_one_thread_without_signals),
-		cmocka_unit_test(gate__leaves_the_descriptors_of_others_alone),
+		cmocka_unit_test(gate__leaves_the_descriptors_of_the_program_alone),
 	};
 
 	return cmocka_run_group_tests_name("gate", tests, gate_test_setup, gate_test_teardown);

@@ -32,7 +32,7 @@ static void make(off_t size, uint32_t magic, uint32_t version)
 	(void)close(fd);
 }
 
-static void only_a_log_is_taken_for_one(void **state)
+static void launches__accept_only_a_valid_log(void **state)
 {
 	(void)state;
 	assert_null(launches_open(dir)); /* the directory has no log */
@@ -53,7 +53,7 @@ static void *add_many(void *arg)
 	return NULL;
 }
 
-static void each_entry_is_whole_and_counted(void **state)
+static void launches__record_each_entry_whole_and_count_it(void **state)
 {
 	struct launch_log *log;
 	pthread_t threads[THREADS];
@@ -90,8 +90,8 @@ static void each_entry_is_whole_and_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_a_log_is_taken_for_one),
-		cmocka_unit_test(each_entry_is_whole_and_counted),
+		cmocka_unit_test(launches__accept_only_a_valid_log),
+		cmocka_unit_test(launches__record_each_entry_whole_and_count_it),
 	};
 	char path[128];
 	int r;

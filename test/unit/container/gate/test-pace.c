@@ -6,7 +6,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 
-static void pace_window__is_what_the_quantum_has_left(void **state)
+static void pace_window__is_the_rest_of_the_quantum(void **state)
 {
 	static const struct {
 		uint64_t window, overrun, quantum, age, is;
@@ -30,7 +30,7 @@ static void pace_window__is_what_the_quantum_has_left(void **state)
 			rows[i].is);
 }
 
-static void pace_done__learns_what_a_submission_takes(void **state)
+static void pace_done__learns_the_time_of_a_submission(void **state)
 {
 	struct pace p = { 0 };
 	uint64_t now = 1000 * MS;
@@ -69,7 +69,7 @@ static void pace_done__learns_what_a_submission_takes(void **state)
 	assert_true(p.each_ns > 0);
 }
 
-static void pace_done__takes_the_middle_for_the_end(void **state)
+static void pace_done__estimates_an_end_midway_between_polls(void **state)
 {
 	struct pace p = { 0 };
 
@@ -83,7 +83,7 @@ static void pace_done__takes_the_middle_for_the_end(void **state)
 
 /* A submission that comes and goes between two polls, after a rest, took no longer than the time since the
  * poll before. */
-static void pace_done__takes_no_rest_for_work(void **state)
+static void pace_done__counts_no_idle_time_as_work(void **state)
 {
 	struct pace p = { 0 };
 
@@ -138,7 +138,7 @@ static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
 }
 
 /* A long submission among short ones is measured as long. Otherwise each quantum would let too much in. */
-static void pace_overdue__looks_behind_a_closed_gate_too(void **state)
+static void pace_overdue__detects_ends_behind_a_closed_gate_too(void **state)
 {
 	struct pace p = { 0 };
 	uint64_t now = MS;
@@ -170,7 +170,7 @@ static void pace_fits__keeps_the_gpu_from_running_dry(void **state)
 	assert_true(pace_fits(&f, 20 * MS, UINT64_MAX, false, 0));
 }
 
-static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
+static void pace_fits__follows_the_clock_with_a_small_window(void **state)
 {
 	struct pace_flight f = { .n = 1,
 		.work_ns = 250 * US,
@@ -206,9 +206,9 @@ static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
 	assert_true(pace_fits(&f, 250 * US, 300 * US, true, MS));
 }
 
-/* The work in flight may itself wait for a held thread. So a long time without an end is no reason to hold the
+/* The work in flight may itself wait for a blocked thread. So a long time without an end is no reason to hold the
  * thread longer. */
-static void pace_stall__is_of_what_has_ended(void **state)
+static void pace_stall__counts_from_the_last_end(void **state)
 {
 	struct pace p = { 0 };
 	uint64_t now = 1000 * MS;
@@ -247,7 +247,7 @@ static void pace_stall__is_of_what_has_ended(void **state)
 	assert_int_equal(pace_stall(&p), PACE_STALL_NS);
 }
 
-static void pace_fence_due__keeps_them_apart(void **state)
+static void pace_fence_due__spaces_fences(void **state)
 {
 	struct pace p = { .each_ns = 10 * US };
 
@@ -261,7 +261,7 @@ static void pace_fence_due__keeps_them_apart(void **state)
 	assert_true(pace_fence_due(&p, 1, true, false));
 }
 
-static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
+static void pace_sleep__ends_before_the_expected_end(void **state)
 {
 	struct pace p = { .each_ns = 100 * US };
 	uint64_t now = 1000 * MS;
@@ -306,8 +306,8 @@ static void pace_sleep__ends_before_the_end_that_is_expected(void **state)
 		PACE_POLL_OPEN_MAX_NS);
 }
 
-/* The work in flight may be much shorter than estimated. No work follows it while the threads are held. */
-static void pace_sleep__is_short_while_threads_are_held(void **state)
+/* The work in flight may be much shorter than estimated. No work follows it while the threads are blocked. */
+static void pace_sleep__is_short_while_threads_are_blocked(void **state)
 {
 	static const struct pace_state held = { .is_awaited = true,
 		.throttled = true,
@@ -327,7 +327,7 @@ static void pace_sleep__is_short_while_threads_are_held(void **state)
 	assert_int_equal(pace_sleep(&p, now + 129 * US, &soon), PACE_POLL_CLOSE_NS);
 }
 
-static void pace_sleep__grows_where_nobody_waits(void **state)
+static void pace_sleep__grows_without_blocked_threads(void **state)
 {
 	static const uint64_t us[] = { 50, 100, 200, 400, 800, 1600, 2000, 2000 };
 	struct pace p = { 0 };
@@ -351,7 +351,7 @@ static void pace_sleep__grows_where_nobody_waits(void **state)
 		PACE_POLL_OPEN_MIN_NS);
 }
 
-static void pace_rest__tells_at_once_where_somebody_waits(void **state)
+static void pace_rest__reports_at_once_where_another_slice_waits(void **state)
 {
 	struct pace p = { 0 };
 	uint64_t now = 1000 * MS;
@@ -375,13 +375,13 @@ static void pace_rest__tells_at_once_where_somebody_waits(void **state)
 	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now + 100 * US, false, false), PACE_STAY);
 	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_REST);
-	/* It goes on in between. */
+	/* The work continues in between. */
 	pace_begins(&p, now + 1 * MS);
 	pace_idle(&p, now + 2 * MS);
 	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_STAY);
 }
 
-static void pace_bucket__holds_to_the_cap(void **state)
+static void pace_bucket__keeps_to_the_cap(void **state)
 {
 	static const uint32_t caps[] = { 10000, 250000, 500000, 750000, 1000000 };
 
@@ -431,21 +431,21 @@ static void pace_bucket__saves_up_no_more_than_a_burst(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pace_window__is_what_the_quantum_has_left),
-		cmocka_unit_test(pace_done__learns_what_a_submission_takes),
-		cmocka_unit_test(pace_done__takes_the_middle_for_the_end),
-		cmocka_unit_test(pace_done__takes_no_rest_for_work),
+		cmocka_unit_test(pace_window__is_the_rest_of_the_quantum),
+		cmocka_unit_test(pace_done__learns_the_time_of_a_submission),
+		cmocka_unit_test(pace_done__estimates_an_end_midway_between_polls),
+		cmocka_unit_test(pace_done__counts_no_idle_time_as_work),
 		cmocka_unit_test(pace_done__learns_nothing_where_the_gate_is_closed),
-		cmocka_unit_test(pace_overdue__looks_behind_a_closed_gate_too),
+		cmocka_unit_test(pace_overdue__detects_ends_behind_a_closed_gate_too),
 		cmocka_unit_test(pace_fits__keeps_the_gpu_from_running_dry),
-		cmocka_unit_test(pace_fits__goes_by_the_clock_where_it_is_tight),
-		cmocka_unit_test(pace_stall__is_of_what_has_ended),
-		cmocka_unit_test(pace_fence_due__keeps_them_apart),
-		cmocka_unit_test(pace_sleep__ends_before_the_end_that_is_expected),
-		cmocka_unit_test(pace_sleep__is_short_while_threads_are_held),
-		cmocka_unit_test(pace_sleep__grows_where_nobody_waits),
-		cmocka_unit_test(pace_rest__tells_at_once_where_somebody_waits),
-		cmocka_unit_test(pace_bucket__holds_to_the_cap),
+		cmocka_unit_test(pace_fits__follows_the_clock_with_a_small_window),
+		cmocka_unit_test(pace_stall__counts_from_the_last_end),
+		cmocka_unit_test(pace_fence_due__spaces_fences),
+		cmocka_unit_test(pace_sleep__ends_before_the_expected_end),
+		cmocka_unit_test(pace_sleep__is_short_while_threads_are_blocked),
+		cmocka_unit_test(pace_sleep__grows_without_blocked_threads),
+		cmocka_unit_test(pace_rest__reports_at_once_where_another_slice_waits),
+		cmocka_unit_test(pace_bucket__keeps_to_the_cap),
 		cmocka_unit_test(pace_bucket__saves_up_no_more_than_a_burst),
 	};
 

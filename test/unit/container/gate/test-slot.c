@@ -18,7 +18,7 @@ static void slot__is_free_where_memory_is_zero(void **state)
 	assert_true(gate_slot_claim(&s, GATE_SLOT_FREE));
 }
 
-static void slot__is_claimed_by_one(void **state)
+static void slot__is_claimed_by_one_thread(void **state)
 {
 	struct gate_slot s = { 0 };
 
@@ -39,7 +39,7 @@ static void slot__is_claimed_by_one(void **state)
 	assert_true(gate_slot_claim(&s, GATE_SLOT_SET));
 }
 
-static void slot__is_taken_from_a_context_that_has_gone(void **state)
+static void slot__is_reclaimed_from_a_destroyed_context(void **state)
 {
 	static const enum gate_slot_state states[] = { GATE_SLOT_FREE, GATE_SLOT_SET };
 
@@ -94,7 +94,7 @@ static void *uses(void *arg)
 	return (void *)n;
 }
 
-static void slot__leaves_who_has_it_alone(void **state)
+static void slot__is_not_reclaimed_while_in_use(void **state)
 {
 	pthread_t threads[THREADS];
 	uint64_t had = 0, seen = 0;
@@ -120,9 +120,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slot__is_free_where_memory_is_zero),
-		cmocka_unit_test(slot__is_claimed_by_one),
-		cmocka_unit_test(slot__is_taken_from_a_context_that_has_gone),
-		cmocka_unit_test(slot__leaves_who_has_it_alone),
+		cmocka_unit_test(slot__is_claimed_by_one_thread),
+		cmocka_unit_test(slot__is_reclaimed_from_a_destroyed_context),
+		cmocka_unit_test(slot__is_not_reclaimed_while_in_use),
 	};
 
 	return cmocka_run_group_tests_name("slot", tests, NULL, NULL);

@@ -84,7 +84,7 @@ static void make_usual(struct maker *m, bool behind_old)
 	maker_add(m, "libcuda.so.1", "relative/libcuda.so.1", CACHE_FLAGS, 0);
 }
 
-static void cache_each__gives_files_of_this_machine_in_order(void **state)
+static void cache_each__returns_files_of_this_machine_in_order(void **state)
 {
 	struct maker m;
 	struct found all = { "", NULL }, first = { "", "/compat/libcuda.so.1" };
@@ -119,7 +119,7 @@ static void cache_each__reads_nothing_beyond_the_bytes(void **state)
 	}
 }
 
-static void cache_each__refuses_what_is_no_cache(void **state)
+static void cache_each__rejects_a_file_that_is_no_cache(void **state)
 {
 	struct maker m;
 	struct found f = { "", NULL };
@@ -137,7 +137,7 @@ static void cache_each__refuses_what_is_no_cache(void **state)
 	assert_string_equal(f.text, "");
 }
 
-static void file_has_name__takes_what_means_the_driver(void **state)
+static void file_has_name__accepts_names_of_the_driver(void **state)
 {
 	static const struct {
 		const char *path;
@@ -197,7 +197,7 @@ static size_t make_library(unsigned char bytes[512], const char *owner)
 	return 512;
 }
 
-static void file_is_ours__goes_by_the_note(void **state)
+static void file_is_ours__depends_on_the_elf_note(void **state)
 {
 	unsigned char bytes[512];
 	size_t size = make_library(bytes, "gpuslice");
@@ -246,7 +246,7 @@ static int look_up(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-static void image_find__finds_what_the_loader_finds(void **state)
+static void image_find__agrees_with_the_dynamic_loader(void **state)
 {
 	struct lookup there = { "libc.so.6", "getpid", NULL };
 	struct lookup not_there = { "libc.so.6", "no_such_function", NULL };
@@ -260,7 +260,8 @@ static void image_find__finds_what_the_loader_finds(void **state)
 }
 
 /* A version script of old symbols ("@") beside new ones ("@@"): the new one counts. */
-static int each_offered_is_found(struct dl_phdr_info *info, size_t size, void *arg)
+static int image_find__finds_each_offered_symbol(struct dl_phdr_info *info, size_t size,
+	void *arg)
 {
 	struct loader_image im;
 	int *n = arg;
@@ -285,20 +286,20 @@ static void image_find__finds_each_symbol_of_libc(void **state)
 	int n = 0;
 
 	(void)state;
-	dl_iterate_phdr(each_offered_is_found, &n);
+	dl_iterate_phdr(image_find__finds_each_offered_symbol, &n);
 	assert_true(n > 1000);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cache_each__gives_files_of_this_machine_in_order),
+		cmocka_unit_test(cache_each__returns_files_of_this_machine_in_order),
 		cmocka_unit_test(cache_each__reads_nothing_beyond_the_bytes),
-		cmocka_unit_test(cache_each__refuses_what_is_no_cache),
-		cmocka_unit_test(file_has_name__takes_what_means_the_driver),
-		cmocka_unit_test(file_is_ours__goes_by_the_note),
+		cmocka_unit_test(cache_each__rejects_a_file_that_is_no_cache),
+		cmocka_unit_test(file_has_name__accepts_names_of_the_driver),
+		cmocka_unit_test(file_is_ours__depends_on_the_elf_note),
 		cmocka_unit_test(file_is_ours__reads_nothing_beyond_the_bytes),
-		cmocka_unit_test(image_find__finds_what_the_loader_finds),
+		cmocka_unit_test(image_find__agrees_with_the_dynamic_loader),
 		cmocka_unit_test(image_find__finds_each_symbol_of_libc),
 	};
 

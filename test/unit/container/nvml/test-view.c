@@ -16,7 +16,7 @@
 
 void *forward_slots[2048];
 
-/* What the driver and the arbiter are to say. */
+/* The answers of the driver and the arbiter. */
 static struct {
 	enum link_state state;
 	bool viewed;
@@ -78,7 +78,7 @@ static nvmlReturn_t real_memory_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
 	return fake.result;
 }
 
-/* Two processes of the node: 4711, which is not ours, and 5000, which is. */
+/* Two processes of the node: 4711 of another container, and 5000 of this one. */
 static nvmlReturn_t real_list(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *infos)
 {
 	unsigned int room = *n;
@@ -199,7 +199,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static void figures_uuid__takes_what_nvml_writes(void **state)
+static void figures_uuid__accepts_the_spelling_of_nvml(void **state)
 {
 	uint8_t uuid[SLICE_UUID_BYTES];
 
@@ -217,7 +217,7 @@ static void figures_uuid__takes_what_nvml_writes(void **state)
 	assert_false(figures_uuid("MIG-GPU-00112233-4455-6677-8899-aabbccddeeff/1/0", uuid));
 }
 
-static void figures_memory__is_never_more_than_there_is(void **state)
+static void figures_memory__never_exceeds_the_total(void **state)
 {
 	static const struct {
 		uint64_t limit, used, usable, free, total_is, free_is;
@@ -241,7 +241,7 @@ static void figures_memory__is_never_more_than_there_is(void **state)
 	}
 }
 
-static void memory__is_the_slices(void **state)
+static void memory__is_that_of_the_slice(void **state)
 {
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
 	nvmlMemory_t v1;
@@ -264,7 +264,7 @@ static void memory__is_the_slices(void **state)
 	assert_int_equal(fake.uuid_calls, 2);
 }
 
-static void memory__of_a_whole_gpu_is_what_cuda_has_of_it(void **state)
+static void memory__of_a_whole_gpu_is_the_usable_memory_of_cuda(void **state)
 {
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
 	nvmlMemory_t v1;
@@ -278,7 +278,7 @@ static void memory__of_a_whole_gpu_is_what_cuda_has_of_it(void **state)
 	assert_int_equal(v1.free, v2.free);
 }
 
-static void memory__passes_where_nothing_is_limited(void **state)
+static void memory__is_passed_through_without_a_limit(void **state)
 {
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
 	nvmlMemory_t v1;
@@ -297,7 +297,7 @@ static void memory__passes_where_nothing_is_limited(void **state)
 	assert_int_equal(v1.total, 80 * GIB);
 }
 
-static void memory__errors_of_the_driver_stay_errors(void **state)
+static void memory__passes_errors_of_the_driver_on(void **state)
 {
 	nvmlMemory_v2_t v2 = { .version = 1 };
 	nvmlMemory_t v1 = { .total = 5 };
@@ -312,7 +312,7 @@ static void memory__errors_of_the_driver_stay_errors(void **state)
 }
 
 /* Without an arbiter its last word counts; without any, none. Never the whole card. */
-static void memory__without_an_arbiter_is_what_it_said_last(void **state)
+static void memory__without_an_arbiter_is_its_last_answer(void **state)
 {
 	nvmlMemory_t v1;
 
@@ -326,7 +326,7 @@ static void memory__without_an_arbiter_is_what_it_said_last(void **state)
 	assert_int_equal(v1.used, 3 * GIB + 512);
 }
 
-static void processes__are_the_slices_own(void **state)
+static void processes__are_those_of_the_slice(void **state)
 {
 	nvmlProcessInfo_v1_t v1[2];
 	nvmlProcessInfo_t v3[4];
@@ -370,7 +370,7 @@ static void processes__are_the_slices_own(void **state)
 		NVML_ERROR_UNKNOWN);
 }
 
-static void processes__of_the_node_show_in_no_slice(void **state)
+static void processes__of_the_node_are_hidden(void **state)
 {
 	nvmlProcessInfo_t v3[4];
 	unsigned int n = 4;
@@ -381,7 +381,7 @@ static void processes__of_the_node_show_in_no_slice(void **state)
 	assert_int_equal(v3[0].pid, 4711);
 }
 
-static void usage__is_of_own_processes_by_their_own_numbers(void **state)
+static void usage__lists_own_processes_by_container_pids(void **state)
 {
 	nvmlProcessUtilizationSample_t s[8];
 	unsigned int n = 8;
@@ -397,7 +397,7 @@ static void usage__is_of_own_processes_by_their_own_numbers(void **state)
 	assert_int_equal(nvmlDeviceGetProcessUtilization(other, s, &n, 0),
 		NVML_ERROR_NOT_FOUND);
 	assert_int_equal(n, 0);
-	/* A driver that tells the container's numbers. */
+	/* A driver that reports PIDs of the container. */
 	fake.host_pids = 0;
 	n = 8;
 	assert_int_equal(nvmlDeviceGetProcessUtilization(device, s, &n, 0), NVML_SUCCESS);
@@ -405,7 +405,7 @@ static void usage__is_of_own_processes_by_their_own_numbers(void **state)
 	assert_int_equal(s[0].pid, 7);
 }
 
-static void usage__of_a_process_is_asked_for_by_the_nodes_number(void **state)
+static void usage__of_a_process_is_queried_by_its_node_pid(void **state)
 {
 	unsigned int stats = 0;
 
@@ -418,7 +418,7 @@ static void usage__of_a_process_is_asked_for_by_the_nodes_number(void **state)
 		NVML_ERROR_NOT_FOUND);
 }
 
-static void settings__are_not_the_slices(void **state)
+static void settings__of_the_gpu_cannot_be_changed(void **state)
 {
 	(void)state;
 	assert_int_equal(nvmlDeviceSetNvLinkUtilizationControl(1, 2, 3, 4, 5, 6),
@@ -447,19 +447,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 
 		cmocka_unit_test_setup(memory__is_unknown_before_the_first_answer, begin),
-		cmocka_unit_test_setup(figures_uuid__takes_what_nvml_writes, begin),
-		cmocka_unit_test(figures_memory__is_never_more_than_there_is),
-		cmocka_unit_test_setup(memory__is_the_slices, begin),
-		cmocka_unit_test_setup(memory__of_a_whole_gpu_is_what_cuda_has_of_it, begin),
-		cmocka_unit_test_setup(memory__passes_where_nothing_is_limited, begin),
-		cmocka_unit_test_setup(memory__errors_of_the_driver_stay_errors, begin),
-		cmocka_unit_test_setup(memory__without_an_arbiter_is_what_it_said_last, begin),
-		cmocka_unit_test_setup(processes__are_the_slices_own, begin),
-		cmocka_unit_test_setup(processes__of_the_node_show_in_no_slice, begin),
-		cmocka_unit_test_setup(usage__is_of_own_processes_by_their_own_numbers, begin),
-		cmocka_unit_test_setup(usage__of_a_process_is_asked_for_by_the_nodes_number,
+		cmocka_unit_test_setup(figures_uuid__accepts_the_spelling_of_nvml, begin),
+		cmocka_unit_test(figures_memory__never_exceeds_the_total),
+		cmocka_unit_test_setup(memory__is_that_of_the_slice, begin),
+		cmocka_unit_test_setup(memory__of_a_whole_gpu_is_the_usable_memory_of_cuda,
 			begin),
-		cmocka_unit_test_setup(settings__are_not_the_slices, begin),
+		cmocka_unit_test_setup(memory__is_passed_through_without_a_limit, begin),
+		cmocka_unit_test_setup(memory__passes_errors_of_the_driver_on, begin),
+		cmocka_unit_test_setup(memory__without_an_arbiter_is_its_last_answer, begin),
+		cmocka_unit_test_setup(processes__are_those_of_the_slice, begin),
+		cmocka_unit_test_setup(processes__of_the_node_are_hidden, begin),
+		cmocka_unit_test_setup(usage__lists_own_processes_by_container_pids, begin),
+		cmocka_unit_test_setup(usage__of_a_process_is_queried_by_its_node_pid, begin),
+		cmocka_unit_test_setup(settings__of_the_gpu_cannot_be_changed, begin),
 	};
 
 	return cmocka_run_group_tests_name("view", tests, NULL, NULL);
