@@ -14,10 +14,10 @@
 #include <sys/types.h>
 
 #define UUID    "GPU-00112233-4455-6677-8899-aabbccddeeff"
-#define WAIT_MS 20000 /* for what comes in microseconds, on a machine that does much else */
+#define WAIT_MS 20000 /* for events that take microseconds, on a busy machine */
 #define PROCS   64
 
-/* What children and this process tell each other. */
+/* Memory shared by the children and this process. */
 struct shared {
 	_Atomic uint32_t go, ready, failed;
 	_Atomic uint32_t arbiter; /* start_arbiter_apart(): its PID */
@@ -26,7 +26,7 @@ struct shared {
 	_Atomic uint64_t bytes[PROCS];
 	_Atomic uint64_t truth, most; /* sum of bytes, and the highest that anyone saw */
 	_Atomic uint32_t refused, taken;
-	_Atomic uint64_t turns[PROCS]; /* that each had */
+	_Atomic uint64_t turns[PROCS]; /* quanta of each */
 };
 
 struct env {

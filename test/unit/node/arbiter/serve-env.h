@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An arbiter (arbiter-env.h) with one slice of 1 GiB, other processes that hold memory of it or ask for some, and
+ * An arbiter (arbiter-env.h) with one slice of 1 GiB, other processes that allocate or request memory of it, and
  * this one, which is the agent: it reads "NVML", the table in struct shared.
  */
 #include "arbiter-env.h"
@@ -24,7 +24,7 @@ void write_limit(const struct env *e, uint64_t limit, const char *unhooked);
 const char *op_of(const json_t *line);
 /* From now on the arbiter requests readings from the test. */
 void subscribe(struct env *e);
-/* Answers a "read" with what the table says. */
+/* Answers a "read" with the figures of the table. */
 void answer_reading(struct env *e, const json_t *read);
 /* Status now; readings that are asked for meanwhile are answered. */
 json_t *status(struct env *e);

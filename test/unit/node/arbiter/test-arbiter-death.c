@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* A process that requests @bytes at .go, and then ends: with 0, or the refusal. */
-static pid_t asker(struct env *e, uint64_t bytes)
+static pid_t ask_in_thread(struct env *e, uint64_t bytes)
 {
 	uint32_t ready = atomic_load(&e->shared->ready);
 	pid_t pid = child(e);
@@ -29,11 +29,11 @@ static pid_t asker(struct env *e, uint64_t bytes)
 	return pid;
 }
 
-static int answer_to(pid_t asker)
+static int answer_to(pid_t ask_in_thread)
 {
 	int status = 0;
 
-	assert_int_equal(waitpid(asker, &status, 0), asker);
+	assert_int_equal(waitpid(ask_in_thread, &status, 0), ask_in_thread);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
 }
@@ -56,7 +56,7 @@ static void wait_ended(struct env *e, pid_t pid)
 	}
 }
 
-static void death__returns_memory_and_hanging_up_does_not(void **state)
+static void death__frees_memory_and_a_disconnect_does_not(void **state)
 {
 	struct env *e = *state;
 	pid_t one = holder(e, 300 * MIB, false), two = holder(e, 200 * MIB, true);
@@ -74,11 +74,11 @@ static void death__returns_memory_and_hanging_up_does_not(void **state)
 	assert_int_equal(gpu_figure(e, "peak"), 500 * MIB);
 }
 
-static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
+static void death__frees_nothing_while_a_child_keeps_the_memory(void **state)
 {
 	struct env *e = *state;
 	pid_t one = holder(e, 300 * MIB, false);
-	pid_t other = asker(e, 800 * MIB);
+	pid_t other = ask_in_thread(e, 800 * MIB);
 
 	atomic_store(&e->shared->pid[0], (uint32_t)one);
 	atomic_store(&e->shared->bytes[0], 300 * MIB);
@@ -109,7 +109,7 @@ static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
 }
 
 /* A child has its dead parent's connections, and claims to be the parent. */
-static void death__lets_nobody_register_in_its_name(void **state)
+static void death__lets_no_other_process_register_in_its_name(void **state)
 {
 	struct env *e = *state;
 	struct slice_client has, late;
@@ -191,7 +191,7 @@ static void start_and_end_client(struct env *e, pid_t arbiter, bool reaped, bool
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void death__before_a_process_is_admitted_is_nobodys_trouble(void **state)
+static void death__before_the_registration_is_ignored(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -208,7 +208,7 @@ static void death__before_a_process_is_admitted_is_nobodys_trouble(void **state)
 	assert_int_equal(log_lines(e, "error", ""), 0);
 }
 
-static void process__that_the_arbiter_cannot_see_is_told(void **state)
+static void process__outside_of_the_pid_namespace_is_refused_with_a_reason(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -237,11 +237,11 @@ static void process__that_the_arbiter_cannot_see_is_told(void **state)
 		wait_ms(1);
 }
 
-static void death__makes_others_wait_for_the_reading_and_refuses_none(void **state)
+static void death__makes_requests_wait_for_the_reading_and_refuses_none(void **state)
 {
 	struct env *e = *state;
 	pid_t one = holder(e, 900 * MIB, false), two;
-	pid_t other = asker(e, 800 * MIB);
+	pid_t other = ask_in_thread(e, 800 * MIB);
 
 	subscribe(e);
 	(void)kill(one, SIGKILL);
@@ -256,7 +256,7 @@ static void death__makes_others_wait_for_the_reading_and_refuses_none(void **sta
 	/* The agent disconnects while a request waits. */
 	two = holder(e, 900 * MIB, false);
 	atomic_store(&e->shared->go, 0);
-	other = asker(e, 800 * MIB);
+	other = ask_in_thread(e, 800 * MIB);
 	(void)kill(two, SIGKILL);
 	(void)waitpid(two, NULL, 0);
 	atomic_store(&e->shared->go, 1);
@@ -299,12 +299,12 @@ static void process__that_executes_is_counted_until_nvml_shows_it_gone(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(death__returns_memory_and_hanging_up_does_not),
-		TEST(death__returns_nothing_while_a_child_keeps_the_memory),
-		TEST(death__lets_nobody_register_in_its_name),
-		TEST(death__before_a_process_is_admitted_is_nobodys_trouble),
-		TEST(process__that_the_arbiter_cannot_see_is_told),
-		TEST(death__makes_others_wait_for_the_reading_and_refuses_none),
+		TEST(death__frees_memory_and_a_disconnect_does_not),
+		TEST(death__frees_nothing_while_a_child_keeps_the_memory),
+		TEST(death__lets_no_other_process_register_in_its_name),
+		TEST(death__before_the_registration_is_ignored),
+		TEST(process__outside_of_the_pid_namespace_is_refused_with_a_reason),
+		TEST(death__makes_requests_wait_for_the_reading_and_refuses_none),
 		TEST(process__that_executes_is_counted_until_nvml_shows_it_gone),
 	};
 

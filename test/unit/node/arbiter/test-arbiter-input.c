@@ -26,7 +26,7 @@
 #define U1 "GPU-00112233-4455-6677-8899-aabbccddeeff"
 #define U2 "MIG-00112233-4455-6677-8899-AABBCCDDEE00"
 
-static void slice_def_read__takes_what_the_agent_writes(void **state)
+static void slice_def_read__accepts_the_output_of_the_agent(void **state)
 {
 	static const char text[] =
 		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
@@ -51,7 +51,7 @@ static void slice_def_read__takes_what_the_agent_writes(void **state)
 	slice_def_fini(&d);
 }
 
-static void slice_def_read__takes_shares(void **state)
+static void slice_def_read__accepts_shares(void **state)
 {
 	static const char text[] =
 		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
@@ -84,7 +84,7 @@ static void slice_def_read__takes_shares(void **state)
 
 #define HEAD "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"r\""
 
-static void slice_def_read__names_what_is_wrong(void **state)
+static void slice_def_read__names_the_invalid_member(void **state)
 {
 	static const struct {
 		const char *text, *error;
@@ -152,7 +152,7 @@ static void slice_def_read__names_what_is_wrong(void **state)
 			&err, rows[i].error);
 }
 
-static void slice_id_valid__knows_32_hex_digits(void **state)
+static void slice_id_valid__accepts_32_hex_digits(void **state)
 {
 	(void)state;
 	assert_true(slice_id_valid(ID));
@@ -162,7 +162,7 @@ static void slice_id_valid__knows_32_hex_digits(void **state)
 	assert_false(slice_id_valid("../3456789abcdef0123456789abcdef"));
 }
 
-static void packet_read__takes_requests_of_their_length_only(void **state)
+static void packet_read__accepts_requests_of_their_length_only(void **state)
 {
 	static const struct {
 		uint32_t op;
@@ -188,7 +188,7 @@ static void packet_read__takes_requests_of_their_length_only(void **state)
 	}
 }
 
-static void packet_read__refuses_what_is_out_of_range(void **state)
+static void packet_read__refuses_values_out_of_range(void **state)
 {
 	struct slice_want w = { .head = { .op = SLICE_WANT }, .gpu = 2 };
 	struct slice_compare c = { .head = { .op = SLICE_COMPARE }, .gpu = 2 };
@@ -215,7 +215,7 @@ static void packet_read__refuses_what_is_out_of_range(void **state)
 	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "the name has no end");
 }
 
-static void packet_read__refuses_a_state_that_is_none(void **state)
+static void packet_read__refuses_an_unknown_state(void **state)
 {
 	struct slice_state s = { .head = { .op = SLICE_STATE },
 		.gpu = 1,
@@ -247,7 +247,7 @@ static int read_line(struct control_request *r, const char *line, struct error *
 	return request_read(r, line, strlen(line), err);
 }
 
-static void request_read__takes_a_reading(void **state)
+static void request_read__accepts_a_reading(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct control_request r;
@@ -281,7 +281,7 @@ static void request_read__takes_a_reading(void **state)
 	assert_int_equal(r.op, REQUEST_READINGS);
 }
 
-static void request_read__refuses_the_rest(void **state)
+static void request_read__refuses_all_other_lines(void **state)
 {
 	static const struct {
 		const char *line, *error;
@@ -332,7 +332,7 @@ static void proc_stat_parse__is_not_misled_by_names(void **state)
 				    "18446744073709551615 94000 5 150000 0 0\n",
 		&b));
 	assert_true(a.image != b.image);
-	/* Where it is not ours to see. */
+	/* Where this process has no permission. */
 	assert_true(proc_stat_parse(
 		"7 (x) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 9 1 1 0 0 0\n", &b));
 	assert_int_equal(b.image, 0);
@@ -352,7 +352,7 @@ static void write_proc_entry(const char *dir, const char *pid, const char *name,
 	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
 }
 
-static void *is_it(void *arg, const struct proc_file_id *dir)
+static void *is_same_memfd(void *arg, const struct proc_file_id *dir)
 {
 	return proc_file_id_equal(arg, dir) ? arg : NULL;
 }
@@ -361,7 +361,7 @@ static void *is_it(void *arg, const struct proc_file_id *dir)
  * 30 is in a container (20) that a pod's container (10) runs; 60 is in that pod too and has mounted another directory
  * there; 40 is the node's; 50 is its own parent.
  */
-static void proc_nearest__asks_the_ancestors(void **state)
+static void proc_nearest__searches_the_ancestors(void **state)
 {
 	static const char rest[] = "1 1 0 -1 4 1 0 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n";
 	static const struct {
@@ -389,12 +389,12 @@ static void proc_nearest__asks_the_ancestors(void **state)
 	assert_false(proc_file_id_equal(&slice, &other));
 	assert_int_equal(proc_slice_dir(dir, 30, &other), PROC_DIR_ABSENT);
 	assert_int_equal(proc_slice_dir(dir, 70, &other), PROC_DIR_ABSENT);
-	assert_ptr_equal(proc_nearest(dir, 10, is_it, &slice), &slice);
-	assert_ptr_equal(proc_nearest(dir, 30, is_it, &slice), &slice);
-	assert_ptr_equal(proc_nearest(dir, 60, is_it, &slice), &slice);
-	assert_null(proc_nearest(dir, 40, is_it, &slice));
-	assert_null(proc_nearest(dir, 50, is_it, &slice));
-	assert_null(proc_nearest(dir, 70, is_it, &slice));
+	assert_ptr_equal(proc_nearest(dir, 10, is_same_memfd, &slice), &slice);
+	assert_ptr_equal(proc_nearest(dir, 30, is_same_memfd, &slice), &slice);
+	assert_ptr_equal(proc_nearest(dir, 60, is_same_memfd, &slice), &slice);
+	assert_null(proc_nearest(dir, 40, is_same_memfd, &slice));
+	assert_null(proc_nearest(dir, 50, is_same_memfd, &slice));
+	assert_null(proc_nearest(dir, 70, is_same_memfd, &slice));
 	test_rmdir(dir);
 }
 
@@ -420,7 +420,7 @@ static void proc_slice_dir__stays_in_the_root_of_the_process(void **state)
 	test_rmdir(dir);
 }
 
-static void proc_ended__takes_a_zombie_for_what_it_is(void **state)
+static void proc_ended__counts_a_zombie_as_ended(void **state)
 {
 	siginfo_t info;
 	pid_t pid;
@@ -509,7 +509,7 @@ static void proc_each_memfd__opens_nothing_else(void **state)
 }
 
 /* It may have as many descriptors as it likes. */
-static void proc_each_memfd__looks_at_so_many(void **state)
+static void proc_each_memfd__has_a_limit(void **state)
 {
 	const int first = 1000, last = first + PROC_FDS_MAX;
 	unsigned int n = 0;
@@ -587,21 +587,21 @@ static void journal__is_kept_for_this_boot_and_one_owner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slice_def_read__takes_what_the_agent_writes),
-		cmocka_unit_test(slice_def_read__takes_shares),
-		cmocka_unit_test(slice_def_read__names_what_is_wrong),
-		cmocka_unit_test(slice_id_valid__knows_32_hex_digits),
-		cmocka_unit_test(packet_read__takes_requests_of_their_length_only),
-		cmocka_unit_test(packet_read__refuses_what_is_out_of_range),
-		cmocka_unit_test(packet_read__refuses_a_state_that_is_none),
-		cmocka_unit_test(request_read__takes_a_reading),
-		cmocka_unit_test(request_read__refuses_the_rest),
+		cmocka_unit_test(slice_def_read__accepts_the_output_of_the_agent),
+		cmocka_unit_test(slice_def_read__accepts_shares),
+		cmocka_unit_test(slice_def_read__names_the_invalid_member),
+		cmocka_unit_test(slice_id_valid__accepts_32_hex_digits),
+		cmocka_unit_test(packet_read__accepts_requests_of_their_length_only),
+		cmocka_unit_test(packet_read__refuses_values_out_of_range),
+		cmocka_unit_test(packet_read__refuses_an_unknown_state),
+		cmocka_unit_test(request_read__accepts_a_reading),
+		cmocka_unit_test(request_read__refuses_all_other_lines),
 		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
-		cmocka_unit_test(proc_nearest__asks_the_ancestors),
+		cmocka_unit_test(proc_nearest__searches_the_ancestors),
 		cmocka_unit_test(proc_slice_dir__stays_in_the_root_of_the_process),
-		cmocka_unit_test(proc_ended__takes_a_zombie_for_what_it_is),
+		cmocka_unit_test(proc_ended__counts_a_zombie_as_ended),
 		cmocka_unit_test(proc_each_memfd__opens_nothing_else),
-		cmocka_unit_test(proc_each_memfd__looks_at_so_many),
+		cmocka_unit_test(proc_each_memfd__has_a_limit),
 		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
 	};
 

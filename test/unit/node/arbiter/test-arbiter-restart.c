@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void restart__counts_what_is_held_and_finds_the_pages(void **state)
+static void restart__counts_allocated_memory_and_finds_the_pages(void **state)
 {
 	struct env *e = *state;
 	pid_t one = holder(e, 300 * MIB, false), two = holder(e, 200 * MIB, false);
@@ -45,7 +45,7 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 
 /* A process has files like pages, without memory: reads of them would make memory that counts as the
  * arbiter's. */
-static void restart__makes_no_memory_for_pages_with_holes(void **state)
+static void restart__allocates_no_memory_for_pages_with_holes(void **state)
 {
 	enum { HOLES = 200 };
 	struct env *e = *state;
@@ -86,7 +86,7 @@ static void restart__makes_no_memory_for_pages_with_holes(void **state)
 }
 
 /* The arbiter stores each half second, but reports no more than what is stored. */
-static void restart__knows_what_was_refused(void **state)
+static void restart__keeps_the_number_of_refusals(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -122,7 +122,7 @@ static void restart__knows_what_was_refused(void **state)
 	assert_int_equal(gpu_figure(e, "refusals"), 10);
 }
 
-static void restart__believes_pages_when_the_journal_is_lost(void **state)
+static void restart__trusts_pages_when_the_journal_is_lost(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -142,7 +142,7 @@ static void restart__believes_pages_when_the_journal_is_lost(void **state)
 	client_close(&c);
 }
 
-static void restart__with_a_wrong_file_drops_no_limit(void **state)
+static void restart__with_an_invalid_slice_file_keeps_the_limit(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -210,7 +210,7 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 	client_free_bytes(&c, 0, 400 * MIB);
 	client_close(&c);
 	client_close(&other);
-	/* This process stands for those processes, and does not end: as if each had executed another
+	/* This process represents those processes, and does not end: as if each had executed another
 	 * program. */
 	end_arbiter(e, SIGTERM);
 	(void)snprintf(c.path, sizeof(c.path), "%s/arbiter.book", e->run);
@@ -246,7 +246,7 @@ static bool move_page_fd_last(struct slice_client *c)
 /* An idle process reports nothing to the new arbiter; NVML shows the process all the same. */
 static void find_process_by_its_page(struct env *e, bool page_last)
 {
-	char book[300];
+	char journal[300];
 	pid_t pid = child(e);
 
 	if (pid == 0) {
@@ -265,8 +265,8 @@ static void find_process_by_its_page(struct env *e, bool page_last)
 	if (!atomic_load(&e->shared->failed)) {
 		write_limit(e, GIB, "stop");
 		end_arbiter(e, SIGKILL);
-		(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
-		assert_int_equal(unlink(book), 0);
+		(void)snprintf(journal, sizeof(journal), "%s/arbiter.book", e->run);
+		assert_int_equal(unlink(journal), 0);
 		start_arbiter(e);
 		assert_int_equal(gpu_figure(e, "used"), 0);
 		atomic_store(&e->shared->pid[0], (uint32_t)pid);
@@ -287,24 +287,24 @@ static void find_process_by_its_page(struct env *e, bool page_last)
 	assert_true(eventually(e, "granted", 0));
 }
 
-static void lost__process_of_a_lost_journal_is_found_by_its_page(void **state)
+static void lost_journal__has_its_process_found_by_the_page(void **state)
 {
 	find_process_by_its_page(*state, false);
 }
 
-static void lost__process_is_found_by_a_page_behind_many_descriptors(void **state)
+static void lost_journal__has_its_process_found_behind_many_descriptors(void **state)
 {
 	find_process_by_its_page(*state, true);
 }
 
-static void lost__run_directory_ends_the_arbiter(void **state)
+static void lost_run_directory__ends_the_arbiter(void **state)
 {
 	struct env *e = *state;
-	char book[300];
+	char journal[300];
 	int status_of_it = 0;
 
-	(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
-	assert_int_equal(unlink(book), 0);
+	(void)snprintf(journal, sizeof(journal), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(journal), 0);
 	assert_int_equal(waitpid(e->arbiter, &status_of_it, 0), e->arbiter);
 	assert_true(WIFEXITED(status_of_it) && WEXITSTATUS(status_of_it) == 0);
 	e->arbiter = 0;
@@ -334,7 +334,7 @@ static void allocate_really(struct shared *s, size_t i, uint64_t bytes)
 static _Noreturn void race(struct env *e, size_t i)
 {
 	struct shared *s = e->shared;
-	uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), held[64] = { 0 };
+	uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), allocated[64] = { 0 };
 	struct slice_client c;
 
 	if (client_connect(&c, e->slice) < 0 ||
@@ -342,7 +342,7 @@ static _Noreturn void race(struct env *e, size_t i)
 		_exit(1);
 	atomic_fetch_add(&s->ready, 1);
 	while (!atomic_load(&s->go)) {
-		uint64_t *slot = &held[next_random(&random) % ARRAY_LEN(held)];
+		uint64_t *slot = &allocated[next_random(&random) % ARRAY_LEN(allocated)];
 		uint64_t bytes = 512 + next_random(&random) % (48 * MIB);
 
 		if (*slot) {
@@ -366,7 +366,7 @@ static _Noreturn void race(struct env *e, size_t i)
 	_exit(0);
 }
 
-static void load__with_the_arbiter_killed_never_passes_the_limit(void **state)
+static void load__with_the_arbiter_killed_never_exceeds_the_limit(void **state)
 {
 	enum { RACERS = 8, KILLS = 30 };
 	struct env *e = *state;
@@ -423,16 +423,16 @@ static void load__with_the_arbiter_killed_never_passes_the_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(restart__counts_what_is_held_and_finds_the_pages),
-		TEST(restart__makes_no_memory_for_pages_with_holes),
-		TEST(restart__knows_what_was_refused),
-		TEST(restart__believes_pages_when_the_journal_is_lost),
-		TEST(restart__with_a_wrong_file_drops_no_limit),
+		TEST(restart__counts_allocated_memory_and_finds_the_pages),
+		TEST(restart__allocates_no_memory_for_pages_with_holes),
+		TEST(restart__keeps_the_number_of_refusals),
+		TEST(restart__trusts_pages_when_the_journal_is_lost),
+		TEST(restart__with_an_invalid_slice_file_keeps_the_limit),
 		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
-		TEST(lost__process_of_a_lost_journal_is_found_by_its_page),
-		TEST(lost__process_is_found_by_a_page_behind_many_descriptors),
-		TEST(lost__run_directory_ends_the_arbiter),
-		TEST(load__with_the_arbiter_killed_never_passes_the_limit),
+		TEST(lost_journal__has_its_process_found_by_the_page),
+		TEST(lost_journal__has_its_process_found_behind_many_descriptors),
+		TEST(lost_run_directory__ends_the_arbiter),
+		TEST(load__with_the_arbiter_killed_never_exceeds_the_limit),
 	};
 
 	return cmocka_run_group_tests_name("arbiter-restart", tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void rescan(struct scan *s)
 	}
 }
 
-static struct usage_account *account(const struct scan *s, unsigned int slice)
+static struct usage_account *charge_account(const struct scan *s, unsigned int slice)
 {
 	char id[40];
 
@@ -74,7 +74,7 @@ static void scan__that_failed_ends_no_account(void **state)
 	struct scan *s = *state;
 	char dir[200], away[200];
 
-	assert_non_null(account(s, 0));
+	assert_non_null(charge_account(s, 0));
 	/* Of an earlier arbiter: this one has not seen its slice. */
 	assert_non_null(
 		usage_account(&s->a->sched->accounts, ID_HEAD "1", s->a->sched->gpus[0].uuid));
@@ -83,14 +83,14 @@ static void scan__that_failed_ends_no_account(void **state)
 	assert_int_equal(rename(dir, away), 0);
 	test_write(s->e->dir, SLICES_DIR, "", 0, 0644);
 	rescan(s);
-	assert_non_null(account(s, 1));
-	assert_non_null(account(s, 0));
+	assert_non_null(charge_account(s, 1));
+	assert_non_null(charge_account(s, 0));
 	/* Once all can be seen, what there is no slice of is no more. */
 	assert_int_equal(unlink(dir), 0);
 	assert_int_equal(rename(away, dir), 0);
 	rescan(s);
-	assert_null(account(s, 1));
-	assert_non_null(account(s, 0));
+	assert_null(charge_account(s, 1));
+	assert_non_null(charge_account(s, 0));
 }
 
 int main(void)

@@ -24,7 +24,7 @@
 
 #define SKIPPED 77
 
-static void process__registers_takes_and_is_seen(void **state)
+static void process__registers_allocates_and_is_listed(void **state)
 {
 	struct env *e = *state;
 	struct slice_viewed v;
@@ -70,7 +70,7 @@ static void process__registers_takes_and_is_seen(void **state)
 	client_close(&c);
 }
 
-static void process__that_only_looks_has_no_page(void **state)
+static void process__that_only_reads_has_no_page(void **state)
 {
 	struct env *e = *state;
 	struct slice_viewed v;
@@ -86,7 +86,7 @@ static void process__that_only_looks_has_no_page(void **state)
 	client_close(&c);
 }
 
-static void process__of_another_version_is_told(void **state)
+static void process__of_another_version_is_refused_with_the_version(void **state)
 {
 	struct env *e = *state;
 	struct slice_hello h = { .head = { .op = SLICE_HELLO }, .version = 99, .flags = ~0U };
@@ -100,7 +100,7 @@ static void process__of_another_version_is_told(void **state)
 	client_close(&c);
 }
 
-static void reading__sets_what_no_hook_charged(void **state)
+static void reading__sets_the_memory_that_no_hook_charged(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -135,7 +135,7 @@ static void limit__changes_while_processes_run(void **state)
 	assert_true(eventually(e, "limit", 4 * GIB));
 	assert_int_equal(atomic_load(&c.page->gpus[0].limit), 4 * GIB);
 	assert_true(client_allocate(&c, 0, 3 * GIB));
-	/* What is wrong changes nothing. */
+	/* An invalid slice file changes nothing. */
 	write_slice(e, "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"x\", \"gpus\": "
 		       "[{\"uuid\": \"" UUID "\", \"memory\": \"4Gi\"}]}");
 	for (int i = 0; i < 2000; i++) {
@@ -157,7 +157,7 @@ static void limit__changes_while_processes_run(void **state)
 	client_close(&c);
 }
 
-static void slice__comes_and_goes(void **state)
+static void slice__is_added_and_removed(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, late;
@@ -176,7 +176,7 @@ static void slice__comes_and_goes(void **state)
 		wait_ms(1);
 	}
 	assert_int_equal(r, SLICE_GONE);
-	/* Those that are in it go on. */
+	/* Its processes continue. */
 	assert_true(client_allocate(&c, 0, 200 * MIB));
 	assert_int_equal(rename(away, e->slice), 0);
 	for (int i = 0; i < 5000 && r != SLICE_OK; i++) {
@@ -189,7 +189,7 @@ static void slice__comes_and_goes(void **state)
 	client_close(&c);
 }
 
-static void garbage__ends_the_connection_and_no_other(void **state)
+static void malformed_packet__ends_its_own_connection_only(void **state)
 {
 	struct env *e = *state;
 	struct slice_client good, bad;
@@ -220,7 +220,7 @@ static void garbage__ends_the_connection_and_no_other(void **state)
 	client_close(&good);
 }
 
-static void client__that_does_not_read_is_cut_off(void **state)
+static void client__that_does_not_read_is_disconnected(void **state)
 {
 	struct env *e = *state;
 	struct slice_view v = { .head = { .op = SLICE_VIEW } };
@@ -235,7 +235,7 @@ static void client__that_does_not_read_is_cut_off(void **state)
 	for (int i = 0; i < 100000 && !cut; i++)
 		cut = send(bad.fd, &v, sizeof(v), MSG_NOSIGNAL) < 0;
 	assert_true(cut);
-	/* What lies there is charged to the arbiter. */
+	/* Memory in the page is charged to the arbiter. */
 	assert_int_equal(ioctl(bad.fd, FIONREAD, &unread), 0);
 	assert_in_range(unread, 1, 4 * SLICE_PACKET_MAX);
 	assert_true(client_allocate(&good, 0, MIB));
@@ -244,7 +244,7 @@ static void client__that_does_not_read_is_cut_off(void **state)
 }
 
 /* The arbiter is the first; and there is one of an older release. */
-static void slices__are_in_a_directory_that_keeps_others_out(void **state)
+static void slices__are_in_a_directory_of_root_alone(void **state)
 {
 	struct env *e = *state;
 	char path[300];
@@ -313,7 +313,7 @@ static void process__of_another_slice_is_refused(void **state)
 	}
 }
 
-static void page__that_is_not_the_given_one_is_refused(void **state)
+static void page__other_than_the_one_of_the_arbiter_is_refused(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, forged;
@@ -346,7 +346,7 @@ static void page__that_is_not_the_given_one_is_refused(void **state)
 	client_close(&c);
 }
 
-static void second__arbiter_is_refused(void **state)
+static void second_arbiter__is_refused(void **state)
 {
 	struct env *e = *state;
 	struct arbiter_options o = { .procfs = "/proc" };
@@ -361,7 +361,7 @@ static void second__arbiter_is_refused(void **state)
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-static void start__that_fails_leaves_the_loop_in_order(void **state)
+static void start__that_fails_leaves_the_loop_usable(void **state)
 {
 	struct env *e = *state;
 	struct arbiter_options o = { .procfs = "/proc" };
@@ -379,7 +379,7 @@ static void start__that_fails_leaves_the_loop_in_order(void **state)
 	arbiter_free(a);
 }
 
-static void control__answers_garbage_once_and_ends(void **state)
+static void control__answers_a_malformed_line_once_and_ends(void **state)
 {
 	struct env *e = *state;
 	json_t *j;
@@ -497,7 +497,7 @@ static int lingering_socket(int *other)
 }
 
 /* Wherever the arbiter, or the kernel in one of its calls, would close the last reference. */
-static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
+static void descriptors__that_are_slow_to_close_delay_no_process(void **state)
 {
 	static const struct {
 		const char *what;
@@ -525,7 +525,7 @@ static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
 		uint64_t began = time_mono_ns();
 
 		print_message("# %s\n", rows[i].what);
-		/* What it sends comes at once. */
+		/* Its packets arrive at once. */
 		if (!rows[i].greets)
 			assert_int_equal(kill(e->arbiter, SIGSTOP), 0);
 		assert_int_equal(client_connect(&c[i], e->slice), 0);
@@ -537,7 +537,7 @@ static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
 			send_with_descriptors(&c[i], &hello, sizeof(hello), 1, fd);
 		(void)close(fd);
 		assert_int_equal(kill(e->arbiter, SIGCONT), 0);
-		/* The arbiter has it: what it says of that is not waited for. */
+		/* The arbiter has it: the test does not wait for the answer. */
 		assert_true(client_allocate(&good, 0, MIB));
 		assert_int_equal(gpu_figure(e, "used"), (i + 1) * MIB);
 		assert_true(time_mono_ns() - began < 30 * NS_PER_SEC);
@@ -580,8 +580,8 @@ static int connect_when_there(struct env *e, struct slice_client *c)
 	return client_hello(c, 0);
 }
 
-/* The arbiter closes what a slice sends, however many other slices have sent what is slow to close. */
-static void descriptors__of_many_slices_that_are_slow_to_close_hold_no_other_up(void **state)
+/* The arbiter closes a slice's descriptors, however many slow ones other slices have sent. */
+static void descriptors__of_many_slices_that_are_slow_to_close_delay_no_other(void **state)
 {
 	enum { SLOW = 12 };
 	struct slice_compare ask = { .head = { .op = SLICE_COMPARE, .tag = 1 } };
@@ -625,7 +625,7 @@ static void descriptors__of_many_slices_that_are_slow_to_close_hold_no_other_up(
 }
 
 /* Only a packet with descriptors keeps a socket from being closed at once. */
-static void hang_up__takes_what_has_no_descriptors(void **state)
+static void hang_up__reads_packets_without_descriptors(void **state)
 {
 	int pair[2], fd = STDERR_FILENO;
 	struct slice_client c = { .fd = -1 };
@@ -644,7 +644,7 @@ static void hang_up__takes_what_has_no_descriptors(void **state)
 			send_with_descriptors(&c, NULL, 0, 1, fd);
 		assert_int_equal(passed_fds_hang_up(&pair[0]), !with);
 		assert_int_equal(pair[0] >= 0, with);
-		/* What was answered can be read still. */
+		/* The client can still read the answer. */
 		assert_int_equal(recv(c.fd, &byte, 1, 0), 1);
 		assert_int_equal(recv(c.fd, &byte, 1, 0), 0);
 		(void)close(pair[1]);
@@ -680,24 +680,24 @@ static void processes__register_at_the_same_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(process__registers_takes_and_is_seen),
-		TEST(process__that_only_looks_has_no_page),
-		TEST(process__of_another_version_is_told),
-		TEST(reading__sets_what_no_hook_charged),
+		TEST(process__registers_allocates_and_is_listed),
+		TEST(process__that_only_reads_has_no_page),
+		TEST(process__of_another_version_is_refused_with_the_version),
+		TEST(reading__sets_the_memory_that_no_hook_charged),
 		TEST(limit__changes_while_processes_run),
-		TEST(slice__comes_and_goes),
-		TEST(garbage__ends_the_connection_and_no_other),
-		TEST(client__that_does_not_read_is_cut_off),
-		TEST(slices__are_in_a_directory_that_keeps_others_out),
+		TEST(slice__is_added_and_removed),
+		TEST(malformed_packet__ends_its_own_connection_only),
+		TEST(client__that_does_not_read_is_disconnected),
+		TEST(slices__are_in_a_directory_of_root_alone),
 		TEST(process__of_another_slice_is_refused),
-		TEST(page__that_is_not_the_given_one_is_refused),
-		TEST(second__arbiter_is_refused),
-		TEST(start__that_fails_leaves_the_loop_in_order),
-		TEST(control__answers_garbage_once_and_ends),
+		TEST(page__other_than_the_one_of_the_arbiter_is_refused),
+		TEST(second_arbiter__is_refused),
+		TEST(start__that_fails_leaves_the_loop_usable),
+		TEST(control__answers_a_malformed_line_once_and_ends),
 		TEST(descriptors__that_a_process_sends_are_closed),
-		TEST(descriptors__that_are_slow_to_close_hold_nobody_up),
-		TEST(descriptors__of_many_slices_that_are_slow_to_close_hold_no_other_up),
-		cmocka_unit_test(hang_up__takes_what_has_no_descriptors),
+		TEST(descriptors__that_are_slow_to_close_delay_no_process),
+		TEST(descriptors__of_many_slices_that_are_slow_to_close_delay_no_other),
+		cmocka_unit_test(hang_up__reads_packets_without_descriptors),
 		TEST(processes__register_at_the_same_time),
 	};
 

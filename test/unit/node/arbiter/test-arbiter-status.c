@@ -25,7 +25,7 @@ static void blank_digits(char *text)
 	*to = '\0';
 }
 
-static void status__lacks_nothing_when_memory_fails(void **state)
+static void status__is_complete_or_absent_when_memory_fails(void **state)
 {
 	struct env *e = arbiter_env_new();
 	struct arbiter_options o = { .procfs = "/proc" };
@@ -79,7 +79,7 @@ static void status__lacks_nothing_when_memory_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(status__lacks_nothing_when_memory_fails),
+		cmocka_unit_test(status__is_complete_or_absent_when_memory_fails),
 	};
 
 	return cmocka_run_group_tests_name("arbiter-status", tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void unhooked__process_is_counted_and_reported(void **state)
 	(void)waitpid(pid, NULL, 0);
 }
 
-/* It mounts what it likes over the slice's directory: here one whose path ends as that of another slice. */
+/* The process may mount any directory over the slice's: here one whose path ends like that of another slice. */
 static pid_t unhooked_process_of_a_made_up_slice(struct env *e, const char *id)
 {
 	uint32_t ready = atomic_load(&e->shared->ready);
@@ -182,7 +182,7 @@ static void unhooked__process_cannot_name_another_slice(void **state)
 	(void)waitpid(pid, NULL, 0);
 }
 
-static void unhooked__process_is_stopped_where_the_slice_says_so(void **state)
+static void unhooked__process_is_stopped_where_the_slice_demands_it(void **state)
 {
 	struct env *e = *state;
 	pid_t pid = unhooked_process(e), other = child(e);
@@ -246,7 +246,7 @@ static bool open_page_by_form(void)
 }
 
 /* Neither a limit of the arbiter nor a name protects a process from being stopped. */
-static void unhooked__process_is_stopped_whatever_it_has_open(void **state)
+static void unhooked__process_is_stopped_with_any_open_files(void **state)
 {
 	static bool (*const prepare[])(
 		void) = { open_many, open_page_by_name, open_page_by_form };
@@ -332,8 +332,8 @@ int main(void)
 		TEST(unhooked__is_unknown_before_the_first_reading),
 		TEST(unhooked__process_is_counted_and_reported),
 		TEST(unhooked__process_cannot_name_another_slice),
-		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
-		TEST(unhooked__process_is_stopped_whatever_it_has_open),
+		TEST(unhooked__process_is_stopped_where_the_slice_demands_it),
+		TEST(unhooked__process_is_stopped_with_any_open_files),
 		TEST(unhooked__process_is_stopped_after_two_readings_in_a_row_only),
 	};
 

@@ -51,7 +51,7 @@ static struct persistent_file open_persistent_file(const struct env *e, size_t b
 	return f;
 }
 
-static void persistent_file__is_there_again(void **state)
+static void persistent_file__keeps_its_content(void **state)
 {
 	struct env *e = *state;
 	struct persistent_file f = open_persistent_file(e, BYTES);
@@ -69,7 +69,7 @@ static void persistent_file__is_there_again(void **state)
 	at = f.head;
 	assert_int_equal(at[1], 'a');
 	assert_int_equal(at[BYTES / 2], 'b');
-	/* What was never used takes no memory. */
+	/* Unused records take no memory. */
 	assert_int_equal(stat(e->path, &st), 0);
 	assert_int_equal(st.st_size, BYTES);
 	assert_true(st.st_blocks * 512 < BYTES / 4);
@@ -80,7 +80,7 @@ static void persistent_file__is_there_again(void **state)
 	persistent_file_close(&f);
 }
 
-static void persistent_file__is_zero_in_another_size(void **state)
+static void persistent_file__of_another_size_is_zero(void **state)
 {
 	struct env *e = *state;
 	struct persistent_file f = open_persistent_file(e, BYTES);
@@ -92,7 +92,7 @@ static void persistent_file__is_zero_in_another_size(void **state)
 	persistent_file_close(&f);
 }
 
-static void persistent_file__belongs_to_one(void **state)
+static void persistent_file__belongs_to_one_process(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
@@ -112,7 +112,7 @@ static void persistent_file__belongs_to_one(void **state)
 	persistent_file_close(&other);
 }
 
-static void persistent_file__says_what_cannot_be(void **state)
+static void persistent_file__reports_why_it_cannot_be_opened(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
@@ -156,7 +156,7 @@ static bool own_mounts(void)
 	       write_proc("/proc/self/uid_map", uids) && write_proc("/proc/self/gid_map", gids);
 }
 
-/* 0: as it is to be; 77: this machine allows no mounts; else the step that failed. */
+/* 0: success; 77: this machine allows no mounts; else the step that failed. */
 static int fill(const struct env *e)
 {
 	struct error err = ERROR_INIT;
@@ -183,7 +183,7 @@ static int fill(const struct env *e)
 	return 0;
 }
 
-static void persistent_file__stands_a_full_file_system(void **state)
+static void persistent_file__survives_a_full_file_system(void **state)
 {
 	const struct env *e = *state;
 	int status = -1;
@@ -200,15 +200,15 @@ static void persistent_file__stands_a_full_file_system(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(persistent_file__is_there_again, setup,
+		cmocka_unit_test_setup_teardown(persistent_file__keeps_its_content, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(persistent_file__is_zero_in_another_size, setup,
+		cmocka_unit_test_setup_teardown(persistent_file__of_another_size_is_zero, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(persistent_file__belongs_to_one, setup,
+		cmocka_unit_test_setup_teardown(persistent_file__belongs_to_one_process, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(persistent_file__says_what_cannot_be, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(persistent_file__stands_a_full_file_system,
+		cmocka_unit_test_setup_teardown(
+			persistent_file__reports_why_it_cannot_be_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(persistent_file__survives_a_full_file_system,
 			setup, teardown),
 	};
 

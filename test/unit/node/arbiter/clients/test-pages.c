@@ -36,7 +36,7 @@ struct env {
 	uv_timer_t tick; /* so that it wakes also where nothing else does */
 };
 
-static void closed(struct arbiter_slice *s, bool counted)
+static void on_page_closed(struct arbiter_slice *s, bool counted)
 {
 	(void)s;
 	(void)counted;
@@ -52,7 +52,7 @@ static int setup(void **state)
 	assert_int_equal(uv_loop_init(&e->loop), 0);
 	e->a.loop = &e->loop;
 	(void)snprintf(e->a.o.procfs, sizeof(e->a.o.procfs), "/proc");
-	e->a.passed_fds = passed_fds_new(&e->loop, closed, &err);
+	e->a.passed_fds = passed_fds_new(&e->loop, on_page_closed, &err);
 	assert_non_null(e->a.passed_fds);
 	assert_int_equal(uv_timer_init(&e->loop, &e->tick), 0);
 	pages_start(&e->a);
@@ -95,7 +95,7 @@ static int pass_page_to(struct arbiter_slice *s, uint32_t pid)
 }
 
 /* This process. */
-static struct page_owner us(struct arbiter_slice *s)
+static struct page_owner make_arbiter_owner(struct arbiter_slice *s)
 {
 	struct proc_stat st;
 
@@ -105,7 +105,7 @@ static struct page_owner us(struct arbiter_slice *s)
 
 static int pass_page_to_arbiter(struct arbiter_slice *s)
 {
-	const struct page_owner who = us(s);
+	const struct page_owner who = make_arbiter_owner(s);
 
 	return make_for(&who);
 }
@@ -119,7 +119,7 @@ static int pass_page_to_next(struct arbiter_slice *s)
 }
 
 /* As a process brings one; the arbiter has its mapping no more. */
-static int bring_by(const struct page_owner *who, int fd)
+static int map_page_of(const struct page_owner *who, int fd)
 {
 	void *at = NULL;
 	ino_t ino;
@@ -131,17 +131,17 @@ static int bring_by(const struct page_owner *who, int fd)
 }
 
 /* Another process each time. */
-static int bring(struct arbiter_slice *s, int fd)
+static int map_page(struct arbiter_slice *s, int fd)
 {
 	static uint32_t pid = 1000000;
 
-	return bring_by(&(struct page_owner){ s->arbiter, s, ++pid, 1 }, fd);
+	return map_page_of(&(struct page_owner){ s->arbiter, s, ++pid, 1 }, fd);
 }
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* As a process may make one itself. */
-static int make(size_t bytes, bool filled, int seals)
+static int make_memfd(size_t bytes, bool filled, int seals)
 {
 	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -153,7 +153,7 @@ static int make(size_t bytes, bool filled, int seals)
 	return fd;
 }
 
-static void page__that_is_held_counts(void **state)
+static void page__counts_while_a_process_keeps_it_open(void **state)
 {
 	static int fds[PAGES_MAX];
 	struct env *e = *state;
@@ -188,7 +188,7 @@ static void page__that_is_held_counts(void **state)
 	assert_int_equal(e->a.pages.quota.n, 0);
 }
 
-static void page__that_is_let_go_does_not_count(void **state)
+static void page__does_not_count_once_it_is_closed(void **state)
 {
 	struct env *e = *state;
 
@@ -201,7 +201,7 @@ static void page__that_is_let_go_does_not_count(void **state)
 	}
 }
 
-static void page__of_a_slice_that_is_gone_counts_on(void **state)
+static void page__of_a_removed_slice_continues_to_count(void **state)
 {
 	struct env *e = *state;
 	int fd = pass_page_to_next(&e->s[0]);
@@ -232,17 +232,17 @@ static void run_until(struct env *e, bool (*is_so)(const struct env *e))
 	(void)uv_timer_stop(&e->tick);
 }
 
-static bool none_is_out(const struct env *e)
+static bool is_no_page_open(const struct env *e)
 {
 	return !e->a.pages.quota.n;
 }
 
-static bool one_is_out(const struct env *e)
+static bool is_one_page_open(const struct env *e)
 {
 	return e->a.pages.quota.n == 1;
 }
 
-static bool none_is_blind(const struct env *e)
+static bool is_every_page_watched(const struct env *e)
 {
 	return !e->a.pages.blind_quota.n;
 }
@@ -254,11 +254,11 @@ static void run_until_page_emptied(struct env *e)
 
 	assert_true(fd >= 0);
 	assert_int_equal(e->a.pages.quota.n, 2);
-	run_until(e, one_is_out);
+	run_until(e, is_one_page_open);
 	(void)close(fd);
 }
 
-static void page__without_a_watch_counts_until_its_process_has_ended(void **state)
+static void page__without_a_watch_counts_until_its_process_ended(void **state)
 {
 	struct env *e = *state;
 	int fds[3], ours;
@@ -274,13 +274,13 @@ static void page__without_a_watch_counts_until_its_process_has_ended(void **stat
 	/* Its slice may have gone before. */
 	pages_detach_slice(&e->s[1]);
 	assert_int_equal(e->a.pages.quota.n, 4);
-	run_until(e, one_is_out);
+	run_until(e, is_one_page_open);
 	run_until_page_emptied(e);
-	/* Also where another process has it, it has no memory of ours. */
+	/* Even if another process has it open, it has no memory charged to the arbiter. */
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		assert_int_equal(fstat(fds[i], &st), 0);
 		assert_int_equal(st.st_blocks, 0);
-		assert_int_equal(bring(&e->s[0], fds[i]), PAGE_NOT_OURS);
+		assert_int_equal(map_page(&e->s[0], fds[i]), PAGE_NOT_OURS);
 		(void)close(fds[i]);
 	}
 	assert_int_equal(fstat(ours, &st), 0);
@@ -288,7 +288,7 @@ static void page__without_a_watch_counts_until_its_process_has_ended(void **stat
 	(void)close(ours);
 }
 
-static void pages__without_a_watch_are_as_many_as_others(void **state)
+static void pages__without_a_watch_have_the_same_limit(void **state)
 {
 	struct env *e = *state;
 	unsigned int n = 0;
@@ -308,7 +308,7 @@ static void pages__without_a_watch_are_as_many_as_others(void **state)
 	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
-	run_until(e, none_is_out);
+	run_until(e, is_no_page_open);
 	fd = pass_page_to_next(&e->s[0]);
 	assert_true(fd >= 0);
 	(void)close(fd);
@@ -342,24 +342,24 @@ static void page__gets_its_watch_later(void **state)
 	fd = pass_page_to_arbiter(&e->s[0]);
 	assert_true(fd >= 0);
 	/* It counts once. */
-	who = us(&e->s[0]);
-	assert_int_equal(bring_by(&who, fd), 0);
+	who = make_arbiter_owner(&e->s[0]);
+	assert_int_equal(map_page_of(&who, fd), 0);
 	assert_int_equal(e->a.pages.quota.n, 1);
 	/* Another process, and another slice, would have it emptied under them. */
-	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
-	who = us(&e->s[1]);
-	assert_int_equal(bring_by(&who, fd), PAGE_NOT_OURS);
+	assert_int_equal(map_page(&e->s[0], fd), PAGE_NOT_OURS);
+	who = make_arbiter_owner(&e->s[1]);
+	assert_int_equal(map_page_of(&who, fd), PAGE_NOT_OURS);
 	assert_int_equal(e->a.pages.quota.n, 1);
 	watches_used_up = false;
-	run_until(e, none_is_blind);
-	assert_int_equal(bring(&e->s[0], fd), 0);
+	run_until(e, is_every_page_watched);
+	assert_int_equal(map_page(&e->s[0], fd), 0);
 	assert_int_equal(e->a.pages.quota.n, 1);
 	(void)close(fd);
-	run_until(e, none_is_out);
+	run_until(e, is_no_page_open);
 }
 
 /* Its memory is needed: the process may have left some on a GPU. */
-static void page__that_the_arbiter_reads_is_not_emptied(void **state)
+static void page__is_not_emptied_while_the_arbiter_reads_it(void **state)
 {
 	struct env *e = *state;
 	struct grants_task t = { .pid = 2000000, .start = 1 };
@@ -371,29 +371,29 @@ static void page__that_the_arbiter_reads_is_not_emptied(void **state)
 	assert_true(fd >= 0);
 	run_until_page_emptied(e);
 	e->a.grants.buckets[t.pid % GRANTS_BUCKETS] = NULL;
-	run_until(e, none_is_out);
+	run_until(e, is_no_page_open);
 	(void)close(fd);
 }
 
 /* A process can see to it. */
-static void page__that_cannot_be_emptied_counts_on(void **state)
+static void page__that_cannot_be_emptied_continues_to_count(void **state)
 {
 	struct env *e = *state;
-	int fd = make(BYTES, true, SEALS);
+	int fd = make_memfd(BYTES, true, SEALS);
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
 	watches_used_up = true;
-	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(map_page(&e->s[0], fd), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
 	run_until_page_emptied(e);
 	watches_used_up = false;
-	run_until(e, none_is_blind);
+	run_until(e, is_every_page_watched);
 	assert_int_equal(e->a.pages.quota.n, 1);
 	(void)close(fd);
-	run_until(e, none_is_out);
+	run_until(e, is_no_page_open);
 }
 
-static void page__that_is_brought_counts(void **state)
+static void page__counts_when_a_process_passes_it_back(void **state)
 {
 	static int fds[PAGES_MAX];
 	struct env *e = *state;
@@ -407,18 +407,18 @@ static void page__that_is_brought_counts(void **state)
 	r.rlim_cur = r.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
 	do {
-		fds[n] = make(BYTES, true, SEALS);
-		trouble = bring(&e->s[0], fds[n]);
+		fds[n] = make_memfd(BYTES, true, SEALS);
+		trouble = map_page(&e->s[0], fds[n]);
 	} while (trouble == 0 && ++n < PAGES_MAX);
 	assert_int_equal(trouble, PAGE_TOO_MANY);
 	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
 	/* What counts already comes again. */
-	assert_int_equal(bring(&e->s[0], fds[0]), 0);
+	assert_int_equal(map_page(&e->s[0], fds[0]), 0);
 	assert_int_equal(e->a.pages.quota.n, n);
-	/* So does a page that was given. */
+	/* So does a page that the arbiter created. */
 	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
-	assert_int_equal(bring(&e->s[1], fd), 0);
+	assert_int_equal(map_page(&e->s[1], fd), 0);
 	assert_int_equal(e->a.pages.quota.n, n + 1);
 	(void)close(fd);
 	for (unsigned int i = 0; i <= n; i++)
@@ -427,7 +427,7 @@ static void page__that_is_brought_counts(void **state)
 	assert_int_equal(e->a.pages.quota.n, 0);
 }
 
-static void page__of_one_process_are_few(void **state)
+static void pages__of_one_process_are_limited(void **state)
 {
 	struct env *e = *state;
 	int fds[PAGES_CLIENT_MAX];
@@ -446,7 +446,7 @@ static void page__of_one_process_are_few(void **state)
 }
 
 /* The arbiter touches nothing of it, so no memory is charged to the arbiter. */
-static void page__that_is_not_as_ours_is_refused(void **state)
+static void page__that_the_arbiter_did_not_create_is_refused(void **state)
 {
 	static const struct {
 		size_t bytes;
@@ -466,22 +466,22 @@ static void page__that_is_not_as_ours_is_refused(void **state)
 	int fd;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		fd = make(rows[i].bytes, rows[i].filled, rows[i].seals);
-		assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+		fd = make_memfd(rows[i].bytes, rows[i].filled, rows[i].seals);
+		assert_int_equal(map_page(&e->s[0], fd), PAGE_NOT_OURS);
 		assert_int_equal(fstat(fd, &st), 0);
 		assert_int_equal(st.st_blocks != 0, rows[i].filled);
 		(void)close(fd);
 	}
-	assert_int_equal(bring(&e->s[0], -1), PAGE_NOT_OURS);
+	assert_int_equal(map_page(&e->s[0], -1), PAGE_NOT_OURS);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+	assert_int_equal(map_page(&e->s[0], fd), PAGE_NOT_OURS);
 	(void)close(fd);
-	fd = make(BYTES, true, SEALS);
-	assert_int_equal(bring(&e->s[0], fd), 0);
+	fd = make_memfd(BYTES, true, SEALS);
+	assert_int_equal(map_page(&e->s[0], fd), 0);
 	(void)close(fd);
 }
 
-static void page__that_is_given_has_its_memory(void **state)
+static void page__has_its_memory_when_it_is_created(void **state)
 {
 	struct env *e = *state;
 	struct stat st;
@@ -497,19 +497,19 @@ static void page__that_is_given_has_its_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(page__that_is_held_counts),
-		TEST(page__that_is_let_go_does_not_count),
-		TEST(page__of_a_slice_that_is_gone_counts_on),
-		TEST(page__without_a_watch_counts_until_its_process_has_ended),
-		TEST(pages__without_a_watch_are_as_many_as_others),
+		TEST(page__counts_while_a_process_keeps_it_open),
+		TEST(page__does_not_count_once_it_is_closed),
+		TEST(page__of_a_removed_slice_continues_to_count),
+		TEST(page__without_a_watch_counts_until_its_process_ended),
+		TEST(pages__without_a_watch_have_the_same_limit),
 		TEST(page__without_a_watch_needs_a_descriptor),
 		TEST(page__gets_its_watch_later),
-		TEST(page__that_the_arbiter_reads_is_not_emptied),
-		TEST(page__that_cannot_be_emptied_counts_on),
-		TEST(page__that_is_brought_counts),
-		TEST(page__of_one_process_are_few),
-		TEST(page__that_is_not_as_ours_is_refused),
-		TEST(page__that_is_given_has_its_memory),
+		TEST(page__is_not_emptied_while_the_arbiter_reads_it),
+		TEST(page__that_cannot_be_emptied_continues_to_count),
+		TEST(page__counts_when_a_process_passes_it_back),
+		TEST(pages__of_one_process_are_limited),
+		TEST(page__that_the_arbiter_did_not_create_is_refused),
+		TEST(page__has_its_memory_when_it_is_created),
 	};
 
 	return cmocka_run_group_tests_name("pages", tests, NULL, NULL);

@@ -54,7 +54,7 @@ static bool has_hung_up(int fd)
 	return recv(fd, &c, 1, MSG_DONTWAIT) == 0;
 }
 
-static void passed_fds_close__waits_where_the_system_has_no_room_for_a_thread(void **state)
+static void passed_fds_close__blocks_where_no_thread_can_be_created(void **state)
 {
 	struct arbiter_slice s = { .n_conns = 1 };
 	struct error err = ERROR_INIT;
@@ -90,7 +90,7 @@ static void passed_fds_close__waits_where_the_system_has_no_room_for_a_thread(vo
 }
 
 /* An error leaves the descriptor to the caller: the loop must not close what may have descriptors in its queue. */
-static void fd_watch_start__leaves_the_descriptor_on_an_error(void **state)
+static void fd_watch_start__keeps_the_descriptor_open_on_an_error(void **state)
 {
 	struct fd_watch *w = NULL;
 	struct error err = ERROR_INIT;
@@ -117,9 +117,8 @@ static void fd_watch_start__leaves_the_descriptor_on_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			passed_fds_close__waits_where_the_system_has_no_room_for_a_thread),
-		cmocka_unit_test(fd_watch_start__leaves_the_descriptor_on_an_error),
+		cmocka_unit_test(passed_fds_close__blocks_where_no_thread_can_be_created),
+		cmocka_unit_test(fd_watch_start__keeps_the_descriptor_open_on_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

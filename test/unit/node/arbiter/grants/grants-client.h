@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A book with slices of two GPUs, and processes as the runtime library makes them: they take from their credit,
- * and ask when that is too little. No sockets: the page and the record lie in the test.
+ * A grants table with slices of two GPUs, and processes like the interception library's: they use their credit,
+ * and request more when that is too little. No sockets: the page and the record are in the test.
  */
 #include "support/test.h"
 
@@ -20,7 +20,7 @@ struct grants_test_client {
 	struct slice_page page;
 	struct grants_record rec;
 	struct grants_member *m;
-	uint64_t has[2];      /* what it really uses, by its own count */
+	uint64_t has[2];      /* the true used bytes, by its own count */
 	uint64_t physical[2]; /* of that, what NVML would show */
 };
 
@@ -34,6 +34,6 @@ bool allocate_from_credit(struct grants_test_client *c, unsigned int gpu, uint64
 	bool hidden);
 void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes);
 
-/* Another arbiter's book, with those of the @n clients that are alive; their pages are not there yet. */
+/* The grants table of another arbiter, with the living ones of the @n clients; their pages are not found yet. */
 void restart(struct grants_table *b, struct grants_slice **s, uint64_t limit,
 	struct grants_test_client *c, size_t n);

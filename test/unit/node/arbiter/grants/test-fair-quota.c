@@ -10,7 +10,7 @@ static void take_whole_quota(struct fair_quota *r, unsigned int *own)
 		fair_quota_add(r, (*own)++);
 }
 
-static void part__is_there_whatever_others_took(void **state)
+static void fair_quota__allows_each_slice_its_reserve(void **state)
 {
 	static const unsigned int most[] = { 4096, 8192, 7500, 384, 100 };
 
@@ -29,7 +29,7 @@ static void part__is_there_whatever_others_took(void **state)
 	}
 }
 
-static void common__is_never_all_taken_by_few(void **state)
+static void fair_quota__keeps_some_of_the_common_pool_from_few_slices(void **state)
 {
 	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own[5] = { 0 };
@@ -53,7 +53,7 @@ static void common__is_never_all_taken_by_few(void **state)
 	assert_true(own[4] > 2048 / 5 / 2);
 }
 
-static void slice__that_is_alone_has_half_and_its_part(void **state)
+static void fair_quota__allows_a_slice_alone_half_the_pool_and_its_reserve(void **state)
 {
 	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own = 0;
@@ -63,7 +63,7 @@ static void slice__that_is_alone_has_half_and_its_part(void **state)
 	assert_int_equal(own, fair_quota_per_slice(&r) + 1024);
 }
 
-static void fair_quota__that_is_given_back_is_there_again(void **state)
+static void fair_quota__allows_what_was_returned(void **state)
 {
 	struct fair_quota r = { .capacity = 4096 };
 	unsigned int own[8] = { 0 }, seed = 1;
@@ -91,10 +91,11 @@ static void fair_quota__that_is_given_back_is_there_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(part__is_there_whatever_others_took),
-		cmocka_unit_test(common__is_never_all_taken_by_few),
-		cmocka_unit_test(slice__that_is_alone_has_half_and_its_part),
-		cmocka_unit_test(fair_quota__that_is_given_back_is_there_again),
+		cmocka_unit_test(fair_quota__allows_each_slice_its_reserve),
+		cmocka_unit_test(fair_quota__keeps_some_of_the_common_pool_from_few_slices),
+		cmocka_unit_test(
+			fair_quota__allows_a_slice_alone_half_the_pool_and_its_reserve),
+		cmocka_unit_test(fair_quota__allows_what_was_returned),
 	};
 
 	return cmocka_run_group_tests_name("fair-quota", tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the figures of NVML change: of processes that live, that executed another program, that are gone. */
+/* What a reading of NVML changes: for living processes, after an exec, and for ended processes. */
 #include "grants-client.h"
 
-static void compare__sets_what_no_hook_charged(void **state)
+static void grants_compare__sets_the_memory_that_no_hook_charged(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -35,8 +35,8 @@ static void compare__sets_what_no_hook_charged(void **state)
 	grants_fini(&b);
 }
 
-/* Where things share granules, what is charged may be more than there is. */
-static void compare__does_not_take_doubtful_charges_off(void **state)
+/* Where allocations share granules, the charges may exceed the used memory. */
+static void grants_compare__does_not_subtract_doubtful_charges(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -78,7 +78,7 @@ static void compare__does_not_take_doubtful_charges_off(void **state)
 	grants_fini(&b);
 }
 
-static void compare__leaves_busy_processes_alone(void **state)
+static void grants_compare__leaves_busy_processes_alone(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -109,7 +109,7 @@ static void compare__leaves_busy_processes_alone(void **state)
 	grants_fini(&b);
 }
 
-static void compare__adds_up_all_registrations_of_a_process(void **state)
+static void grants_compare__adds_up_all_registrations_of_a_process(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client one, two;
@@ -193,7 +193,7 @@ static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memor
 	assert_int_equal(join(&b, s, &c, 2), SLICE_OK);
 	t = dead.m->task;
 	assert_true(allocate_from_credit(&dead, 0, 700 * MIB, false));
-	/* Asked before it died: says nothing of what it took since then. */
+	/* The reading began before the process died: it lacks later allocations. */
 	grants_snapshot(&b);
 	assert_true(allocate_from_credit(&dead, 0, 100 * MIB, false));
 	grants_task_abandon(t);
@@ -206,7 +206,7 @@ static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memor
 
 	read_both(&b, t, 600 * MIB);
 	assert_false(grants_slice_needs_reading(s, 0));
-	/* It is unknown which of the two had the memory. The one that has nothing is dropped. */
+	/* It is unknown which of the two had the memory. The process without charges is dropped. */
 	assert_int_equal(b.members.n, 2);
 	grants_drop_dead_tasks(&b);
 	assert_int_equal(grants_slice_used(s, 0), 600 * MIB);
@@ -222,7 +222,7 @@ static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memor
 	grants_fini(&b);
 }
 
-static void death__is_given_up_where_a_gpu_cannot_be_read(void **state)
+static void death__frees_the_grants_where_a_gpu_stays_unreadable(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client dead, old;
@@ -250,7 +250,7 @@ static void death__is_given_up_where_a_gpu_cannot_be_read(void **state)
 	grants_fini(&b);
 }
 
-static void death__that_no_reading_follows_sets_all_free(void **state)
+static void death__without_a_later_reading_frees_the_grants(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client dead, c;
@@ -273,15 +273,15 @@ static void death__that_no_reading_follows_sets_all_free(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(compare__sets_what_no_hook_charged),
-		cmocka_unit_test(compare__does_not_take_doubtful_charges_off),
-		cmocka_unit_test(compare__leaves_busy_processes_alone),
-		cmocka_unit_test(compare__adds_up_all_registrations_of_a_process),
+		cmocka_unit_test(grants_compare__sets_the_memory_that_no_hook_charged),
+		cmocka_unit_test(grants_compare__does_not_subtract_doubtful_charges),
+		cmocka_unit_test(grants_compare__leaves_busy_processes_alone),
+		cmocka_unit_test(grants_compare__adds_up_all_registrations_of_a_process),
 		cmocka_unit_test(exec__is_counted_until_a_reading_shows_the_memory_gone),
 		cmocka_unit_test(
 			death__is_counted_until_a_reading_says_whether_a_child_has_the_memory),
-		cmocka_unit_test(death__is_given_up_where_a_gpu_cannot_be_read),
-		cmocka_unit_test(death__that_no_reading_follows_sets_all_free),
+		cmocka_unit_test(death__frees_the_grants_where_a_gpu_stays_unreadable),
+		cmocka_unit_test(death__without_a_later_reading_frees_the_grants),
 	};
 
 	return cmocka_run_group_tests_name("grants-compare", tests, NULL, NULL);

@@ -14,7 +14,7 @@ struct world {
 	uint64_t random;
 };
 
-static uint64_t rnd(struct world *w, uint64_t below)
+static uint64_t random_below(struct world *w, uint64_t below)
 {
 	w->random ^= w->random << 13;
 	w->random ^= w->random >> 7;
@@ -22,7 +22,7 @@ static uint64_t rnd(struct world *w, uint64_t below)
 	return w->random % below;
 }
 
-static uint64_t used_in_truth(const struct world *w, unsigned int gpu)
+static uint64_t get_used_bytes(const struct world *w, unsigned int gpu)
 {
 	uint64_t sum = w->unhooked[gpu];
 
@@ -33,10 +33,10 @@ static uint64_t used_in_truth(const struct world *w, unsigned int gpu)
 
 static void check(struct world *w)
 {
-	/* What was freed above a lowered limit. */
+	/* Memory freed above a lowered limit. */
 	grants_reclaim_over_limit(&w->b);
 	for (unsigned int g = 0; g < 2; g++) {
-		uint64_t granted = 0, used = used_in_truth(w, g);
+		uint64_t granted = 0, used = get_used_bytes(w, g);
 
 		for (size_t i = 0; i < CLIENTS; i++) {
 			const struct grants_test_client *c = &w->c[i];
@@ -52,21 +52,22 @@ static void check(struct world *w)
 		}
 		assert_int_equal(granted, w->s->gpus[g].granted);
 		assert_int_equal(used, grants_slice_used(w->s, g));
-		/* Above the limit only what is in use, and then no credit is left. */
+		/* Only used memory is above the limit, and then no credit is left. */
 		if (granted + w->unhooked[g] > w->limit[g])
 			assert_int_equal(granted + w->unhooked[g], used);
 	}
 }
 
-static void do_want(struct world *w, struct grants_test_client *c, unsigned int g)
+static void request_at_random(struct world *w, struct grants_test_client *c, unsigned int g)
 {
-	uint64_t bytes = 1 + (rnd(w, 8) ? rnd(w, 40 * MIB) : rnd(w, w->limit[g] + MIB));
-	uint64_t used = used_in_truth(w, g);
+	uint64_t bytes = 1 + (random_below(w, 8) ? random_below(w, 40 * MIB)
+						 : random_below(w, w->limit[g] + MIB));
+	uint64_t used = get_used_bytes(w, g);
 	bool fits = used <= w->limit[g] && bytes <= w->limit[g] - used;
-	bool hidden = rnd(w, 4) == 0;
+	bool hidden = random_below(w, 4) == 0;
 	bool got = allocate_from_credit(c, g, bytes, hidden);
 
-	/* Credit may hold what no longer fits a lowered limit; else it is granted if and only if it fits. */
+	/* Credit may cover bytes that do not fit a lowered limit; else bytes are granted if and only if they fit. */
 	if (!got)
 		assert_false(fits);
 	else
@@ -75,41 +76,41 @@ static void do_want(struct world *w, struct grants_test_client *c, unsigned int 
 		c->physical[g] += bytes;
 }
 
-static void do_compare(struct world *w, struct grants_test_client *c, unsigned int g)
+static void compare_at_random(struct world *w, struct grants_test_client *c, unsigned int g)
 {
 	uint64_t seen = atomic_load(&c->page.gpus[g].seen), physical;
 
 	assert_int_equal(seen, c->physical[g]);
-	physical = seen + rnd(w, 30 * MIB);
+	physical = seen + random_below(w, 30 * MIB);
 	grants_snapshot(&w->b);
 	(void)grants_compare(c->m->task, uuids[g], physical);
 	c->has[g] = physical;
 }
 
-static void do_something(struct world *w)
+static void run_random_event(struct world *w)
 {
-	struct grants_test_client *c = &w->c[rnd(w, CLIENTS)];
-	unsigned int g = (unsigned int)rnd(w, 2);
-	uint64_t what = rnd(w, 100);
+	struct grants_test_client *c = &w->c[random_below(w, CLIENTS)];
+	unsigned int g = (unsigned int)random_below(w, 2);
+	uint64_t what = random_below(w, 100);
 
 	if (!c->alive) {
 		assert_int_equal(join(&w->b, w->s, c, ++w->next_pid), SLICE_OK);
 	} else if (what < 45) {
-		do_want(w, c, g);
+		request_at_random(w, c, g);
 	} else if (what < 75) {
-		uint64_t bytes = rnd(w, c->physical[g] + 1);
+		uint64_t bytes = random_below(w, c->physical[g] + 1);
 
-		if (rnd(w, 3) == 0)
+		if (random_below(w, 3) == 0)
 			bytes = c->physical[g];
 		free_to_credit(c, g, bytes);
 		c->physical[g] -= bytes;
 	} else if (what < 85) {
-		do_compare(w, c, g);
+		compare_at_random(w, c, g);
 	} else if (what < 89) {
-		w->limit[g] = 100 * MIB + rnd(w, GIB);
+		w->limit[g] = 100 * MIB + random_below(w, GIB);
 		grants_slice_set_limit(w->s, g, w->limit[g]);
 	} else if (what < 93) {
-		w->unhooked[g] = rnd(w, 2) ? 0 : rnd(w, 200 * MIB);
+		w->unhooked[g] = random_below(w, 2) ? 0 : random_below(w, 200 * MIB);
 		grants_slice_set_unhooked(w->s, g, w->unhooked[g]);
 	} else if (what < 98) {
 		grants_task_remove(&w->b, c->m->task);
@@ -127,7 +128,7 @@ static void do_something(struct world *w)
 	}
 }
 
-static void grants__holds_whatever_happens(void **state)
+static void grants__keep_all_invariants_in_random_scenarios(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -139,7 +140,7 @@ static void grants__holds_whatever_happens(void **state)
 		w->limit[0] = w->limit[1] = GIB;
 		w->s = slice_new(&w->b, "a", GIB);
 		for (int i = 0; i < 3000; i++) {
-			do_something(w);
+			run_random_event(w);
 			check(w);
 		}
 		grants_fini(&w->b);
@@ -150,7 +151,7 @@ static void grants__holds_whatever_happens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grants__holds_whatever_happens),
+		cmocka_unit_test(grants__keep_all_invariants_in_random_scenarios),
 	};
 
 	return cmocka_run_group_tests_name("grants-model", tests, NULL, NULL);

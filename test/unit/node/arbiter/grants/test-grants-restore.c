@@ -3,7 +3,7 @@
 /* After a kill: the content of records and pages, and a request whose answer was lost. */
 #include "grants-client.h"
 
-static void restore__counts_all_that_is_granted_until_the_page_is_there(void **state)
+static void grants_restore__counts_all_grants_until_the_page_is_found(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c[2];
@@ -26,7 +26,7 @@ static void restore__counts_all_that_is_granted_until_the_page_is_there(void **s
 	grants_fini(&b);
 }
 
-static void restore__counts_refusals_from_where_the_last_one_stopped(void **state)
+static void grants_restore__counts_refusals_from_the_last_count(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -48,7 +48,7 @@ static void restore__counts_refusals_from_where_the_last_one_stopped(void **stat
 	grants_fini(&b);
 }
 
-static void restore__refuses_records_that_are_not_whole(void **state)
+static void grants_restore__rejects_incomplete_records(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -72,13 +72,13 @@ static void restore__refuses_records_that_are_not_whole(void **state)
 
 /* The memory after a kill behind each store of a grant of 10 and 5 of credit. The process has 100 granted and
  * 20 of them unused. */
-static void adopt__finishes_or_takes_back_what_was_under_way(void **state)
+static void grants_adopt_page__finishes_or_reverts_a_change_in_progress(void **state)
 {
 	static const struct {
 		uint64_t record, page, credit;
 		uint32_t seq, want;
 		uint64_t used,
-			granted; /* after it, if the process says that it got no answer */
+			granted; /* after it, if the process reports that it got no answer */
 	} rows[] = {
 		{ 100, 100, 20, 2, GRANTS_REQUEST_BEGUN, 80, 100 },
 		{ 115, 100, 20, 2, GRANTS_REQUEST_BEGUN, 80, 100 },
@@ -121,7 +121,7 @@ static void adopt__finishes_or_takes_back_what_was_under_way(void **state)
 	}
 }
 
-static void want__whose_answer_is_lost_becomes_credit(void **state)
+static void grants_request__whose_answer_is_lost_becomes_credit(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -157,11 +157,11 @@ static void want__whose_answer_is_lost_becomes_credit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(restore__counts_all_that_is_granted_until_the_page_is_there),
-		cmocka_unit_test(restore__counts_refusals_from_where_the_last_one_stopped),
-		cmocka_unit_test(restore__refuses_records_that_are_not_whole),
-		cmocka_unit_test(adopt__finishes_or_takes_back_what_was_under_way),
-		cmocka_unit_test(want__whose_answer_is_lost_becomes_credit),
+		cmocka_unit_test(grants_restore__counts_all_grants_until_the_page_is_found),
+		cmocka_unit_test(grants_restore__counts_refusals_from_the_last_count),
+		cmocka_unit_test(grants_restore__rejects_incomplete_records),
+		cmocka_unit_test(grants_adopt_page__finishes_or_reverts_a_change_in_progress),
+		cmocka_unit_test(grants_request__whose_answer_is_lost_becomes_credit),
 	};
 
 	return cmocka_run_group_tests_name("grants-restore", tests, NULL, NULL);

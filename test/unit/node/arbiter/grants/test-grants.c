@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is granted to which process, and what a slice has left. */
+/* Grants of memory to processes, and what a slice has left. */
 #include "grants-client.h"
 
-static void want__grants_what_fits_and_not_a_byte_more(void **state)
+static void grants_request__grants_up_to_the_limit_and_no_byte_more(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -27,7 +27,7 @@ static void want__grants_what_fits_and_not_a_byte_more(void **state)
 	grants_fini(&b);
 }
 
-static void want__gives_some_credit_besides(void **state)
+static void grants_request__grants_some_credit_in_addition(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -40,13 +40,13 @@ static void want__gives_some_credit_besides(void **state)
 	assert_int_equal(grants_request(c.m, 0, MIB, 1, NULL), SLICE_OK);
 	assert_int_equal(credit(&c, 0), GRANTS_EXTRA_MAX);
 	assert_int_equal(atomic_load(&c.page.gpus[0].granted), MIB + GRANTS_EXTRA_MAX);
-	/* Near the limit it is a part of what is left. */
+	/* Near the limit the credit is a part of the free bytes. */
 	assert_int_equal(grants_request(c.m, 1, 4 * GIB - 160 * MIB, 2, NULL), SLICE_OK);
 	assert_int_equal(credit(&c, 1), 10 * MIB);
 	grants_fini(&b);
 }
 
-static void want__takes_unused_credit_from_others_and_from_itself(void **state)
+static void grants_request__reclaims_unused_credit_of_all_processes(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client one, two;
@@ -72,7 +72,7 @@ static void want__takes_unused_credit_from_others_and_from_itself(void **state)
 	grants_fini(&b);
 }
 
-static void want__without_limit_counts_all_the_same(void **state)
+static void grants_request__counts_without_a_limit_too(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -90,7 +90,7 @@ static void want__without_limit_counts_all_the_same(void **state)
 	grants_fini(&b);
 }
 
-static void alone__is_told_before_another_has_anything(void **state)
+static void grants_alone__is_cleared_before_another_process_has_a_grant(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client one, two;
@@ -115,7 +115,7 @@ static void alone__is_told_before_another_has_anything(void **state)
 	grants_fini(&b);
 }
 
-static void limit__lowered_takes_credit_and_then_grants_nothing(void **state)
+static void grants_slice_set_limit__reclaims_credit_below_the_used_memory(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -142,7 +142,7 @@ static void limit__lowered_takes_credit_and_then_grants_nothing(void **state)
 	grants_fini(&b);
 }
 
-static void unhooked__counts_against_the_slice(void **state)
+static void grants_slice_set_unhooked__counts_against_the_limit(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c;
@@ -178,7 +178,7 @@ static void peak__outlives_the_process(void **state)
 	assert_true(allocate_from_credit(&c, 0, 300 * MIB, false));
 	free_to_credit(&c, 0, 200 * MIB);
 	assert_int_equal(grants_get_peak(c.m, 0), 300 * MIB);
-	/* The process knows better what it had, but not more than was granted. */
+	/* The process knows its peak better, but not beyond its grants. */
 	atomic_store(&c.page.gpus[0].peak, 310 * MIB);
 	assert_int_equal(grants_get_peak(c.m, 0), 310 * MIB);
 	atomic_store(&c.page.gpus[0].peak, UINT64_MAX);
@@ -188,7 +188,7 @@ static void peak__outlives_the_process(void **state)
 	grants_fini(&b);
 }
 
-static void page__that_is_spoiled_harms_no_sum(void **state)
+static void page__with_invalid_values_changes_no_sum(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client bad, good;
@@ -213,7 +213,7 @@ static void page__that_is_spoiled_harms_no_sum(void **state)
 	grants_fini(&b);
 }
 
-static void refused__counts_each_once_whoever_is_gone(void **state)
+static void refused__counts_each_refusal_once_also_of_ended_processes(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c[2];
@@ -241,7 +241,7 @@ static void refused__counts_each_once_whoever_is_gone(void **state)
 	grants_fini(&b);
 }
 
-static void slice__gone_goes_with_its_last_member(void **state)
+static void grants_slice_remove__frees_the_slice_with_its_last_member(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client c, late;
@@ -281,7 +281,7 @@ static void register__has_limits(void **state)
 }
 
 /* Four slices with all that they can have. */
-static void register__has_room_for_each_slice(void **state)
+static void register__keeps_places_for_each_slice(void **state)
 {
 	static struct grants_test_client c[4][GRANTS_SLICE_MEMBERS_MAX], late[8];
 	struct grants_slice *s;
@@ -309,19 +309,19 @@ static void register__has_room_for_each_slice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(want__grants_what_fits_and_not_a_byte_more),
-		cmocka_unit_test(want__gives_some_credit_besides),
-		cmocka_unit_test(want__takes_unused_credit_from_others_and_from_itself),
-		cmocka_unit_test(want__without_limit_counts_all_the_same),
-		cmocka_unit_test(alone__is_told_before_another_has_anything),
-		cmocka_unit_test(limit__lowered_takes_credit_and_then_grants_nothing),
-		cmocka_unit_test(unhooked__counts_against_the_slice),
+		cmocka_unit_test(grants_request__grants_up_to_the_limit_and_no_byte_more),
+		cmocka_unit_test(grants_request__grants_some_credit_in_addition),
+		cmocka_unit_test(grants_request__reclaims_unused_credit_of_all_processes),
+		cmocka_unit_test(grants_request__counts_without_a_limit_too),
+		cmocka_unit_test(grants_alone__is_cleared_before_another_process_has_a_grant),
+		cmocka_unit_test(grants_slice_set_limit__reclaims_credit_below_the_used_memory),
+		cmocka_unit_test(grants_slice_set_unhooked__counts_against_the_limit),
 		cmocka_unit_test(peak__outlives_the_process),
-		cmocka_unit_test(page__that_is_spoiled_harms_no_sum),
-		cmocka_unit_test(refused__counts_each_once_whoever_is_gone),
-		cmocka_unit_test(slice__gone_goes_with_its_last_member),
+		cmocka_unit_test(page__with_invalid_values_changes_no_sum),
+		cmocka_unit_test(refused__counts_each_refusal_once_also_of_ended_processes),
+		cmocka_unit_test(grants_slice_remove__frees_the_slice_with_its_last_member),
 		cmocka_unit_test(register__has_limits),
-		cmocka_unit_test(register__has_room_for_each_slice),
+		cmocka_unit_test(register__keeps_places_for_each_slice),
 	};
 
 	return cmocka_run_group_tests_name("grants", tests, NULL, NULL);

@@ -147,12 +147,12 @@ bool closes(const struct slice_client *c)
 
 /* Reports until the arbiter has read it: a change of the gate may cross the report. */
 void report_until(struct slice_client *c, bool busy, bool wants,
-	bool (*heard)(const struct slice_client *c))
+	bool (*is_done)(const struct slice_client *c))
 {
 	for (int i = 0; i < 2000; i++) {
 		assert_int_equal(client_report_state(c, 0, busy, wants), 0);
 		for (int k = 0; k < 10; k++) {
-			if (heard(c))
+			if (is_done(c))
 				return;
 			wait_ms(1);
 		}

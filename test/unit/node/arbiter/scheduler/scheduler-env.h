@@ -36,8 +36,8 @@ bool is_closed(const struct slice_client *c);
 /* The same, waited for. */
 bool opens(const struct slice_client *c);
 bool closes(const struct slice_client *c);
-/* Says it until it was heard: a change of the gate may cross it. */
+/* Repeats the report until @is_done: the arbiter ignores a report if the gate changes meanwhile. */
 void report_until(struct slice_client *c, bool busy, bool wants,
-	bool (*heard)(const struct slice_client *c));
-/* A connection that ended: nothing more can be said. */
+	bool (*is_done)(const struct slice_client *c));
+/* The connection ended: the client can report no more. */
 bool hung_up(const struct slice_client *c);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* A process that has the quantum of slice 0, with a child that inherits its connection. */
-static pid_t holder(struct env *e, bool with_child, pid_t *grandchild)
+static pid_t find_holder(struct env *e, bool with_child, pid_t *grandchild)
 {
 	int pipes[2];
 	pid_t pid;
@@ -69,7 +69,7 @@ static void death__frees_the_quantum(void **state)
 
 	join(e, &b, 1);
 	for (unsigned int i = 0; i < 2; i++) {
-		pid = holder(e, i == 1, &grandchild);
+		pid = find_holder(e, i == 1, &grandchild);
 		wait_for(&e->shared->ready, i + 1);
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
@@ -84,7 +84,7 @@ static void death__frees_the_quantum(void **state)
 	client_close(&b);
 }
 
-static void restart__finds_page_and_accounts_again(void **state)
+static void restart__adopts_page_and_accounts(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -92,7 +92,7 @@ static void restart__finds_page_and_accounts_again(void **state)
 	struct turn_gpu_page *g;
 	pid_t grandchild, pid;
 
-	pid = holder(e, false, &grandchild);
+	pid = find_holder(e, false, &grandchild);
 	wait_for(&e->shared->ready, 1);
 	join(e, &a, 0);
 	join(e, &b, 1);
@@ -113,7 +113,7 @@ static void restart__finds_page_and_accounts_again(void **state)
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 	start_arbiter(e);
-	/* No process of the slice has come back, and no figure is smaller. */
+	/* No process of the slice registered again, and no figure is smaller. */
 	assert_int_equal(figure(e, 0, "launches"), 12);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
 	assert_int_equal(figure(e, 0, "turns"), turns);
@@ -132,7 +132,7 @@ static void restart__finds_page_and_accounts_again(void **state)
 	client_close(&b);
 }
 
-static void restart__knows_what_was_taken_back(void **state)
+static void restart__keeps_the_revoked_quanta(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -157,7 +157,7 @@ static void restart__knows_what_was_taken_back(void **state)
 	client_close(&b);
 }
 
-static void page__of_another_one_is_refused(void **state)
+static void page__of_another_process_is_refused(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, other;
@@ -181,7 +181,7 @@ static void page__of_another_one_is_refused(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(client_reconnect(&c, WAIT_MS), SLICE_OK);
 
-	/* Pages that are not ours: of any size, without seals, with another slice's GPUs. */
+	/* Pages that the arbiter did not create: of any size, without seals, with another slice's GPUs. */
 	other = c;
 	fd = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, TURN_PAGE_BYTES), 0);
@@ -210,7 +210,7 @@ static void page__of_another_one_is_refused(void **state)
 	client_close(&c);
 }
 
-static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
+static void packet__that_is_malformed_ends_its_own_connection_only(void **state)
 {
 	struct env *e = *state;
 	struct slice_state s = { .head = { .op = SLICE_STATE }, .wants = 1 };
@@ -251,7 +251,7 @@ static void packet__that_is_none_ends_the_connection_and_no_other(void **state)
 }
 
 /* The process rings its doorbell, or worse, all the time. */
-static void page__that_is_spoilt_harms_its_own_slice_only(void **state)
+static void page__with_invalid_values_affects_its_own_slice_only(void **state)
 {
 	struct env *e = *state;
 	struct slice_client b;
@@ -308,7 +308,7 @@ static unsigned int start_and_end_client(struct env *e, unsigned int slice, unsi
 	return i;
 }
 
-static void process__that_comes_and_goes_takes_no_room(void **state)
+static void process__that_ended_uses_no_quota(void **state)
 {
 	const unsigned int n = USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE + 100;
 	struct env *e = *state;
@@ -326,7 +326,7 @@ static void process__that_comes_and_goes_takes_no_room(void **state)
 }
 
 /* With any number, and as many counts as the process likes. */
-static void page__of_its_own_making_takes_no_room_and_counts_nothing(void **state)
+static void page__made_by_the_process_uses_no_quota_and_counts_nothing(void **state)
 {
 	struct turn_page page = { .magic = TURN_PAGE_MAGIC,
 		.version = TURN_PAGE_VERSION,
@@ -359,7 +359,7 @@ static void page__of_its_own_making_takes_no_room_and_counts_nothing(void **stat
 
 /* Its client ended while the process was disconnected, as its process had too many clients. Its earlier
  * counts count once. */
-static void page__that_was_away_too_long_is_counted_once(void **state)
+static void page__that_was_disconnected_too_long_is_counted_once(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c;
@@ -408,7 +408,7 @@ static bool is_status_crowded(struct env *e, unsigned int slice)
 	return r;
 }
 
-static void slice__has_no_more_than_its_part(void **state)
+static void slice__has_no_more_than_its_quota(void **state)
 {
 	const unsigned int max =
 		USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE / SLICE_GPUS_MAX;
@@ -442,7 +442,7 @@ static void slice__has_no_more_than_its_part(void **state)
 	/* The other slice is not affected. */
 	join(e, &other, 1);
 	assert_false(is_status_crowded(e, 1));
-	/* This slice works again as soon as they are gone. */
+	/* This slice works again as soon as they are closed. */
 	for (unsigned int i = 0; i < n; i++) {
 		(void)kill(pids[i], SIGKILL);
 		(void)waitpid(pids[i], NULL, 0);
@@ -496,7 +496,7 @@ static int keep_pages(struct env *e, unsigned int slice, uint32_t flags)
 	return SLICE_OK;
 }
 
-static void pages__that_are_kept_are_not_without_end(void **state)
+static void pages__kept_open_are_limited(void **state)
 {
 	static const uint32_t flags[] = { SLICE_HELLO_MEMORY, SLICE_HELLO_TURNS };
 	struct env *e = *state;
@@ -529,7 +529,7 @@ static void pages__that_are_kept_are_not_without_end(void **state)
 	}
 }
 
-static void connections__are_there_whatever_others_took(void **state)
+static void connections__are_reserved_for_each_slice(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c[8];
@@ -573,7 +573,7 @@ static const json_t *process_of(const json_t *top, unsigned int slice, pid_t pid
 }
 
 /* Uses its quanta, and the work that it submits ends. */
-static void works(struct slice_client *c)
+static void finish_work(struct slice_client *c)
 {
 	bool closed = is_closed(c);
 
@@ -585,7 +585,7 @@ static void works(struct slice_client *c)
 
 /* The arbiter cannot know whether the process has work on the GPU, so it reports only that. Another process of
  * the slice continues. */
-static void process__that_is_stopped_is_said_to_be_stuck(void **state)
+static void process__that_is_stopped_is_reported_as_stuck(void **state)
 {
 	struct env *e = *state;
 	uint64_t end = time_mono_ns() + 50 * NS_PER_SEC;
@@ -615,8 +615,8 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 		json_t *j;
 
 		for (int i = 0; i < 20; i++) {
-			works(&a);
-			works(&b);
+			finish_work(&a);
+			finish_work(&b);
 			wait_ms(1);
 		}
 		j = status(e);
@@ -630,8 +630,8 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 	}
 	/* The log has it, too, once. */
 	for (int i = 0; i < 50; i++) {
-		works(&a);
-		works(&b);
+		finish_work(&a);
+		finish_work(&b);
 		assert_true(figure(e, 0, "stuck"));
 		wait_ms(10);
 	}
@@ -647,7 +647,7 @@ static void process__that_is_stopped_is_said_to_be_stuck(void **state)
 }
 
 /* A waiting thread continues to wait: for the next arbiter, or until its own time limit. */
-static void arbiter__that_ends_opens_no_gate_for_good(void **state)
+static void arbiter__that_ends_opens_no_gate_permanently(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -669,33 +669,35 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(death__frees_the_quantum, scheduler_env_setup,
 			scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(restart__finds_page_and_accounts_again,
+		cmocka_unit_test_setup_teardown(restart__adopts_page_and_accounts,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(restart__knows_what_was_taken_back,
+		cmocka_unit_test_setup_teardown(restart__keeps_the_revoked_quanta,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(page__of_another_one_is_refused,
-			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(
-			packet__that_is_none_ends_the_connection_and_no_other,
-			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(page__that_is_spoilt_harms_its_own_slice_only,
-			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(process__that_comes_and_goes_takes_no_room,
+		cmocka_unit_test_setup_teardown(page__of_another_process_is_refused,
 			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
-			page__of_its_own_making_takes_no_room_and_counts_nothing,
+			packet__that_is_malformed_ends_its_own_connection_only,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(page__that_was_away_too_long_is_counted_once,
+		cmocka_unit_test_setup_teardown(
+			page__with_invalid_values_affects_its_own_slice_only,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(slice__has_no_more_than_its_part,
+		cmocka_unit_test_setup_teardown(process__that_ended_uses_no_quota,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(pages__that_are_kept_are_not_without_end,
+		cmocka_unit_test_setup_teardown(
+			page__made_by_the_process_uses_no_quota_and_counts_nothing,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(connections__are_there_whatever_others_took,
+		cmocka_unit_test_setup_teardown(
+			page__that_was_disconnected_too_long_is_counted_once,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(process__that_is_stopped_is_said_to_be_stuck,
+		cmocka_unit_test_setup_teardown(slice__has_no_more_than_its_quota,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(arbiter__that_ends_opens_no_gate_for_good,
+		cmocka_unit_test_setup_teardown(pages__kept_open_are_limited,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(connections__are_reserved_for_each_slice,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(process__that_is_stopped_is_reported_as_stuck,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(arbiter__that_ends_opens_no_gate_permanently,
 			scheduler_env_setup, scheduler_env_teardown),
 	};
 

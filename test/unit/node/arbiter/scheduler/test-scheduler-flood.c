@@ -55,7 +55,8 @@ static const struct scheduler_slice *slice_number(const struct arbiter *a, unsig
 }
 
 /* Unread packets in the sockets of the slice. In how many sockets all sent packets are unread. */
-static unsigned int unread(const struct arbiter *a, unsigned int slice, unsigned int *ret_full)
+static unsigned int count_unread(const struct arbiter *a, unsigned int slice,
+	unsigned int *ret_full)
 {
 	unsigned int sum = 0;
 
@@ -77,7 +78,7 @@ uint64_t __wrap_time_mono_ns(void)
 
 	if (watched.step && watched.read == UINT_MAX &&
 		(watched.holder->clients[0].gate & TURN_STATE) == TURN_CLOSED)
-		watched.read = watched.before - unread(watched.a, 0, &full);
+		watched.read = watched.before - count_unread(watched.a, 0, &full);
 	if (!watched.stopped)
 		watched.now = __real_time_mono_ns();
 	watched.now += watched.step;
@@ -135,7 +136,7 @@ static _Noreturn void run_other(struct env *e)
 }
 
 /* The first of the slice's. */
-static const struct scheduler_registration *first_of(const struct arbiter *a,
+static const struct scheduler_registration *find_first_client(const struct arbiter *a,
 	unsigned int slice)
 {
 	const struct scheduler_slice *s = slice_number(a, slice);
@@ -147,11 +148,11 @@ static const struct scheduler_registration *first_of(const struct arbiter *a,
 }
 
 /* The client with the quantum, while the other client wants it. NULL: there is none. */
-static const struct scheduler_registration *holder(const struct arbiter *a)
+static const struct scheduler_registration *find_holder(const struct arbiter *a)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct scheduler_registration *c = first_of(a, i),
-						    *other = first_of(a, !i);
+		const struct scheduler_registration *c = find_first_client(a, i),
+						    *other = find_first_client(a, !i);
 
 		if (c && other && c->clients[0].client->gate != SCHED_GATE_CLOSED &&
 			other->clients[0].client->wants)
@@ -160,7 +161,7 @@ static const struct scheduler_registration *holder(const struct arbiter *a)
 	return NULL;
 }
 
-static void go_until(struct flood *f, uint32_t ready)
+static void serve_until(struct flood *f, uint32_t ready)
 {
 	uint64_t end = __real_time_mono_ns() + 30 * NS_PER_SEC;
 
@@ -200,20 +201,20 @@ static int setup(void **state)
 	f->pids[1] = child(f->e);
 	if (f->pids[1] == 0)
 		run_other(f->e);
-	go_until(f, 2);
+	serve_until(f, 2);
 	end = __real_time_mono_ns() + 30 * NS_PER_SEC;
-	while (!watched.stopped || !holder(f->a)) {
+	while (!watched.stopped || !find_holder(f->a)) {
 		watched.stopped = false;
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
 		scheduler_round(f->a->sched, false);
 		assert_true(__real_time_mono_ns() < end);
-		watched.stopped = holder(f->a);
+		watched.stopped = find_holder(f->a);
 		if (watched.stopped)
 			serve_once(f);
 	}
 	atomic_store(&f->e->shared->go, 1);
 	wait_for(&f->e->shared->ready, 4);
-	while (unread(f->a, 0, &full) || unread(f->a, 1, &full))
+	while (count_unread(f->a, 0, &full) || count_unread(f->a, 1, &full))
 		serve_once(f);
 	atomic_store(&f->e->shared->go, 2);
 	wait_for(&f->e->shared->ready, 6);
@@ -241,19 +242,19 @@ static int teardown(void **state)
 
 /* ---- tests ------------------------------------------------------------------------------------ */
 
-static void flood__is_read_in_small_parts(void **state)
+static void flood__is_read_in_small_batches(void **state)
 {
 	struct flood *f = *state;
-	unsigned int full, before = unread(f->a, 0, &full);
+	unsigned int full, before = count_unread(f->a, 0, &full);
 
 	assert_int_equal(before, FLOOD * PACKETS);
-	assert_int_equal(unread(f->a, 1, &full), 1);
+	assert_int_equal(count_unread(f->a, 1, &full), 1);
 	serve_once(f);
-	assert_int_equal(before - unread(f->a, 0, &full), SCHEDULER_SLICE_EVENTS);
-	assert_int_equal(unread(f->a, 1, &full), 0);
+	assert_int_equal(before - count_unread(f->a, 0, &full), SCHEDULER_SLICE_EVENTS);
+	assert_int_equal(count_unread(f->a, 1, &full), 0);
 }
 
-static void flood__of_one_connection_holds_up_none_of_its_slice(void **state)
+static void flood__of_one_connection_delays_no_other_of_its_slice(void **state)
 {
 	struct flood *f = *state;
 	unsigned int full;
@@ -261,20 +262,20 @@ static void flood__of_one_connection_holds_up_none_of_its_slice(void **state)
 	/* One would take PACKETS / SCHEDULER_SLICE_EVENTS rounds. */
 	for (unsigned int i = 0; i < 2 * FLOOD; i++)
 		serve_once(f);
-	(void)unread(f->a, 0, &full);
+	(void)count_unread(f->a, 0, &full);
 	assert_int_equal(full, 0);
 }
 
-static void deadline__waits_for_no_more_than_a_packet(void **state)
+static void deadline__waits_for_at_most_one_packet(void **state)
 {
 	struct flood *f = *state;
 	unsigned int full;
 
-	watched.holder = holder(f->a);
+	watched.holder = find_holder(f->a);
 	assert_non_null(watched.holder);
 	watched.a = f->a;
 	watched.read = UINT_MAX;
-	watched.before = unread(f->a, 0, &full);
+	watched.before = count_unread(f->a, 0, &full);
 	/* Later than its end at the next reading of the clock. */
 	watched.step = 2 * SCHED_QUANTUM_NS;
 	serve_once(f);
@@ -292,7 +293,7 @@ static bool tenth_step(struct scheduler *t, void *arg)
 	return ++*steps == 10;
 }
 
-static void call__goes_on_between_rounds_of_events(void **state)
+static void call__continues_between_rounds_of_events(void **state)
 {
 	struct flood *f = *state;
 	unsigned int steps = 0, full;
@@ -301,7 +302,7 @@ static void call__goes_on_between_rounds_of_events(void **state)
 	atomic_store(&f->a->sched->call, &call);
 	serve_once(f);
 	assert_int_equal(steps, 1);
-	assert_int_equal(unread(f->a, 1, &full), 0);
+	assert_int_equal(count_unread(f->a, 1, &full), 0);
 	for (unsigned int i = 2; i <= 10; i++) {
 		assert_false(f->a->sched->answer);
 		serve_once(f);
@@ -313,19 +314,19 @@ static void call__goes_on_between_rounds_of_events(void **state)
 	assert_int_equal(steps, 10);
 }
 
-/* Its process is gone. */
+/* Its process ended. */
 static void end_other(struct flood *f)
 {
 	uint64_t end = __real_time_mono_ns() + 30 * NS_PER_SEC;
 
 	(void)kill(f->pids[1], SIGKILL);
-	while (!first_of(f->a, 1)->ended) {
+	while (!find_first_client(f->a, 1)->ended) {
 		assert_true(__real_time_mono_ns() < end);
 		serve_once(f);
 	}
 }
 
-static void end__is_the_loops_to_close(void **state)
+static void end__leaves_the_connection_for_the_loop_to_close(void **state)
 {
 	struct flood *f = *state;
 	const struct scheduler_slice *s = slice_number(f->a, 1);
@@ -339,7 +340,7 @@ static void end__is_the_loops_to_close(void **state)
 	assert_null(s->registrations);
 }
 
-static void end__may_be_closed_before_the_loop_hears_of_it(void **state)
+static void end__may_be_closed_before_the_loop_is_notified(void **state)
 {
 	struct flood *f = *state;
 
@@ -349,7 +350,7 @@ static void end__may_be_closed_before_the_loop_hears_of_it(void **state)
 	assert_null(slice_number(f->a, 1)->registrations);
 }
 
-static void release__opens_the_gates_for_good(void **state)
+static void release__opens_the_gates_permanently(void **state)
 {
 	struct flood *f = *state;
 	struct scheduler_slice *s[2] = { NULL };
@@ -379,8 +380,9 @@ static void freeze__leaves_gates_as_they_are(void **state)
 {
 	struct flood *f = *state;
 	const struct scheduler_registration *left =
-		holder(f->a) == first_of(f->a, 0) ? first_of(f->a, 1) : first_of(f->a, 0);
-	unsigned int gone = left == first_of(f->a, 0);
+		find_holder(f->a) == find_first_client(f->a, 0) ? find_first_client(f->a, 1)
+								: find_first_client(f->a, 0);
+	unsigned int gone = left == find_first_client(f->a, 0);
 	uint32_t before = atomic_load(&left->page->gpus[0].gate);
 
 	scheduler_freeze(f->a->sched);
@@ -413,14 +415,14 @@ static void join__after_a_sweep_is_not_crowded(void **state)
 	uint64_t serial = UINT64_C(1) << 40;
 	pid_t pid;
 
-	/* Of a process that is gone: no such process began then. */
+	/* Clients of an ended process: no process with this PID started at that time. */
 	while (usage_client_new(&t->accounts, s->gpus[0].account, serial++, 0, 1, 1, NULL))
 		;
 	watched.stopped = false;
 	pid = child(f->e);
 	if (pid == 0)
 		run_third(f->e);
-	go_until(f, ready + 1);
+	serve_until(f, ready + 1);
 	assert_int_equal(s->crowded_ns, 0);
 	assert_int_equal(s->n_registrations, 2);
 	(void)kill(pid, SIGKILL);
@@ -432,13 +434,13 @@ static void join__after_a_sweep_is_not_crowded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(flood__is_read_in_small_parts),
-		TEST(flood__of_one_connection_holds_up_none_of_its_slice),
-		TEST(deadline__waits_for_no_more_than_a_packet),
-		TEST(call__goes_on_between_rounds_of_events),
-		TEST(end__is_the_loops_to_close),
-		TEST(end__may_be_closed_before_the_loop_hears_of_it),
-		TEST(release__opens_the_gates_for_good),
+		TEST(flood__is_read_in_small_batches),
+		TEST(flood__of_one_connection_delays_no_other_of_its_slice),
+		TEST(deadline__waits_for_at_most_one_packet),
+		TEST(call__continues_between_rounds_of_events),
+		TEST(end__leaves_the_connection_for_the_loop_to_close),
+		TEST(end__may_be_closed_before_the_loop_is_notified),
+		TEST(release__opens_the_gates_permanently),
 		TEST(freeze__leaves_gates_as_they_are),
 		TEST(join__after_a_sweep_is_not_crowded),
 	};

@@ -43,7 +43,7 @@ static const char *compute_of(const json_t *top, unsigned int slice)
 	return json_string_value(json_object_get(slice_of(top, slice), "compute"));
 }
 
-static bool comes_to(struct env *e, unsigned int slice, const char *compute)
+static bool becomes(struct env *e, unsigned int slice, const char *compute)
 {
 	for (int i = 0; i < WAIT_MS; i++) {
 		json_t *j = status(e);
@@ -131,7 +131,7 @@ static void mps__gates_are_open_and_time_is_counted(void **state)
 	client_close(&b);
 }
 
-static void mps__slices_that_take_turns_on_the_gpu_go_on(void **state)
+static void mps__slices_with_quanta_on_the_gpu_continue(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b, c;
@@ -154,7 +154,7 @@ static void mps__slices_that_take_turns_on_the_gpu_go_on(void **state)
 	client_close(&c);
 }
 
-static void mps__comes_and_goes_while_processes_run(void **state)
+static void mps__is_switched_while_processes_run(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b, m;
@@ -169,7 +169,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	/* The process waits behind another one that does not end. */
 	write_mps(e, 3, 1, 100000, "batch");
 	assert_true(opens(&b));
-	assert_true(comes_to(e, 3, "mps"));
+	assert_true(becomes(e, 3, "mps"));
 	assert_int_equal(client_gate(&b, 0), TURN_OPEN);
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_MPS);
 	assert_int_equal(atomic_load(&b.turns->gpus[0].cap), 0);
@@ -184,7 +184,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 
 	write_share(e, 3, 1, 0, "batch");
 	assert_true(closes(&b));
-	assert_true(comes_to(e, 3, "turns"));
+	assert_true(becomes(e, 3, "turns"));
 	assert_int_equal(atomic_load(&m.page->turns), SLICE_TURNS_ON);
 	report_until(&b, true, true, is_open);
 	assert_true(closes(&a));
@@ -198,7 +198,7 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 
 /* ---- processes outside of MPS ------------------------------------------------------------------ */
 
-static void mps__who_is_outside_is_seen_and_said_once(void **state)
+static void mps__process_outside_is_detected_and_reported_once(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, m;
@@ -218,7 +218,7 @@ static void mps__who_is_outside_is_seen_and_said_once(void **state)
 	join(e, &c, 0);
 	assert_int_equal(mps_get_member_state(e, 0), 0);
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
-	/* It goes on. */
+	/* The process continues. */
 	assert_int_equal(client_gate(&c, 0), TURN_OPEN);
 	assert_true(client_allocate(&m, 0, 1048576));
 	client_close(&c);
@@ -226,7 +226,7 @@ static void mps__who_is_outside_is_seen_and_said_once(void **state)
 }
 
 /* The arbiter checks contexts that bypassed the hooks when the process registers for its gate. */
-static void mps__who_is_outside_is_seen_when_it_comes_for_its_gate(void **state)
+static void mps__process_outside_is_detected_when_it_requests_its_gate(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, m;
@@ -239,7 +239,7 @@ static void mps__who_is_outside_is_seen_when_it_comes_for_its_gate(void **state)
 	client_close(&m);
 }
 
-static void mps__who_was_there_before_is_outside(void **state)
+static void mps__process_from_before_mps_is_outside(void **state)
 {
 	struct env *e = *state;
 	struct slice_client m;
@@ -251,7 +251,7 @@ static void mps__who_was_there_before_is_outside(void **state)
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 0);
 	assert_int_equal(mps_get_member_state(e, 2), 0);
 	write_mps(e, 2, 1, 0, "batch");
-	assert_true(comes_to(e, 2, "mps"));
+	assert_true(becomes(e, 2, "mps"));
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 1);
 	/* The next arbiter reports it, too, in a log of its own. */
 	end_arbiter(e, SIGKILL);
@@ -267,16 +267,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(mps__gates_are_open_and_time_is_counted, setup,
 			scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(mps__slices_that_take_turns_on_the_gpu_go_on,
+		cmocka_unit_test_setup_teardown(mps__slices_with_quanta_on_the_gpu_continue,
 			setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(mps__comes_and_goes_while_processes_run, setup,
+		cmocka_unit_test_setup_teardown(mps__is_switched_while_processes_run, setup,
 			scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(mps__who_is_outside_is_seen_and_said_once,
-			setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
-			mps__who_is_outside_is_seen_when_it_comes_for_its_gate, setup,
+			mps__process_outside_is_detected_and_reported_once, setup,
 			scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(mps__who_was_there_before_is_outside, setup,
+		cmocka_unit_test_setup_teardown(
+			mps__process_outside_is_detected_when_it_requests_its_gate, setup,
+			scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(mps__process_from_before_mps_is_outside, setup,
 			scheduler_env_teardown),
 	};
 

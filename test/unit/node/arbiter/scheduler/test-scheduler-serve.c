@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void hello__gives_a_page_for_turns(void **state)
+static void hello__returns_a_page_of_gates(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, m;
@@ -92,7 +92,7 @@ static void status__has_each_process_once(void **state)
 		client_close(&c[i]);
 }
 
-static void hello__is_refused_where_there_are_no_turns(void **state)
+static void hello__is_refused_without_the_fair_share_scheduler(void **state)
 {
 	struct env *e = *state;
 	struct slice_client c, m;
@@ -133,7 +133,7 @@ static uint64_t quantum_ends_in(const json_t *top, unsigned int slice, const cha
 	return (uint64_t)json_integer_value(n);
 }
 
-static void quantum__goes_from_one_to_the_other(void **state)
+static void quantum__passes_from_one_slice_to_the_other(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -142,7 +142,7 @@ static void quantum__goes_from_one_to_the_other(void **state)
 	join(e, &a, 0);
 	join(e, &b, 1);
 	report_until(&a, false, true, is_open);
-	/* A works without end: B has its quantum by the clock. */
+	/* A has work all the time: B gets its quantum by the clock. */
 	report_until(&b, false, true, is_open);
 	assert_true(closes(&a));
 	assert_int_equal(client_gate(&b, 0), TURN_THROTTLED);
@@ -176,7 +176,7 @@ static void quantum__goes_from_one_to_the_other(void **state)
 }
 
 /* The thread sleeps until the arbiter wakes it, and polls nothing meanwhile. */
-static void gate__wakes_who_waits(void **state)
+static void gate__wakes_waiting_threads(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -251,7 +251,7 @@ static void share__changes_while_processes_run(void **state)
 	for (int i = 0; i < WAIT_MS && atomic_load(&a.turns->gpus[0].cap) != 250000; i++)
 		wait_ms(1);
 	assert_int_equal(atomic_load(&a.turns->gpus[0].cap), 250000);
-	/* What is wrong changes nothing. */
+	/* An invalid slice file changes nothing. */
 	write_slice(e, 0, "[{\"uuid\": \"" UUID "\", \"weight\": \"much\"}]",
 		", \"compute\": \"turns\"");
 	for (int i = 0; i < WAIT_MS; i++) {
@@ -273,7 +273,7 @@ static void share__changes_while_processes_run(void **state)
 	assert_int_equal(atomic_load(&a.turns->gpus[0].cap), 0);
 	assert_true(opens(&a));
 
-	/* No quanta any more: no thread waits, and the pages say so. */
+	/* No quanta any more: no thread waits, and the gates in the pages are open. */
 	charged = figure(e, 0, "charged_ns");
 	write_slice(e, 0, "[{\"uuid\": \"" UUID "\", \"memory\": 1073741824}]", "");
 	assert_true(hung_up(&a));
@@ -291,7 +291,7 @@ static void share__changes_while_processes_run(void **state)
 	client_close(&m);
 }
 
-static void slice__that_is_gone_lets_its_processes_take_turns(void **state)
+static void slice__that_is_removed_keeps_its_processes_scheduled(void **state)
 {
 	struct env *e = *state;
 	struct slice_client a, b;
@@ -324,7 +324,7 @@ static void slice__that_is_gone_lets_its_processes_take_turns(void **state)
 }
 
 /* More GPUs than the scheduler can have: the arbiter reports it, and catches up when there is room. */
-static void gpus__of_which_there_are_too_many_are_said(void **state)
+static void gpus__beyond_the_limit_are_logged(void **state)
 {
 	struct env *e = *state;
 	char path[300];
@@ -414,7 +414,7 @@ static _Noreturn void worker(struct env *e, unsigned int slice, unsigned int num
 	_exit(0);
 }
 
-static void many__share_and_die(void **state)
+static void many_processes__share_and_end(void **state)
 {
 	struct env *e = *state;
 	pid_t pids[32];
@@ -470,27 +470,28 @@ static void many__share_and_die(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hello__gives_a_page_for_turns,
+		cmocka_unit_test_setup_teardown(hello__returns_a_page_of_gates,
 			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(status__has_each_process_once,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(hello__is_refused_where_there_are_no_turns,
-			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(quantum__goes_from_one_to_the_other,
-			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(gate__wakes_who_waits, scheduler_env_setup,
+		cmocka_unit_test_setup_teardown(
+			hello__is_refused_without_the_fair_share_scheduler, scheduler_env_setup,
 			scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(quantum__passes_from_one_slice_to_the_other,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(gate__wakes_waiting_threads,
+			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(latency__goes_first_at_once,
 			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(share__changes_while_processes_run,
 			scheduler_env_setup, scheduler_env_teardown),
 		cmocka_unit_test_setup_teardown(
-			slice__that_is_gone_lets_its_processes_take_turns, scheduler_env_setup,
-			scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(gpus__of_which_there_are_too_many_are_said,
+			slice__that_is_removed_keeps_its_processes_scheduled,
 			scheduler_env_setup, scheduler_env_teardown),
-		cmocka_unit_test_setup_teardown(many__share_and_die, scheduler_env_setup,
-			scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(gpus__beyond_the_limit_are_logged,
+			scheduler_env_setup, scheduler_env_teardown),
+		cmocka_unit_test_setup_teardown(many_processes__share_and_end,
+			scheduler_env_setup, scheduler_env_teardown),
 	};
 
 	return cmocka_run_group_tests_name("scheduler-serve", tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void open_test_accounts(struct env *e, const char *boot)
 }
 
 /* As after a kill: the next arbiter reads what was stored. */
-static void again(struct env *e)
+static void reopen_accounts(struct env *e)
 {
 	usage_accounts_close(&e->t);
 	open_test_accounts(e, "boot");
@@ -55,7 +55,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint64_t total(struct env *e, enum usage_counter which)
+static uint64_t sum_counter(struct env *e, enum usage_counter which)
 {
 	uint64_t sums[USAGE_COUNTERS];
 
@@ -73,12 +73,12 @@ static struct usage_client *new_test_client(struct env *e, uint64_t serial, uint
 	return s;
 }
 
-static struct usage_client *find(struct env *e, uint64_t serial)
+static struct usage_client *find_test_client(struct env *e, uint64_t serial)
 {
 	return usage_client_find(&e->t, usage_account(&e->t, ID, gpu_a), serial, 0);
 }
 
-static void accounts__are_there_after_a_kill(void **state)
+static void accounts__survive_a_kill(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a),
@@ -96,43 +96,43 @@ static void accounts__are_there_after_a_kill(void **state)
 	usage_raise(&a->refusals, 8);
 	(void)new_test_client(e, 1, 10);
 	(void)new_test_client(e, 2, 20);
-	again(e);
+	reopen_accounts(e);
 	a = usage_account_find(&e->t, ID, gpu_a);
 	assert_non_null(a);
 	assert_int_equal(usage_load(&a->charged_ns), 100);
 	assert_int_equal(usage_load(&a->revocations), 7);
 	assert_int_equal(usage_load(&a->quantum_ends[SCHED_END_CLOSED]), 9);
 	assert_int_equal(usage_load(&a->refusals), 8);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 30);
-	assert_int_equal(total(e, USAGE_THROTTLE_NS), 10);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 30);
+	assert_int_equal(sum_counter(e, USAGE_THROTTLE_NS), 10);
 }
 
-static void a_client__counts_on_where_it_was(void **state)
+static void client__continues_from_its_last_counts(void **state)
 {
 	struct env *e = *state;
 	struct usage_client *s;
 
 	(void)new_test_client(e, 1, 10);
-	again(e);
-	s = find(e, 1);
+	reopen_accounts(e);
+	s = find_test_client(e, 1);
 	assert_non_null(s);
-	assert_null(find(e, 2));
+	assert_null(find_test_client(e, 2));
 	assert_int_equal(s->pid, 1);
 	assert_int_equal(s->start, 7);
 	/* Its page has all counts since its begin. */
 	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
-	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
-	assert_int_equal(total(e, USAGE_COPIES), 1);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
+	assert_int_equal(sum_counter(e, USAGE_COPIES), 1);
 	usage_client_end(&e->t, s);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
-	assert_null(find(e, 1));
-	again(e);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 15);
-	assert_null(find(e, 1));
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
+	assert_null(find_test_client(e, 1));
+	reopen_accounts(e);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
+	assert_null(find_test_client(e, 1));
 }
 
 /* A kill between any two stores of an end. */
-static void an_end__is_finished_by_the_next_one(void **state)
+static void end__in_progress_is_finished_at_the_next_start(void **state)
 {
 	struct env *e = *state;
 
@@ -145,28 +145,28 @@ static void an_end__is_finished_by_the_next_one(void **state)
 		atomic_store(&s->state, USAGE_RECORD_ENDING);
 		for (unsigned int k = 0; k < step; k++)
 			atomic_store(&a->ended[k], s->before[k] + usage_load(&s->counted[k]));
-		again(e);
-		assert_null(find(e, 100 + step));
-		assert_int_equal(total(e, USAGE_LAUNCHES), 10 * (step + 1));
-		assert_int_equal(total(e, USAGE_THROTTLE_NS), 5 * (step + 1));
+		reopen_accounts(e);
+		assert_null(find_test_client(e, 100 + step));
+		assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10 * (step + 1));
+		assert_int_equal(sum_counter(e, USAGE_THROTTLE_NS), 5 * (step + 1));
 	}
 }
 
-static void nonsense__stops_at_the_end_of_the_numbers(void **state)
+static void invalid_counts__saturate_at_the_largest_number(void **state)
 {
 	struct env *e = *state;
 	struct usage_client *s = new_test_client(e, 1, UINT64_MAX);
 
 	(void)new_test_client(e, 2, 5);
-	assert_true(total(e, USAGE_LAUNCHES) == UINT64_MAX);
-	assert_int_equal(total(e, USAGE_WAITS), 6);
+	assert_true(sum_counter(e, USAGE_LAUNCHES) == UINT64_MAX);
+	assert_int_equal(sum_counter(e, USAGE_WAITS), 6);
 	usage_client_end(&e->t, s);
-	usage_client_end(&e->t, find(e, 2));
-	assert_true(total(e, USAGE_LAUNCHES) == UINT64_MAX);
-	assert_int_equal(total(e, USAGE_WAITS), 6);
+	usage_client_end(&e->t, find_test_client(e, 2));
+	assert_true(sum_counter(e, USAGE_LAUNCHES) == UINT64_MAX);
+	assert_int_equal(sum_counter(e, USAGE_WAITS), 6);
 }
 
-static void a_slice__that_is_dropped_leaves_nothing(void **state)
+static void slice__that_is_dropped_frees_its_accounts(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a), *b;
@@ -189,14 +189,14 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	assert_int_equal(usage_load(&a->revocations), 0);
 	assert_int_equal(usage_load(&a->quantum_ends[SCHED_END_CLOSED]), 0);
 	assert_int_equal(usage_load(&a->refusals), 0);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
-	again(e);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 0);
+	reopen_accounts(e);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 0);
 	assert_non_null(usage_client_find(&e->t, usage_account(&e->t, OTHER, gpu_a), 9, 0));
 }
 
 /* Its clients have ended, but its account was reused: another slice has it now. */
-static void a_client__of_an_account_that_is_another_ones_is_none(void **state)
+static void client__of_an_account_of_another_slice_is_dropped(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a;
@@ -204,16 +204,16 @@ static void a_client__of_an_account_that_is_another_ones_is_none(void **state)
 	(void)new_test_client(e, 1, 10);
 	a = usage_account(&e->t, ID, gpu_a);
 	atomic_store(&a->state, USAGE_RECORD_FREE);
-	again(e);
+	reopen_accounts(e);
 	a = usage_account(&e->t, OTHER, gpu_b);
 	assert_null(usage_client_find(&e->t, a, 1, 0));
 	(void)new_test_client(e, 2, 10);
 	e->t.clients[0].account = USAGE_ACCOUNTS_MAX;
-	again(e);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	reopen_accounts(e);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 0);
 }
 
-static void the_file__is_begun_anew_after_a_boot_or_a_change(void **state)
+static void file__is_recreated_after_a_boot_or_a_change_of_format(void **state)
 {
 	struct env *e = *state;
 	struct error err = ERROR_INIT;
@@ -221,12 +221,12 @@ static void the_file__is_begun_anew_after_a_boot_or_a_change(void **state)
 	(void)new_test_client(e, 1, 10);
 	usage_accounts_close(&e->t);
 	open_test_accounts(e, "another boot");
-	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 0);
 	(void)new_test_client(e, 1, 10);
 	usage_accounts_close(&e->t);
 	assert_ok(file_write_atomic(e->path, "short", 5, 0600, &err), &err);
 	open_test_accounts(e, "another boot");
-	assert_int_equal(total(e, USAGE_LAUNCHES), 0);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 0);
 	usage_accounts_close(&e->t);
 	assert_int_equal(unlink(e->path), 0);
 	assert_int_equal(symlink("/dev/null", e->path), 0);
@@ -235,31 +235,31 @@ static void the_file__is_begun_anew_after_a_boot_or_a_change(void **state)
 	open_test_accounts(e, "boot");
 }
 
-static bool keep(void *arg, const uint8_t *uuid)
+static bool is_gpu_kept(void *arg, const uint8_t *uuid)
 {
 	return *(const uint8_t *)arg == uuid[0];
 }
 
-static void busy__is_of_a_gpu_and_room_is_made(void **state)
+static void busy_time__belongs_to_a_gpu_and_old_gpus_are_replaced(void **state)
 {
 	struct env *e = *state;
 	uint8_t kept = 1, uuid[SLICE_UUID_BYTES] = { 0 };
-	struct usage_gpu *b = usage_gpu(&e->t, gpu_a, keep, &kept), *c;
+	struct usage_gpu *b = usage_gpu(&e->t, gpu_a, is_gpu_kept, &kept), *c;
 
 	assert_non_null(b);
 	usage_raise(&b->ns, 5);
-	again(e);
-	b = usage_gpu(&e->t, gpu_a, keep, &kept);
+	reopen_accounts(e);
+	b = usage_gpu(&e->t, gpu_a, is_gpu_kept, &kept);
 	assert_int_equal(usage_load(&b->ns), 5);
 	for (unsigned int i = 0; i < 2 * USAGE_GPUS_MAX; i++) {
 		uuid[0] = (uint8_t)(2 + i % 100);
 		uuid[1] = (uint8_t)(i / 100);
-		c = usage_gpu(&e->t, uuid, keep, &kept);
+		c = usage_gpu(&e->t, uuid, is_gpu_kept, &kept);
 		assert_non_null(c);
 		assert_int_equal(usage_load(&c->ns), 0);
 		usage_raise(&c->ns, 9);
 	}
-	assert_int_equal(usage_load(&usage_gpu(&e->t, gpu_a, keep, &kept)->ns), 5);
+	assert_int_equal(usage_load(&usage_gpu(&e->t, gpu_a, is_gpu_kept, &kept)->ns), 5);
 }
 
 /* The time in which the GPU had work. */
@@ -277,8 +277,8 @@ static uint64_t sum_busy_ns(const struct usage_accounts *t, const struct usage_g
 	return ns;
 }
 
-/* Of slices that exist and of slices that are gone, whenever a kill was. */
-static void busy__has_all_charges(void **state)
+/* Of existing and of removed slices, after a kill at any moment. */
+static void busy_time__has_all_charges(void **state)
 {
 	struct env *e = *state;
 	uint8_t kept = 1;
@@ -286,7 +286,7 @@ static void busy__has_all_charges(void **state)
 	for (unsigned int step = 0; step < 3; step++) {
 		struct usage_account *a = usage_account(&e->t, ID, gpu_a),
 				     *o = usage_account(&e->t, OTHER, gpu_a);
-		struct usage_gpu *b = usage_gpu(&e->t, gpu_a, keep, &kept);
+		struct usage_gpu *b = usage_gpu(&e->t, gpu_a, is_gpu_kept, &kept);
 
 		usage_raise(&a->charged_ns, 100);
 		usage_raise(&o->charged_ns, 7);
@@ -299,15 +299,16 @@ static void busy__has_all_charges(void **state)
 			atomic_store(&b->ns, a->before + 100);
 		if (step == 0)
 			usage_account_drop(&e->t, a);
-		again(e);
+		reopen_accounts(e);
 		assert_null(usage_account_find(&e->t, ID, gpu_a));
-		assert_int_equal(sum_busy_ns(&e->t, usage_gpu(&e->t, gpu_a, keep, &kept)),
+		assert_int_equal(
+			sum_busy_ns(&e->t, usage_gpu(&e->t, gpu_a, is_gpu_kept, &kept)),
 			100 * step + 107);
 	}
 }
 
 /* Of account number @i, of a slice of that number. */
-static struct usage_account *account(struct env *e, unsigned int i)
+static struct usage_account *new_test_account(struct env *e, unsigned int i)
 {
 	char id[SLICE_ID_MAX];
 
@@ -315,63 +316,63 @@ static struct usage_account *account(struct env *e, unsigned int i)
 	return usage_account(&e->t, id, gpu_a);
 }
 
-static struct usage_client *of_process(struct env *e, struct usage_account *a, uint64_t serial,
-	uint32_t pid)
+static struct usage_client *new_process_client(struct env *e, struct usage_account *a,
+	uint64_t serial, uint32_t pid)
 {
 	return usage_client_new(&e->t, a, serial, 0, pid, 7, NULL);
 }
 
 /* As many as it can have. */
-static unsigned int take_all(struct env *e, struct usage_account *a)
+static unsigned int fill_account(struct env *e, struct usage_account *a)
 {
 	static uint64_t serial = 1000;
 	unsigned int n = 0;
 
-	for (; of_process(e, a, serial, (uint32_t)serial); serial++)
+	for (; new_process_client(e, a, serial, (uint32_t)serial); serial++)
 		n++;
 	return n;
 }
 
-/* The process comes and goes without end, and may come again each time. */
-static void a_process__has_some_clients_that_wait(void **state)
+/* The process registers and disconnects again and again. */
+static void process__has_a_limited_number_of_waiting_clients(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
-	struct usage_client *s, *kept = of_process(e, a, 1, 42),
-				*other = of_process(e, a, 2, 43);
+	struct usage_client *s, *kept = new_process_client(e, a, 1, 42),
+				*other = new_process_client(e, a, 2, 43);
 	unsigned int n = 0;
 
 	usage_client_attach(&e->t, kept);
 	usage_client_detach(&e->t, other);
 	for (uint64_t i = 10; i < 10 + 10 * USAGE_CLIENTS_SPARE; i++) {
-		s = of_process(e, a, i, 42);
+		s = new_process_client(e, a, i, 42);
 		assert_non_null(s);
 		usage_client_attach(&e->t, s);
 		usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 1, 2 });
 		usage_client_detach(&e->t, s);
-		assert_int_equal(total(e, USAGE_LAUNCHES), i - 9);
-		assert_int_equal(total(e, USAGE_COPIES), 2 * (i - 9));
+		assert_int_equal(sum_counter(e, USAGE_LAUNCHES), i - 9);
+		assert_int_equal(sum_counter(e, USAGE_COPIES), 2 * (i - 9));
 	}
-	/* What is there are the newest, that which is held, and that of another process. */
+	/* The remaining clients are the newest, the attached one, and the one of another process. */
 	for (uint32_t i = e->t.first[a - e->t.accounts]; i; i = e->t.next[i - 1])
 		n++;
 	assert_int_equal(n, USAGE_CLIENTS_SPARE + 2);
-	assert_ptr_equal(find(e, 1), kept);
-	assert_ptr_equal(find(e, 2), other);
-	assert_null(find(e, 10 + 9 * USAGE_CLIENTS_SPARE - 1));
+	assert_ptr_equal(find_test_client(e, 1), kept);
+	assert_ptr_equal(find_test_client(e, 2), other);
+	assert_null(find_test_client(e, 10 + 9 * USAGE_CLIENTS_SPARE - 1));
 	for (uint64_t i = 10 + 9 * USAGE_CLIENTS_SPARE; i < 10 + 10 * USAGE_CLIENTS_SPARE; i++)
-		assert_non_null(find(e, i));
-	again(e);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 10 * USAGE_CLIENTS_SPARE);
+		assert_non_null(find_test_client(e, i));
+	reopen_accounts(e);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10 * USAGE_CLIENTS_SPARE);
 	/* One of another start is another process. */
 	s = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a), 3, 0, 42, 8, NULL);
 	assert_non_null(s);
 	usage_client_detach(&e->t, s);
-	assert_non_null(find(e, 3));
+	assert_non_null(find_test_client(e, 3));
 }
 
 /* Its client ended, and the process comes again with all that it ever counted. */
-static void a_page__counts_beyond_its_base(void **state)
+static void page__counts_from_its_base(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
@@ -382,64 +383,64 @@ static void a_page__counts_beyond_its_base(void **state)
 		(const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
 	assert_non_null(s);
 	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
-	assert_int_equal(total(e, USAGE_LAUNCHES), 10);
-	again(e);
-	s = find(e, 1);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10);
+	reopen_accounts(e);
+	s = find_test_client(e, 1);
 	assert_non_null(s);
 	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 12, 0, 2, 3, 4, 6 });
-	assert_int_equal(total(e, USAGE_LAUNCHES), 12);
-	assert_int_equal(total(e, USAGE_COPIES), 1);
-	assert_int_equal(total(e, USAGE_THROTTLE_NS), 6);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 12);
+	assert_int_equal(sum_counter(e, USAGE_COPIES), 1);
+	assert_int_equal(sum_counter(e, USAGE_THROTTLE_NS), 6);
 	usage_client_end(&e->t, s);
-	again(e);
-	assert_int_equal(total(e, USAGE_LAUNCHES), 12);
+	reopen_accounts(e);
+	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 12);
 }
 
-/* Whatever some slices take, each has its part. */
-static void a_slice__has_its_part_of_all_clients(void **state)
+/* Each slice has its quota, however many clients others have. */
+static void slice__has_its_quota_of_all_clients(void **state)
 {
 	struct env *e = *state;
-	struct usage_account *a = account(e, 0), *b;
-	struct usage_client *first = of_process(e, a, 1, 1);
+	struct usage_account *a = new_test_account(e, 0), *b;
+	struct usage_client *first = new_process_client(e, a, 1, 1);
 	const uint8_t uuid[SLICE_UUID_BYTES] = { 77 };
 	unsigned int n;
 
 	assert_non_null(first);
-	n = 1 + take_all(e, a);
+	n = 1 + fill_account(e, a);
 	assert_int_equal(n, USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE);
-	/* On another GPU it has a part too, but no more of what is shared. */
+	/* On another GPU the slice has a reserve too, but no more of the shared clients. */
 	b = usage_account(&e->t, a->slice, uuid);
-	assert_int_equal(take_all(e, b), USAGE_CLIENTS_RESERVED);
-	assert_null(of_process(e, a, 2, 2));
+	assert_int_equal(fill_account(e, b), USAGE_CLIENTS_RESERVED);
+	assert_null(new_process_client(e, a, 2, 2));
 	usage_client_end(&e->t, first);
-	assert_non_null(of_process(e, b, 2, 2));
-	assert_null(of_process(e, a, 3, 3));
-	/* Those that are like it, until nothing is shared any more: each still has its part. */
+	assert_non_null(new_process_client(e, b, 2, 2));
+	assert_null(new_process_client(e, a, 3, 3));
+	/* Other slices fill their accounts until no shared client is left: each still has its reserve. */
 	n += USAGE_CLIENTS_RESERVED;
 	for (unsigned int i = 1; i < USAGE_ACCOUNTS_FAIR - 1; i++) {
-		unsigned int had = take_all(e, account(e, i));
+		unsigned int had = fill_account(e, new_test_account(e, i));
 
 		assert_true(had >= USAGE_CLIENTS_RESERVED);
 		n += had;
 	}
 	assert_int_equal(n, USAGE_CLIENTS_MAX);
 	/* The next arbiter finds the same. */
-	again(e);
-	assert_null(of_process(e, account(e, 0), 4, 4));
-	b = account(e, 7);
-	assert_null(of_process(e, b, 4, 4));
+	reopen_accounts(e);
+	assert_null(new_process_client(e, new_test_account(e, 0), 4, 4));
+	b = new_test_account(e, 7);
+	assert_null(new_process_client(e, b, 4, 4));
 	usage_client_end(&e->t, &e->t.clients[e->t.first[b - e->t.accounts] - 1]);
-	assert_non_null(of_process(e, b, 4, 4));
-	assert_null(of_process(e, b, 5, 5));
-	/* And there is one more account than there are parts. */
-	b = account(e, USAGE_ACCOUNTS_FAIR);
-	assert_null(of_process(e, b, 6, 6));
-	usage_account_drop(&e->t, account(e, 0));
-	assert_int_equal(take_all(e, b),
+	assert_non_null(new_process_client(e, b, 4, 4));
+	assert_null(new_process_client(e, b, 5, 5));
+	/* There is one more account than there are reserves. */
+	b = new_test_account(e, USAGE_ACCOUNTS_FAIR);
+	assert_null(new_process_client(e, b, 6, 6));
+	usage_account_drop(&e->t, new_test_account(e, 0));
+	assert_int_equal(fill_account(e, b),
 		USAGE_CLIENTS_RESERVED + USAGE_CLIENTS_SHARED_SLICE - 1);
 }
 
-static void room__ends(void **state)
+static void accounts__are_limited(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
@@ -447,12 +448,12 @@ static void room__ends(void **state)
 	unsigned int n = 1;
 
 	for (unsigned int i = 0; n < USAGE_CLIENTS_MAX; i++)
-		n += take_all(e, i ? account(e, i) : a);
-	s = of_process(e, a, 1, 1);
+		n += fill_account(e, i ? new_test_account(e, i) : a);
+	s = new_process_client(e, a, 1, 1);
 	assert_null(s);
 	usage_client_end(&e->t, first);
-	assert_ptr_equal(of_process(e, a, 1, 1), first);
-	assert_null(of_process(e, account(e, 10000), 1, 1));
+	assert_ptr_equal(new_process_client(e, a, 1, 1), first);
+	assert_null(new_process_client(e, new_test_account(e, 10000), 1, 1));
 	for (unsigned int i = usage_accounts_touched(&e->t); i < USAGE_ACCOUNTS_MAX; i++) {
 		uint8_t uuid[SLICE_UUID_BYTES] = { 9, (uint8_t)(i & 0xff), (uint8_t)(i >> 8) };
 
@@ -466,30 +467,28 @@ static void room__ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(accounts__are_there_after_a_kill, setup,
+		cmocka_unit_test_setup_teardown(accounts__survive_a_kill, setup, teardown),
+		cmocka_unit_test_setup_teardown(client__continues_from_its_last_counts, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(a_client__counts_on_where_it_was, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(an_end__is_finished_by_the_next_one, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(nonsense__stops_at_the_end_of_the_numbers,
+		cmocka_unit_test_setup_teardown(end__in_progress_is_finished_at_the_next_start,
 			setup, teardown),
-		cmocka_unit_test_setup_teardown(a_slice__that_is_dropped_leaves_nothing, setup,
-			teardown),
+		cmocka_unit_test_setup_teardown(invalid_counts__saturate_at_the_largest_number,
+			setup, teardown),
+		cmocka_unit_test_setup_teardown(slice__that_is_dropped_frees_its_accounts,
+			setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			a_client__of_an_account_that_is_another_ones_is_none, setup, teardown),
+			client__of_an_account_of_another_slice_is_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			the_file__is_begun_anew_after_a_boot_or_a_change, setup, teardown),
-		cmocka_unit_test_setup_teardown(busy__is_of_a_gpu_and_room_is_made, setup,
+			file__is_recreated_after_a_boot_or_a_change_of_format, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			busy_time__belongs_to_a_gpu_and_old_gpus_are_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(busy_time__has_all_charges, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			process__has_a_limited_number_of_waiting_clients, setup, teardown),
+		cmocka_unit_test_setup_teardown(page__counts_from_its_base, setup, teardown),
+		cmocka_unit_test_setup_teardown(slice__has_its_quota_of_all_clients, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(busy__has_all_charges, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_process__has_some_clients_that_wait, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(a_page__counts_beyond_its_base, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(a_slice__has_its_part_of_all_clients, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(room__ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(accounts__are_limited, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("usage-accounts", tests, NULL, NULL);
