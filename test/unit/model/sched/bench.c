@@ -11,13 +11,14 @@ void assert_sound(const struct model *m)
 	if (m->failure[0])
 		fail_msg("%s", m->failure);
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		uint64_t said = sched_gpu_busy_ns(m->sched, g);
-		uint64_t off = said > m->busy[g] ? said - m->busy[g] : m->busy[g] - said;
+		uint64_t counted = sched_gpu_busy_ns(m->sched, g);
+		uint64_t off =
+			counted > m->busy[g] ? counted - m->busy[g] : m->busy[g] - counted;
 
 		if (off > m->wrong[g] + m->n_events)
 			fail_msg("GPU %u was busy for %" PRIu64 " ns, charged %" PRIu64
 				 ", wrong for %" PRIu64,
-				g, m->busy[g], said, m->wrong[g]);
+				g, m->busy[g], counted, m->wrong[g]);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What must hold in the model: after each call of the scheduler, and while time passes. */
+/* Invariants of the model: after each call of the scheduler, and while time passes. */
 #include "unit/model/sched/model-internal.h"
 
 #include "model/sched/internal.h"
@@ -43,11 +43,11 @@ static void check_gates(struct model *m, unsigned int gpu)
 	}
 }
 
-/* Each quantum that began has ended once, and for one reason, or goes on. */
+/* Each quantum that began has ended once, and for one reason, or continues. */
 static void check_quantum_ends(struct model *m, struct model_slice *s, unsigned int gpu,
 	const struct sched_account *a)
 {
-	bool holds =
+	bool is_holder =
 		m->sched->gpus[gpu].holder && m->sched->gpus[gpu].holder->slice == s->slice;
 	uint64_t sum = 0;
 
@@ -56,7 +56,7 @@ static void check_quantum_ends(struct model *m, struct model_slice *s, unsigned 
 		m->quantum_ends[i] += a->quantum_ends[i] - s->quantum_ends[gpu][i];
 		s->quantum_ends[gpu][i] = a->quantum_ends[i];
 	}
-	if (a->quanta + a->resumed != sum + holds)
+	if (a->quanta + a->resumed != sum + is_holder)
 		model_fail(m,
 			"slice %td had %" PRIu64 " quanta, %" PRIu64 " resumed, %" PRIu64
 			" have ended",
@@ -105,7 +105,7 @@ static struct sched_share *find_model_share(struct model *m, const struct model_
 	return p;
 }
 
-static bool wants_now(struct model *m, const struct model_slice *s)
+static bool is_slice_waiting(struct model *m, const struct model_slice *s)
 {
 	return s->slice && s->steady && !s->config[0].mps &&
 	       !sched_is_idle(find_model_share(m, s, 0));
@@ -152,10 +152,10 @@ static void check_lag(struct model *m)
 			max = s->config[0].weight > max ? s->config[0].weight : max;
 	}
 	for (size_t i = 0; i < m->n_slices; i++) {
-		if (!wants_now(m, &m->slices[i]))
+		if (!is_slice_waiting(m, &m->slices[i]))
 			continue;
 		for (size_t j = 0; j < m->n_slices; j++) {
-			if (j != i && wants_now(m, &m->slices[j]))
+			if (j != i && is_slice_waiting(m, &m->slices[j]))
 				check_pair(m, &m->slices[i], &m->slices[j],
 					(double)(SCHED_QUANTUM_NS / max));
 		}
@@ -181,9 +181,9 @@ void model_check_call(struct model *m)
 		if (!p->slice || !p->client)
 			continue;
 		if (!p->client->wants)
-			p->wanted_at = 0;
-		else if (!p->wanted_at)
-			p->wanted_at = m->now;
+			p->waiting_since = 0;
+		else if (!p->waiting_since)
+			p->waiting_since = m->now;
 	}
 }
 
@@ -227,8 +227,8 @@ void model_check_time(struct model *m)
 	for (size_t i = 0; i < m->n_procs; i++) {
 		struct model_proc *p = &m->procs[i];
 
-		if (p->slice && p->wanted_at)
-			p->waited_most = max_u64(p->waited_most, m->now - p->wanted_at);
+		if (p->slice && p->waiting_since)
+			p->waited_most = max_u64(p->waited_most, m->now - p->waiting_since);
 	}
 }
 

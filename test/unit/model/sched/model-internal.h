@@ -9,7 +9,7 @@
 
 #define START S /* the time at which a model begins */
 
-/* Records the first failure. A test looks at .failure at the end of its run. */
+/* Records the first failure. A test checks .failure at the end of its run. */
 #define model_fail(m, ...)                                       \
 	do {                                                     \
 		char text[160];                                  \

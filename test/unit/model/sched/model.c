@@ -45,7 +45,7 @@ static void on_gate(void *arg, struct sched_client *client)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
 	if (client->gate != SCHED_GATE_CLOSED && p->blocked)
 		p->woken_at = m->now + between(m, 5 * US, 50 * US);
-	/* Where all known work waits at the gate, the thread that wakes up there reports what it sees.
+	/* Where all known work waits at the gate, the thread that wakes up there reports the state.
 	 * Otherwise the gate thread polls. */
 	if (p->in_flight || !p->blocked)
 		p->poll_at = min_u64(p->poll_at, poll_at);

@@ -98,7 +98,7 @@ struct model_proc {
 	uint64_t poll_at;             /* the gate thread polls then */
 	uint64_t steps;               /* kernels done */
 	uint64_t work_ns;             /* of kernels done */
-	uint64_t wanted_at;           /* the arbiter knows since then that the process waits */
+	uint64_t waiting_since;       /* the arbiter knows since then that the process waits */
 	uint64_t waited_most;
 	struct model_packet {
 		bool busy, wants;
@@ -113,7 +113,7 @@ struct model_proc {
 };
 
 struct model_gpu {
-	struct model_proc *runs; /* has the GPU (MPS: one of them), or had it; NULL: is gone */
+	struct model_proc *runs; /* has the GPU (MPS: one of them), or had it; NULL: it ended */
 	uint64_t change_ns;      /* left until it makes progress */
 	uint64_t ends;           /* of its time slice; UINT64_MAX: no other context has work */
 };
@@ -128,7 +128,7 @@ struct model {
 	uint64_t busy[MODEL_GPUS_MAX];       /* in truth */
 	uint64_t concurrent[MODEL_GPUS_MAX]; /* ns without quanta */
 	uint64_t wrong[MODEL_GPUS_MAX]; /* ns in which the arbiter was wrong about a process */
-	uint64_t gone[MODEL_GPUS_MAX];  /* charged to slices that are gone */
+	uint64_t gone[MODEL_GPUS_MAX];  /* charged to removed slices */
 	uint64_t dry[MODEL_GPUS_MAX]; /* idle since then, though a process wants; 0: not idle */
 	uint64_t dry_most;
 	uint64_t stood_at, stood; /* so many events within 100 us of .stood_at */

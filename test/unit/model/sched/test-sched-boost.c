@@ -66,7 +66,7 @@ static bool is_open(const struct program *p)
 	return true;
 }
 
-static void begin(struct world *w)
+static void begin_world(struct world *w)
 {
 	w->now = START;
 	w->t = sched_new(on_gate, done_of, w);
@@ -95,7 +95,7 @@ static void close_gates(struct world *w, const struct program *p)
 	}
 }
 
-static void ping(struct world *w, const struct program *p)
+static void ping_once(struct world *w, const struct program *p)
 {
 	bool work = (w->now - START) % p->period < p->busy;
 	bool closed = p->clients[0]->gate == SCHED_GATE_CLOSED;
@@ -110,12 +110,12 @@ static void begin_work(struct world *w, const struct program *p)
 		sched_client_set_state(w->t, p->clients[i], true, false, 0, w->now);
 }
 
-static void step(struct world *w, struct program *p)
+static void step_program(struct world *w, struct program *p)
 {
 	if (w->now < START + p->from)
 		return;
 	if (p->kind == PINGS) {
-		ping(w, p);
+		ping_once(w, p);
 	} else if (is_open(p)) {
 		begin_work(w, p);
 		p->done++;
@@ -130,7 +130,7 @@ static void step(struct world *w, struct program *p)
 }
 
 /* Runs for @ns; the counts are those of that time. */
-static void go(struct world *w, uint64_t ns)
+static void run_world(struct world *w, uint64_t ns)
 {
 	uint64_t until = w->now + ns;
 
@@ -146,17 +146,17 @@ static void go(struct world *w, uint64_t ns)
 		w->now = next;
 		sched_advance_time(w->t, w->now);
 		for (struct program *p = w->programs; p < w->programs + w->n; p++)
-			step(w, p);
+			step_program(w, p);
 	}
 	sched_update_charges(w->t, w->now);
 }
 
-static void end(struct world *w)
+static void end_world(struct world *w)
 {
 	assert_null(sched_free(w->t));
 }
 
-static void sched__a_launch_that_others_wait_for_comes(void **state)
+static void sched__boosts_a_launch_that_other_work_waits_for(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1 } },
@@ -165,15 +165,15 @@ static void sched__a_launch_that_others_wait_for_comes(void **state)
 	struct world w = { .programs = programs, .n = 2 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 1000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 1000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[0].shut_most < 50 * MS);
 	assert_true(programs[1].shut_most < 10 * MS);
-	end(&w);
+	end_world(&w);
 }
 
-static void sched__collectives_of_a_gang_get_on(void **state)
+static void sched__boosts_collectives_of_a_gang(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
@@ -182,17 +182,17 @@ static void sched__collectives_of_a_gang_get_on(void **state)
 	struct world w = { .programs = programs, .n = 2 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 1000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 1000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[0].shut_most < 50 * MS);
 	assert_true(programs[1].shut_most < 10 * MS);
 	assert_true(programs[1].opened > 8000 * MS);
-	end(&w);
+	end_world(&w);
 }
 
 /* Without a boost its bucket would never fill. */
-static void sched__a_capped_program_that_waits_for_itself_gets_on(void **state)
+static void sched__boosts_a_capped_program_that_waits_for_itself(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 100000 } },
@@ -200,16 +200,16 @@ static void sched__a_capped_program_that_waits_for_itself_gets_on(void **state)
 	struct world w = { .programs = programs, .n = 1 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 1000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 1000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[0].shut_most < 200 * MS);
 	assert_in_range(programs[0].opened, 300 * MS, 1200 * MS);
-	end(&w);
+	end_world(&w);
 }
 
 /* A program that waits for itself gets nothing of the other programs' time by that. */
-static void sched__one_that_never_ends_takes_little(void **state)
+static void sched__boosts_a_program_that_never_ends_only_a_little(void **state)
 {
 	struct program programs[] = {
 		{ .kind = HANGS, .n_gpus = 1, .share = { .weight = 1 } },
@@ -218,14 +218,14 @@ static void sched__one_that_never_ends_takes_little(void **state)
 	struct world w = { .programs = programs, .n = 2 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 1000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 1000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[1].opened > 8000 * MS);
-	end(&w);
+	end_world(&w);
 }
 
-static void sched__one_that_is_stuck_takes_next_to_nothing(void **state)
+static void sched__boosts_a_stuck_program_hardly_at_all(void **state)
 {
 	struct program programs[] = {
 		{ .kind = STUCK, .n_gpus = 1, .share = { .weight = 1 } },
@@ -234,14 +234,14 @@ static void sched__one_that_is_stuck_takes_next_to_nothing(void **state)
 	struct world w = { .programs = programs, .n = 2 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 2000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 2000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[1].opened > 9950 * MS);
-	end(&w);
+	end_world(&w);
 }
 
-static void sched__collectives_get_on_beside_one_of_class_latency(void **state)
+static void sched__boosts_collectives_beside_class_latency(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
@@ -255,15 +255,15 @@ static void sched__collectives_get_on_beside_one_of_class_latency(void **state)
 	struct world w = { .programs = programs, .n = 3 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 1000 * MS);
-	go(&w, 10000 * MS);
+	begin_world(&w);
+	run_world(&w, 1000 * MS);
+	run_world(&w, 10000 * MS);
 	assert_true(programs[0].shut_most < 100 * MS);
-	end(&w);
+	end_world(&w);
 }
 
 /* The program owes what the scheduler lent it: it has used the GPU all along. */
-static void sched__what_was_lent_is_given_back(void **state)
+static void sched__charges_the_time_of_a_boost_later(void **state)
 {
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 500000 } },
@@ -271,22 +271,22 @@ static void sched__what_was_lent_is_given_back(void **state)
 	struct world w = { .programs = programs, .n = 1 };
 
 	(void)state;
-	begin(&w);
-	go(&w, 2000 * MS);
+	begin_world(&w);
+	run_world(&w, 2000 * MS);
 	programs[0].kind = SATURATES;
 	/* One second too much is two seconds of its cap. */
-	go(&w, 1500 * MS);
+	run_world(&w, 1500 * MS);
 	assert_in_range(programs[0].opened, 0, 100 * MS);
-	go(&w, 4000 * MS);
+	run_world(&w, 4000 * MS);
 	assert_in_range(programs[0].opened, 1500 * MS, 2000 * MS);
-	end(&w);
+	end_world(&w);
 }
 
 #define ON(first, n) .gpu = (first), .n_gpus = (n)
 #define SHARE(...)   .share = { .weight = 1, __VA_ARGS__ }
 
 /* Each program makes progress, whatever is beside it. */
-static void sched__boosted_or_not_all_get_on(void **state)
+static void sched__every_program_makes_progress_with_boosts(void **state)
 {
 	struct program rows[][4] = {
 		/* The interrupted program gets the boost. */
@@ -339,29 +339,29 @@ static void sched__boosted_or_not_all_get_on(void **state)
 
 		while (w.n < 4 && rows[i][w.n].n_gpus)
 			w.n++;
-		begin(&w);
-		go(&w, 1000 * MS);
-		go(&w, 10000 * MS);
+		begin_world(&w);
+		run_world(&w, 1000 * MS);
+		run_world(&w, 10000 * MS);
 		for (unsigned int k = 0; k < w.n; k++) {
 			if (rows[i][k].opened < rows[i][k].least)
 				fail_msg("row %zu: %u had %.0f ms", i, k,
 					(double)rows[i][k].opened / 1e6);
 		}
-		end(&w);
+		end_world(&w);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sched__a_launch_that_others_wait_for_comes),
-		cmocka_unit_test(sched__collectives_of_a_gang_get_on),
-		cmocka_unit_test(sched__a_capped_program_that_waits_for_itself_gets_on),
-		cmocka_unit_test(sched__one_that_never_ends_takes_little),
-		cmocka_unit_test(sched__one_that_is_stuck_takes_next_to_nothing),
-		cmocka_unit_test(sched__collectives_get_on_beside_one_of_class_latency),
-		cmocka_unit_test(sched__what_was_lent_is_given_back),
-		cmocka_unit_test(sched__boosted_or_not_all_get_on),
+		cmocka_unit_test(sched__boosts_a_launch_that_other_work_waits_for),
+		cmocka_unit_test(sched__boosts_collectives_of_a_gang),
+		cmocka_unit_test(sched__boosts_a_capped_program_that_waits_for_itself),
+		cmocka_unit_test(sched__boosts_a_program_that_never_ends_only_a_little),
+		cmocka_unit_test(sched__boosts_a_stuck_program_hardly_at_all),
+		cmocka_unit_test(sched__boosts_collectives_beside_class_latency),
+		cmocka_unit_test(sched__charges_the_time_of_a_boost_later),
+		cmocka_unit_test(sched__every_program_makes_progress_with_boosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

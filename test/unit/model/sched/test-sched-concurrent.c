@@ -40,20 +40,20 @@ struct tenant {
 	}
 
 struct outcome {
-	double did[ROWS_MAX]; /* kernels a second */
-	double together;      /* part of the time */
+	double did[ROWS_MAX];   /* kernels a second */
+	double concurrent_part; /* part of the time */
 };
 
-/* What each slice does in @ns, after two seconds; @turns: always with quanta. */
-static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned int n,
-	uint64_t ns, bool turns)
+/* What each slice does in @ns, after two seconds; @with_quanta: always with quanta. */
+static struct outcome run_tenants(uint64_t seed, const struct tenant *tenants, unsigned int n,
+	uint64_t ns, bool with_quanta)
 {
 	struct model *m = model_new(seed, 1);
 	struct model_proc *procs[ROWS_MAX];
-	struct outcome r = { .together = 0 };
+	struct outcome r = { .concurrent_part = 0 };
 	uint64_t before[ROWS_MAX];
 
-	if (turns)
+	if (with_quanta)
 		m->sched->done = NULL;
 	for (unsigned int i = 0; i < n; i++)
 		procs[i] =
@@ -65,7 +65,7 @@ static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned 
 	model_run(m, ns);
 	for (unsigned int i = 0; i < n; i++)
 		r.did[i] = (double)(procs[i]->steps - before[i]) * (double)S / (double)ns;
-	r.together = (double)m->concurrent[0] / (double)ns;
+	r.concurrent_part = (double)m->concurrent[0] / (double)ns;
 	assert_sound(m);
 	(void)model_free(m);
 	return r;
@@ -74,10 +74,10 @@ static struct outcome run(uint64_t seed, const struct tenant *tenants, unsigned 
 /* What each slice does with others, as a part of what it does alone. */
 static void assert_gets_on(const struct tenant *tenants, unsigned int n, double min)
 {
-	struct outcome all = run(1, tenants, n, 10 * S, false);
+	struct outcome all = run_tenants(1, tenants, n, 10 * S, false);
 
 	for (unsigned int i = 0; i < n; i++) {
-		double alone = run(1, &tenants[i], 1, S, false).did[0];
+		double alone = run_tenants(1, &tenants[i], 1, S, false).did[0];
 
 		if (all.did[i] < min * alone)
 			fail_msg("tenant %u gets on at %.3f of its own pace, expected %.3f", i,
@@ -85,7 +85,7 @@ static void assert_gets_on(const struct tenant *tenants, unsigned int n, double 
 	}
 }
 
-static void sched__fill_what_two_leave_idle(void **state)
+static void sched__is_concurrent_where_two_slices_leave_the_gpu_idle(void **state)
 {
 	const struct tenant halves[] = { { SHARE(1), half }, { SHARE(1), half } };
 	const struct tenant inferers[] = { { SHARE(1), infer }, { SHARE(1), infer } };
@@ -96,7 +96,7 @@ static void sched__fill_what_two_leave_idle(void **state)
 	assert_gets_on(inferers, 2, 0.85);
 }
 
-static void sched__fill_what_many_leave_idle(void **state)
+static void sched__is_concurrent_where_many_slices_leave_the_gpu_idle(void **state)
 {
 	const struct tenant four[] = { { SHARE(1), infer }, { SHARE(1), infer },
 		{ SHARE(1), infer }, { SHARE(1), infer } };
@@ -106,7 +106,7 @@ static void sched__fill_what_many_leave_idle(void **state)
 	assert_gets_on(four, 4, 0.52);
 }
 
-static void sched__are_as_they_were_where_the_gpu_is_full(void **state)
+static void sched__keeps_quanta_where_the_gpu_is_full(void **state)
 {
 	const struct tenant rows[][2] = {
 		{ { SHARE(1), saturate }, { SHARE(1), saturate } },
@@ -116,24 +116,24 @@ static void sched__are_as_they_were_where_the_gpu_is_full(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_true(run(1, rows[i], 2, 5 * S, false).together == 0);
+		assert_true(run_tenants(1, rows[i], 2, 5 * S, false).concurrent_part == 0);
 }
 
 /* The scheduler notices what the hardware's rotation would do to the slice of a larger weight, and does not try
  * it often. */
-static void sched__go_on_where_one_would_lose(void **state)
+static void sched__keeps_quanta_where_a_slice_would_lose(void **state)
 {
 	const struct tenant rows[] = { { SHARE(3), train }, { SHARE(1), infer } };
-	struct outcome with = run(1, rows, 2, 20 * S, true),
-		       got = run(1, rows, 2, 20 * S, false);
+	struct outcome with = run_tenants(1, rows, 2, 20 * S, true),
+		       got = run_tenants(1, rows, 2, 20 * S, false);
 
 	(void)state;
 	assert_true(got.did[0] >= 0.96 * with.did[0]);
 	assert_true(got.did[1] >= 0.96 * with.did[1]);
-	assert_true(got.together < 0.15);
+	assert_true(got.concurrent_part < 0.15);
 }
 
-static void sched__are_kept_where_more_is_promised(void **state)
+static void sched__keeps_quanta_for_caps_and_class_latency(void **state)
 {
 	const struct tenant rows[][2] = {
 		{ { { .weight = 1, .cap = 900000 }, half }, { SHARE(1), half } },
@@ -142,7 +142,7 @@ static void sched__are_kept_where_more_is_promised(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_true(run(1, rows[i], 2, 5 * S, false).together == 0);
+		assert_true(run_tenants(1, rows[i], 2, 5 * S, false).concurrent_part == 0);
 }
 
 static struct model *begin_two(struct model_slice **ret)
@@ -159,7 +159,7 @@ static struct model *begin_two(struct model_slice **ret)
 	return m;
 }
 
-static void sched__come_back_with_who_is_promised_more(void **state)
+static void sched__returns_to_quanta_for_caps_latency_and_gangs(void **state)
 {
 	static const struct sched_share_config plain = SHARE(1),
 					       capped = { .weight = 1, .cap = 500000 },
@@ -191,7 +191,7 @@ static void sched__come_back_with_who_is_promised_more(void **state)
 	(void)model_free(m);
 }
 
-static void sched__come_back_with_a_newcomer_and_go_when_one_is_left(void **state)
+static void sched__returns_to_quanta_with_a_new_slice_until_one_is_left(void **state)
 {
 	static const struct sched_share_config share = SHARE(1);
 	struct model_slice *slices[2], *other;
@@ -220,16 +220,16 @@ struct scene {
 
 /* @change happens when all slices may be concurrent. Returns what the first slice does then, as a part of what
  * it does with quanta all the time. */
-static double of_turns(const struct tenant *tenants, unsigned int n, uint64_t ns,
+static double get_share_of_quanta(const struct tenant *tenants, unsigned int n, uint64_t ns,
 	void (*change)(struct scene *s))
 {
 	double did[2];
 
-	for (int turns = 0; turns < 2; turns++) {
+	for (int with_quanta = 0; with_quanta < 2; with_quanta++) {
 		struct scene s = { .m = model_new(1, 1) };
 		uint64_t before;
 
-		if (turns)
+		if (with_quanta)
 			s.m->sched->done = NULL;
 		for (unsigned int i = 0; i < n; i++) {
 			s.slices[i] = model_slice(s.m, &tenants[i].share);
@@ -240,67 +240,67 @@ static double of_turns(const struct tenant *tenants, unsigned int n, uint64_t ns
 			change(&s);
 		before = s.procs[0]->steps;
 		model_run(s.m, ns);
-		did[turns] = (double)(s.procs[0]->steps - before);
+		did[with_quanta] = (double)(s.procs[0]->steps - before);
 		assert_sound(s.m);
 		(void)model_free(s.m);
 	}
 	return did[0] / did[1];
 }
 
-static void last_leaves(struct scene *s)
+static void drop_last(struct scene *s)
 {
 	model_kill(s->procs[2]);
 }
 
-static void sched__are_seen_anew_when_a_rival_leaves(void **state)
+static void sched__measures_again_when_a_slice_leaves(void **state)
 {
 	const struct tenant rows[] = { { SHARE(10), saturate }, { SHARE(1), saturate },
 		{ SHARE(20), half } };
 
 	(void)state;
-	assert_true(of_turns(rows, 3, 5 * S, last_leaves) > 0.97);
+	assert_true(get_share_of_quanta(rows, 3, 5 * S, drop_last) > 0.97);
 }
 
-static void last_rests(struct scene *s)
+static void idle_last(struct scene *s)
 {
 	s->procs[2]->todo = 0;
 	s->procs[2]->task.rest_ns = 1000 * S;
 }
 
-static void sched__are_seen_anew_when_a_rival_rests(void **state)
+static void sched__measures_again_when_a_slice_is_idle(void **state)
 {
 	const struct tenant rows[] = { { SHARE(10), saturate }, { SHARE(1), saturate },
 		{ SHARE(20), half } };
 
 	(void)state;
-	assert_true(of_turns(rows, 3, 5 * S, last_rests) > 0.85);
+	assert_true(get_share_of_quanta(rows, 3, 5 * S, idle_last) > 0.85);
 }
 
-static void first_weighs_more(struct scene *s)
+static void raise_first_weight(struct scene *s)
 {
 	static const struct sched_share_config share = SHARE(10);
 
 	model_share(s->m, s->slices[0], &share);
 }
 
-static void sched__are_seen_anew_with_another_weight(void **state)
+static void sched__measures_again_with_another_weight(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), half }, { SHARE(1), infer },
 		{ SHARE(1), saturate } };
 
 	(void)state;
-	assert_true(of_turns(rows, 3, 10 * S, first_weighs_more) > 0.94);
+	assert_true(get_share_of_quanta(rows, 3, 10 * S, raise_first_weight) > 0.94);
 }
 
 /* The kernels of the earlier program were long, and few. */
-static void first_is_another_program(struct scene *s)
+static void replace_first_program(struct scene *s)
 {
 	model_kill(s->procs[0]);
 	model_run(s->m, 500 * MS);
 	s->procs[0] = model_proc(s->m, s->slices[0], 0, &decode);
 }
 
-static void sched__are_seen_anew_with_another_program_of_a_slice(void **state)
+static void sched__measures_again_with_another_program_of_a_slice(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), { .kind = MODEL_PACED,
 							   .kernel_ns = MS,
@@ -310,11 +310,11 @@ static void sched__are_seen_anew_with_another_program_of_a_slice(void **state)
 		{ SHARE(1), half }, { SHARE(1), half } };
 
 	(void)state;
-	assert_true(of_turns(rows, 3, 5 * S, first_is_another_program) > 0.97);
+	assert_true(get_share_of_quanta(rows, 3, 5 * S, replace_first_program) > 0.97);
 }
 
-/* It wants the GPU for a twentieth of the time. */
-static void sched__go_on_where_one_that_wants_little_would_lose(void **state)
+/* The first slice needs the GPU for a twentieth of the time. */
+static void sched__keeps_quanta_where_a_slice_with_little_work_would_lose(void **state)
 {
 	const struct tenant rows[] = { { SHARE(1), { .kind = MODEL_LOOP,
 							   .kernel_ns = 118 * US,
@@ -323,11 +323,11 @@ static void sched__go_on_where_one_that_wants_little_would_lose(void **state)
 		{ SHARE(1), half }, { SHARE(1), half } };
 
 	(void)state;
-	assert_true(of_turns(rows, 3, 20 * S, NULL) > 0.95);
+	assert_true(get_share_of_quanta(rows, 3, 20 * S, NULL) > 0.95);
 }
 
 /* A thousand processes of a slice, each of which reports a thousand million done kernels since the last poll. */
-static void sched__take_no_boast_for_a_loss(void **state)
+static void sched__counts_no_burst_as_a_loss(void **state)
 {
 	struct model_slice *slices[2];
 	struct model *m = begin_two(slices);
@@ -367,7 +367,7 @@ static struct model_task random_task(struct model *m)
 	return task;
 }
 
-static void sched__nobody_loses_and_most_gain(void **state)
+static void sched__no_slice_loses_and_most_gain(void **state)
 {
 	double sum = 0;
 	unsigned int n_all = 0;
@@ -386,8 +386,8 @@ static void sched__nobody_loses_and_most_gain(void **state)
 			tenants[i].task = random_task(dice);
 		}
 		(void)model_free(dice);
-		with = run(seed, tenants, n, 10 * S, true);
-		got = run(seed, tenants, n, 10 * S, false);
+		with = run_tenants(seed, tenants, n, 10 * S, true);
+		got = run_tenants(seed, tenants, n, 10 * S, false);
 		for (unsigned int i = 0; i < n; i++) {
 			if (got.did[i] < 0.93 * with.did[i])
 				fail_msg("seed %d, tenant %u: %.1f a second, %.1f with turns",
@@ -402,20 +402,20 @@ static void sched__nobody_loses_and_most_gain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sched__fill_what_two_leave_idle),
-		cmocka_unit_test(sched__fill_what_many_leave_idle),
-		cmocka_unit_test(sched__are_as_they_were_where_the_gpu_is_full),
-		cmocka_unit_test(sched__go_on_where_one_would_lose),
-		cmocka_unit_test(sched__are_kept_where_more_is_promised),
-		cmocka_unit_test(sched__come_back_with_who_is_promised_more),
-		cmocka_unit_test(sched__come_back_with_a_newcomer_and_go_when_one_is_left),
-		cmocka_unit_test(sched__are_seen_anew_when_a_rival_leaves),
-		cmocka_unit_test(sched__are_seen_anew_when_a_rival_rests),
-		cmocka_unit_test(sched__are_seen_anew_with_another_weight),
-		cmocka_unit_test(sched__are_seen_anew_with_another_program_of_a_slice),
-		cmocka_unit_test(sched__go_on_where_one_that_wants_little_would_lose),
-		cmocka_unit_test(sched__take_no_boast_for_a_loss),
-		cmocka_unit_test(sched__nobody_loses_and_most_gain),
+		cmocka_unit_test(sched__is_concurrent_where_two_slices_leave_the_gpu_idle),
+		cmocka_unit_test(sched__is_concurrent_where_many_slices_leave_the_gpu_idle),
+		cmocka_unit_test(sched__keeps_quanta_where_the_gpu_is_full),
+		cmocka_unit_test(sched__keeps_quanta_where_a_slice_would_lose),
+		cmocka_unit_test(sched__keeps_quanta_for_caps_and_class_latency),
+		cmocka_unit_test(sched__returns_to_quanta_for_caps_latency_and_gangs),
+		cmocka_unit_test(sched__returns_to_quanta_with_a_new_slice_until_one_is_left),
+		cmocka_unit_test(sched__measures_again_when_a_slice_leaves),
+		cmocka_unit_test(sched__measures_again_when_a_slice_is_idle),
+		cmocka_unit_test(sched__measures_again_with_another_weight),
+		cmocka_unit_test(sched__measures_again_with_another_program_of_a_slice),
+		cmocka_unit_test(sched__keeps_quanta_where_a_slice_with_little_work_would_lose),
+		cmocka_unit_test(sched__counts_no_burst_as_a_loss),
+		cmocka_unit_test(sched__no_slice_loses_and_most_gain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,14 +14,14 @@
  *
  *	1. Charges add up to the time in which the arbiter thought any process busy, and never decrease.
  *	2. No two slices have their gates open, except by class latency, concurrent, or under MPS.
- *	3. No client wants before an open gate.
+ *	3. No client waits before an open gate.
  *	4. A slice under MPS has only open gates, and never the quantum.
- *	5. No quantum is longer than the longest. The lag of slices that always want is within its bound.
- *	6. Caps hold over any stretch of time.
+ *	5. No quantum is longer than the longest. The lag of slices that always have work is within its bound.
+ *	6. No slice exceeds its cap over any stretch of time.
  *	7. Each event is settled, and no event asks for another one at once.
  *
  * Checked at the end: the arbiter's charges are true, except for the time in which it could not know better. No
- * process waited longer than its bound. No GPU was idle longer than its bound while a process wanted it.
+ * process waited longer than its bound. No GPU was idle longer than its bound while a process waited for it.
  *
  * TURNS_SCENARIOS (default 100) is the number of random scenarios, TURNS_SEED is the first seed.
  */
@@ -365,7 +365,7 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
 	return n;
 }
 
-static void sched__random_scenarios_hold_all_that_is_promised(void **state)
+static void sched__keeps_all_promises_in_random_scenarios(void **state)
 {
 	uint64_t first = number_of("TURNS_SEED", 1), n = number_of("TURNS_SCENARIOS", 100);
 	uint64_t n_events = 0, n_lags = 0, together = 0, quantum_ends[SCHED_ENDS] = { 0 };
@@ -391,7 +391,7 @@ static void sched__random_scenarios_hold_all_that_is_promised(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sched__random_scenarios_hold_all_that_is_promised),
+		cmocka_unit_test(sched__keeps_all_promises_in_random_scenarios),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	assert_true(client->gate == SCHED_GATE_CLOSED || !client->wants);
 }
 
-static void share(unsigned int i, unsigned int gpu, const struct sched_share_config *s)
+static void set_share(unsigned int i, unsigned int gpu, const struct sched_share_config *s)
 {
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[i], gpu, s, e.now), 0);
 }
@@ -41,7 +41,7 @@ static void begin(unsigned int n, const struct sched_share_config *s)
 	for (unsigned int i = 0; i < n; i++) {
 		e.slices[i] = sched_slice_new(e.t, NULL);
 		assert_non_null(e.slices[i]);
-		share(i, 0, s);
+		set_share(i, 0, s);
 		e.clients[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
 		assert_non_null(e.clients[i]);
 	}
@@ -52,7 +52,7 @@ static void end(void)
 	assert_null(sched_free(e.t));
 }
 
-static void pass(uint64_t ns)
+static void pass_time(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
 
@@ -65,17 +65,17 @@ static void pass(uint64_t ns)
 	sched_update_charges(e.t, e.now);
 }
 
-static void wants(unsigned int i)
+static void set_waiting(unsigned int i)
 {
 	sched_client_set_state(e.t, e.clients[i], e.clients[i]->busy, true, 0, e.now);
 }
 
-static void is_idle(unsigned int i)
+static void set_idle(unsigned int i)
 {
 	sched_client_set_state(e.t, e.clients[i], false, false, 0, e.now);
 }
 
-static struct sched_account account(unsigned int i)
+static struct sched_account get_account(unsigned int i)
 {
 	struct sched_account a;
 
@@ -87,7 +87,7 @@ static struct sched_account account(unsigned int i)
 static void saturate(unsigned int n, unsigned int ms)
 {
 	while (ms--) {
-		pass(MS);
+		pass_time(MS);
 		for (unsigned int i = 0; i < n; i++)
 			sched_client_set_state(e.t, e.clients[i],
 				e.clients[i]->gate != SCHED_GATE_CLOSED,
@@ -97,7 +97,7 @@ static void saturate(unsigned int n, unsigned int ms)
 
 /* ---- under MPS --------------------------------------------------------------------------------- */
 
-static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void **state)
+static void sched_client_new__under_mps_opens_its_gate_at_once_and_permanently(void **state)
 {
 	(void)state;
 	begin(3, &mps_all);
@@ -105,16 +105,16 @@ static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void
 		assert_int_equal(e.clients[i]->gate, SCHED_GATE_OPEN);
 	for (unsigned int ms = 0; ms < 3000; ms++) {
 		for (unsigned int i = 0; i < 3; i++) {
-			wants(i);
+			set_waiting(i);
 			assert_int_equal(e.clients[i]->gate, SCHED_GATE_OPEN);
 			/* No gate thread has to poll closely. */
 			assert_int_equal(e.clients[i]->throttle.window_ns, 0);
 			assert_true(e.clients[i]->busy && !e.clients[i]->wants);
 		}
-		pass(MS);
+		pass_time(MS);
 	}
 	for (unsigned int i = 0; i < 3; i++) {
-		struct sched_account a = account(i);
+		struct sched_account a = get_account(i);
 
 		assert_false(a.has_quantum || a.demoted);
 		assert_int_equal(a.quanta + a.waited_ns + a.stuck_ns, 0);
@@ -123,24 +123,24 @@ static void sched_client_new__under_mps_opens_its_gate_at_once_and_for_good(void
 	end();
 }
 
-static void sched_account__under_mps_divides_the_time_in_which_there_was_work(void **state)
+static void sched_account__under_mps_divides_the_time_with_work(void **state)
 {
 	(void)state;
 	begin(3, &mps_all);
-	wants(0);
-	pass(6 * MS);
-	wants(1);
-	pass(6 * MS);
-	wants(2);
-	pass(6 * MS);
-	is_idle(0);
-	is_idle(1);
-	pass(6 * MS);
-	is_idle(2);
-	pass(100 * MS);
-	assert_int_equal(account(0).charged_ns, 11 * MS);
-	assert_int_equal(account(1).charged_ns, 5 * MS);
-	assert_int_equal(account(2).charged_ns, 8 * MS);
+	set_waiting(0);
+	pass_time(6 * MS);
+	set_waiting(1);
+	pass_time(6 * MS);
+	set_waiting(2);
+	pass_time(6 * MS);
+	set_idle(0);
+	set_idle(1);
+	pass_time(6 * MS);
+	set_idle(2);
+	pass_time(100 * MS);
+	assert_int_equal(get_account(0).charged_ns, 11 * MS);
+	assert_int_equal(get_account(1).charged_ns, 5 * MS);
+	assert_int_equal(get_account(2).charged_ns, 8 * MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 24 * MS);
 	end();
 }
@@ -151,14 +151,14 @@ static void sched_next_deadline__under_mps_is_never(void **state)
 	(void)state;
 	begin(3, &mps);
 	for (unsigned int i = 0; i < 3; i++)
-		wants(i);
+		set_waiting(i);
 	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
-	is_idle(1);
+	set_idle(1);
 	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
 	end();
 }
 
-static void sched__under_mps_all_get_on_side_by_side(void **state)
+static void sched__under_mps_all_run_side_by_side(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .mps = true }, 1, SATURATE(KERNEL_NS) },
@@ -187,21 +187,21 @@ static void sched__under_mps_all_get_on_side_by_side(void **state)
 
 /* ---- from quanta to MPS and back ---------------------------------------------------------------- */
 
-static void sched_slice_set_share__to_mps_lets_in_who_waits(void **state)
+static void sched_slice_set_share__to_mps_opens_the_gates_of_waiting_clients(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
+	set_waiting(0);
+	set_waiting(1);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
-	share(1, 0, &mps);
+	set_share(1, 0, &mps);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
 	assert_true(e.clients[1]->busy && !e.clients[1]->wants);
 	/* The other slice's quantum continues. */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	assert_true(account(0).has_quantum);
+	assert_true(get_account(0).has_quantum);
 	/* The other slice has the GPU to itself, as far as quanta go. */
-	pass(SCHED_IDLE_NS + MS);
+	pass_time(SCHED_IDLE_NS + MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
@@ -211,18 +211,18 @@ static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 	(void)state;
 	begin(3, &equal);
 	for (unsigned int i = 0; i < 3; i++)
-		wants(i);
-	pass(MS);
-	assert_true(account(0).has_quantum);
-	share(0, 0, &mps);
+		set_waiting(i);
+	pass_time(MS);
+	assert_true(get_account(0).has_quantum);
+	set_share(0, 0, &mps);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	assert_false(account(0).has_quantum);
-	assert_true(account(1).has_quantum != account(2).has_quantum);
+	assert_false(get_account(0).has_quantum);
+	assert_true(get_account(1).has_quantum != get_account(2).has_quantum);
 	end();
 }
 
 /* A slice whose empty bucket closed its gate leaves that behind under MPS. */
-static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **state)
+static void sched_slice_set_share__to_mps_ignores_an_empty_bucket(void **state)
 {
 	static const struct sched_share_config cap = { .weight = 1, .cap = 50000 };
 	static const struct sched_share_config capped_mps = { .weight = 1,
@@ -231,67 +231,67 @@ static void sched_slice_set_share__to_mps_forgets_what_it_was_to_have(void **sta
 
 	(void)state;
 	begin(2, &cap);
-	wants(0);
+	set_waiting(0);
 	saturate(2, 500);
 	/* Its bucket is empty. */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	wants(0);
-	share(0, 0, &capped_mps);
+	set_waiting(0);
+	set_share(0, 0, &capped_mps);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	saturate(1, 500);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	share(0, 0, &cap);
+	set_share(0, 0, &cap);
 	saturate(2, 4000);
 	/* The slice has no more than its cap again. */
-	assert_in_range(account(0).charged_ns, 400 * MS, 900 * MS);
+	assert_in_range(get_account(0).charged_ns, 400 * MS, 900 * MS);
 	end();
 }
 
-static void sched_slice_set_share__from_mps_takes_turns_at_once(void **state)
+static void sched_slice_set_share__from_mps_has_quanta_at_once(void **state)
 {
 	uint64_t before[2];
 
 	(void)state;
 	begin(3, &equal);
-	share(2, 0, &mps);
+	set_share(2, 0, &mps);
 	/* The slice does not owe the time that it had under MPS. */
 	saturate(3, 20000);
-	assert_true(account(2).charged_ns > 9000 * MS);
-	share(2, 0, &equal);
+	assert_true(get_account(2).charged_ns > 9000 * MS);
+	set_share(2, 0, &equal);
 	assert_int_equal((e.clients[0]->gate != SCHED_GATE_CLOSED) +
 				 (e.clients[1]->gate != SCHED_GATE_CLOSED) +
 				 (e.clients[2]->gate != SCHED_GATE_CLOSED),
 		1);
-	before[0] = account(0).charged_ns;
-	before[1] = account(2).charged_ns;
+	before[0] = get_account(0).charged_ns;
+	before[1] = get_account(2).charged_ns;
 	saturate(3, 3000);
-	assert_in_range(account(0).charged_ns - before[0], 950 * MS, 1050 * MS);
-	assert_in_range(account(2).charged_ns - before[1], 950 * MS, 1050 * MS);
+	assert_in_range(get_account(0).charged_ns - before[0], 950 * MS, 1050 * MS);
+	assert_in_range(get_account(2).charged_ns - before[1], 950 * MS, 1050 * MS);
 	end();
 }
 
-static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(void **state)
+static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **state)
 {
 	struct sched_client *second;
 
 	(void)state;
 	begin(2, &equal);
 	second = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
-	wants(0);
+	set_waiting(0);
 	sched_client_set_state(e.t, second, false, true, 0, e.now);
-	wants(1);
-	assert_true(account(0).has_quantum);
-	share(0, 0, &mps);
+	set_waiting(1);
+	assert_true(get_account(0).has_quantum);
+	set_share(0, 0, &mps);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	/* The slice's other client waits for no quantum. */
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	assert_true(second->gate != SCHED_GATE_CLOSED);
-	share(0, 1, &mps);
+	set_share(0, 1, &mps);
 	assert_int_equal(second->gate, SCHED_GATE_OPEN);
-	share(0, 0, &equal);
-	share(0, 1, &equal);
-	pass(MS);
+	set_share(0, 0, &equal);
+	set_share(0, 1, &equal);
+	pass_time(MS);
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	saturate(2, 500);
 	/* On both GPUs again, or on none. */
@@ -302,7 +302,7 @@ static void sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other(voi
 
 /* ---- slices with quanta beside it --------------------------------------------------------------- */
 
-static void sched__beside_mps_weights_hold(void **state)
+static void sched__beside_mps_follows_weights(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -323,20 +323,20 @@ static void sched__beside_mps_weights_hold(void **state)
 	bench_free(b);
 }
 
-static void sched__beside_mps_one_that_is_alone_is_not_throttled(void **state)
+static void sched__beside_mps_does_not_throttle_a_slice_alone(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	share(1, 0, &mps);
+	set_share(1, 0, &mps);
 	saturate(2, 3000);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	assert_int_equal(account(0).waited_ns, 0);
+	assert_int_equal(get_account(0).waited_ns, 0);
 	end();
 }
 
 /* Their processors leave gaps, so without MPS the slices are concurrent. Beside MPS work the gaps are filled
  * already. */
-static void sched__beside_mps_nobody_goes_together(void **state)
+static void sched__beside_mps_is_never_concurrent(void **state)
 {
 	static const struct model_task half = { .kind = MODEL_PACED,
 		.kernel_ns = 25 * US,
@@ -360,15 +360,15 @@ static void sched__beside_mps_nobody_goes_together(void **state)
 }
 
 /* A slice of class latency is within its share: the scheduler does not compare it with slices under MPS. */
-static void sched__beside_mps_latency_is_not_demoted(void **state)
+static void sched__beside_mps_does_not_demote_class_latency(void **state)
 {
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
 	begin(2, &latency);
-	share(1, 0, &mps);
+	set_share(1, 0, &mps);
 	saturate(2, 1000);
-	assert_false(account(0).demoted);
+	assert_false(get_account(0).demoted);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	end();
 }
@@ -377,21 +377,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			sched_client_new__under_mps_opens_its_gate_at_once_and_for_good),
-		cmocka_unit_test(
-			sched_account__under_mps_divides_the_time_in_which_there_was_work),
+			sched_client_new__under_mps_opens_its_gate_at_once_and_permanently),
+		cmocka_unit_test(sched_account__under_mps_divides_the_time_with_work),
 		cmocka_unit_test(sched_next_deadline__under_mps_is_never),
-		cmocka_unit_test(sched__under_mps_all_get_on_side_by_side),
-		cmocka_unit_test(sched_slice_set_share__to_mps_lets_in_who_waits),
-		cmocka_unit_test(sched_slice_set_share__to_mps_ends_the_quantum),
-		cmocka_unit_test(sched_slice_set_share__to_mps_forgets_what_it_was_to_have),
-		cmocka_unit_test(sched_slice_set_share__from_mps_takes_turns_at_once),
+		cmocka_unit_test(sched__under_mps_all_run_side_by_side),
 		cmocka_unit_test(
-			sched_slice_set_share__of_a_gang_changes_one_gpu_after_the_other),
-		cmocka_unit_test(sched__beside_mps_weights_hold),
-		cmocka_unit_test(sched__beside_mps_one_that_is_alone_is_not_throttled),
-		cmocka_unit_test(sched__beside_mps_nobody_goes_together),
-		cmocka_unit_test(sched__beside_mps_latency_is_not_demoted),
+			sched_slice_set_share__to_mps_opens_the_gates_of_waiting_clients),
+		cmocka_unit_test(sched_slice_set_share__to_mps_ends_the_quantum),
+		cmocka_unit_test(sched_slice_set_share__to_mps_ignores_an_empty_bucket),
+		cmocka_unit_test(sched_slice_set_share__from_mps_has_quanta_at_once),
+		cmocka_unit_test(sched_slice_set_share__of_a_gang_changes_each_gpu_in_order),
+		cmocka_unit_test(sched__beside_mps_follows_weights),
+		cmocka_unit_test(sched__beside_mps_does_not_throttle_a_slice_alone),
+		cmocka_unit_test(sched__beside_mps_is_never_concurrent),
+		cmocka_unit_test(sched__beside_mps_does_not_demote_class_latency),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

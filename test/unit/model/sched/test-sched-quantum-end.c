@@ -53,7 +53,7 @@ static int end(void **state)
 	return 0;
 }
 
-static void pass(uint64_t ns)
+static void pass_time(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
 
@@ -65,17 +65,17 @@ static void pass(uint64_t ns)
 	sched_update_charges(e.t, e.now);
 }
 
-static void want(struct sched_client *client)
+static void set_waiting(struct sched_client *client)
 {
 	sched_client_set_state(e.t, client, client->busy, true, 0, e.now);
 }
 
-static void rest(struct sched_client *client)
+static void set_idle(struct sched_client *client)
 {
 	sched_client_set_state(e.t, client, false, false, 0, e.now);
 }
 
-static struct sched_account account(unsigned int i)
+static struct sched_account get_account(unsigned int i)
 {
 	struct sched_account a;
 
@@ -87,7 +87,7 @@ static struct sched_account account(unsigned int i)
  * before it. */
 static void assert_ended(unsigned int i, enum sched_end_reason why)
 {
-	struct sched_account a = account(i);
+	struct sched_account a = get_account(i);
 
 	for (unsigned int k = 0; k < SCHED_ENDS; k++) {
 		if (k == why)
@@ -102,97 +102,99 @@ static void sched_quantum_end__expired_when_another_share_is_next(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	want(e.clients[0]);
-	want(e.clients[1]);
-	pass(SCHED_QUANTUM_NS - 1);
+	set_waiting(e.clients[0]);
+	set_waiting(e.clients[1]);
+	pass_time(SCHED_QUANTUM_NS - 1);
 	assert_ended(1, SCHED_END_NONE);
-	assert_int_equal(account(0).quantum_ends[SCHED_END_EXPIRED], 0);
-	pass(1);
-	assert_int_equal(account(0).quantum_ends[SCHED_END_EXPIRED], 1);
+	assert_int_equal(get_account(0).quantum_ends[SCHED_END_EXPIRED], 0);
+	pass_time(1);
+	assert_int_equal(get_account(0).quantum_ends[SCHED_END_EXPIRED], 1);
 	assert_ended(0, SCHED_END_EXPIRED);
-	assert_int_equal(account(1).quanta, 1);
+	assert_int_equal(get_account(1).quanta, 1);
 }
 
-static void sched_quantum_end__renewed_when_it_is_next_itself_and_cap_when_that_is_used_up(
+static void sched_quantum_end__renewed_when_it_is_next_itself_and_cap_when_its_bucket_is_empty(
 	void **state)
 {
 	const struct sched_share_config capped = { .weight = 1, .cap = SLICE_CAP_ALL / 2 };
 
 	(void)state;
 	begin(1, &capped);
-	pass(1000 * MS);
-	want(e.clients[0]);
+	pass_time(1000 * MS);
+	set_waiting(e.clients[0]);
 	/* 40 ms, and half of the time in which the slice uses them up. */
-	pass(2 * SCHED_CAP_BURST_NS - MS);
+	pass_time(2 * SCHED_CAP_BURST_NS - MS);
 	assert_ended(0, SCHED_END_RENEWED);
-	assert_int_equal(account(0).quanta, account(0).quantum_ends[SCHED_END_RENEWED] + 1);
-	pass(2 * MS);
+	assert_int_equal(get_account(0).quanta,
+		get_account(0).quantum_ends[SCHED_END_RENEWED] + 1);
+	pass_time(2 * MS);
 	assert_ended(0, SCHED_END_CAP);
-	assert_int_equal(account(0).quantum_ends[SCHED_END_CAP], 1);
-	assert_false(account(0).has_quantum);
+	assert_int_equal(get_account(0).quantum_ends[SCHED_END_CAP], 1);
+	assert_false(get_account(0).has_quantum);
 }
 
-static void sched_quantum_end__idle_when_it_has_nothing_to_do(void **state)
+static void sched_quantum_end__idle_when_it_has_no_work(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	want(e.clients[0]);
-	want(e.clients[1]);
-	pass(MS);
-	rest(e.clients[0]);
+	set_waiting(e.clients[0]);
+	set_waiting(e.clients[1]);
+	pass_time(MS);
+	set_idle(e.clients[0]);
 	assert_ended(0, SCHED_END_IDLE);
 }
 
-static void sched_quantum_end__interrupted_by_one_that_had_yielded_and_is_behind(void **state)
+static void sched_quantum_end__interrupted_by_a_share_that_had_yielded_and_is_behind(
+	void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	want(e.clients[0]);
-	want(e.clients[1]);
-	pass(MS);
-	rest(e.clients[0]);
-	pass(10 * MS);
-	want(e.clients[0]);
-	pass(SCHED_INTERRUPT_MAX_NS);
+	set_waiting(e.clients[0]);
+	set_waiting(e.clients[1]);
+	pass_time(MS);
+	set_idle(e.clients[0]);
+	pass_time(10 * MS);
+	set_waiting(e.clients[0]);
+	pass_time(SCHED_INTERRUPT_MAX_NS);
 	assert_ended(1, SCHED_END_INTERRUPTED);
-	assert_true(account(0).has_quantum);
-	assert_int_equal(account(1).resumed, 0);
-	want(e.clients[1]);
-	rest(e.clients[0]);
-	assert_true(account(1).has_quantum);
-	assert_int_equal(account(1).resumed, 1);
-	assert_int_equal(account(1).quanta, 1);
+	assert_true(get_account(0).has_quantum);
+	assert_int_equal(get_account(1).resumed, 0);
+	set_waiting(e.clients[1]);
+	set_idle(e.clients[0]);
+	assert_true(get_account(1).has_quantum);
+	assert_int_equal(get_account(1).resumed, 1);
+	assert_int_equal(get_account(1).quanta, 1);
 }
 
-static void sched_quantum_end__gang_when_one_needs_the_gpu(void **state)
+static void sched_quantum_end__gang_when_a_gang_needs_the_gpu(void **state)
 {
 	(void)state;
 	begin_gang();
-	want(e.clients[0]);
-	want(e.clients[1]);
-	pass(MS);
-	assert_true(account(0).has_quantum);
-	want(e.other);
-	pass(SCHED_INTERRUPT_MAX_NS);
-	assert_true(account(1).has_quantum);
+	set_waiting(e.clients[0]);
+	set_waiting(e.clients[1]);
+	pass_time(MS);
+	assert_true(get_account(0).has_quantum);
+	set_waiting(e.other);
+	pass_time(SCHED_INTERRUPT_MAX_NS);
+	assert_true(get_account(1).has_quantum);
 	assert_ended(0, SCHED_END_GANG);
 }
 
-static void sched_quantum_end__latency_of_a_gang_beside_one_at_work(void **state)
+static void sched_quantum_end__latency_of_a_gang_beside_a_working_share(void **state)
 {
 	const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
 	begin_gang();
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &latency, e.now), 0);
-	want(e.clients[1]);
-	want(e.other);
-	pass(MS);
-	assert_true(account(1).has_quantum);
-	assert_int_equal(account(1).quantum_ends[SCHED_END_LATENCY], 0);
-	want(e.clients[0]);
-	assert_int_equal(account(1).quantum_ends[SCHED_END_LATENCY], 1);
-	assert_false(account(1).has_quantum);
+	set_waiting(e.clients[1]);
+	set_waiting(e.other);
+	pass_time(MS);
+	assert_true(get_account(1).has_quantum);
+	assert_int_equal(get_account(1).quantum_ends[SCHED_END_LATENCY], 0);
+	set_waiting(e.clients[0]);
+	assert_int_equal(get_account(1).quantum_ends[SCHED_END_LATENCY], 1);
+	assert_false(get_account(1).has_quantum);
 }
 
 static void sched_quantum_end__changed_with_the_share_or_the_gpus(void **state)
@@ -201,13 +203,13 @@ static void sched_quantum_end__changed_with_the_share_or_the_gpus(void **state)
 
 	(void)state;
 	begin(2, &equal);
-	want(e.clients[0]);
-	want(e.clients[1]);
-	pass(MS);
+	set_waiting(e.clients[0]);
+	set_waiting(e.clients[1]);
+	pass_time(MS);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &mps, e.now), 0);
 	assert_ended(0, SCHED_END_CHANGED);
 	/* The slice wants another GPU now. */
-	assert_true(account(1).has_quantum);
+	assert_true(get_account(1).has_quantum);
 	assert_non_null(sched_client_new(e.t, e.slices[1], 1, NULL, e.now));
 	assert_ended(1, SCHED_END_CHANGED);
 }
@@ -217,9 +219,9 @@ static void sched_quantum_end__closed_with_its_last_process(void **state)
 	(void)state;
 	begin(1, &equal);
 	e.other = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
-	want(e.clients[0]);
+	set_waiting(e.clients[0]);
 	sched_client_free(e.t, e.other, e.now);
-	assert_true(account(0).has_quantum);
+	assert_true(get_account(0).has_quantum);
 	sched_client_free(e.t, e.clients[0], e.now);
 	assert_ended(0, SCHED_END_CLOSED);
 }
@@ -230,15 +232,15 @@ static void sched_quantum_end__of_a_gang_is_closed_only_where_no_process_is_left
 
 	(void)state;
 	begin_gang();
-	want(e.clients[1]);
-	want(e.other);
-	pass(MS);
-	assert_true(account(1).has_quantum);
+	set_waiting(e.clients[1]);
+	set_waiting(e.other);
+	pass_time(MS);
+	assert_true(get_account(1).has_quantum);
 	sched_client_free(e.t, e.other, e.now);
 	sched_account(e.t, e.slices[1], 1, e.now, &other);
 	assert_int_equal(other.quantum_ends[SCHED_END_CLOSED], 1);
-	assert_int_equal(account(1).quantum_ends[SCHED_END_CLOSED], 0);
-	assert_true(account(1).quantum_ends[SCHED_END_CHANGED] > 0);
+	assert_int_equal(get_account(1).quantum_ends[SCHED_END_CLOSED], 0);
+	assert_true(get_account(1).quantum_ends[SCHED_END_CHANGED] > 0);
 }
 
 int main(void)
@@ -247,16 +249,16 @@ int main(void)
 		cmocka_unit_test_teardown(sched_quantum_end__expired_when_another_share_is_next,
 			end),
 		cmocka_unit_test_teardown(
-			sched_quantum_end__renewed_when_it_is_next_itself_and_cap_when_that_is_used_up,
+			sched_quantum_end__renewed_when_it_is_next_itself_and_cap_when_its_bucket_is_empty,
 			end),
-		cmocka_unit_test_teardown(sched_quantum_end__idle_when_it_has_nothing_to_do,
+		cmocka_unit_test_teardown(sched_quantum_end__idle_when_it_has_no_work, end),
+		cmocka_unit_test_teardown(
+			sched_quantum_end__interrupted_by_a_share_that_had_yielded_and_is_behind,
+			end),
+		cmocka_unit_test_teardown(sched_quantum_end__gang_when_a_gang_needs_the_gpu,
 			end),
 		cmocka_unit_test_teardown(
-			sched_quantum_end__interrupted_by_one_that_had_yielded_and_is_behind,
-			end),
-		cmocka_unit_test_teardown(sched_quantum_end__gang_when_one_needs_the_gpu, end),
-		cmocka_unit_test_teardown(
-			sched_quantum_end__latency_of_a_gang_beside_one_at_work, end),
+			sched_quantum_end__latency_of_a_gang_beside_a_working_share, end),
 		cmocka_unit_test_teardown(sched_quantum_end__changed_with_the_share_or_the_gpus,
 			end),
 		cmocka_unit_test_teardown(sched_quantum_end__closed_with_its_last_process, end),

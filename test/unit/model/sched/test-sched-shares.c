@@ -5,9 +5,9 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* What each of some slices with one task receives. test-sched-model.c says what is also checked. */
+/* What each of some slices with one task receives. test-sched-model.c lists the other checks. */
 
-static void sched__four_equal_slices_get_the_same_and_lose_nothing(void **state)
+static void sched__divides_time_equally_without_idle_time(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -26,7 +26,7 @@ static void sched__four_equal_slices_get_the_same_and_lose_nothing(void **state)
 	bench_free(b);
 }
 
-static void sched__weights_mean_what_they_say(void **state)
+static void sched__follows_weights(void **state)
 {
 	static const uint64_t kernels[] = { 50 * US, KERNEL_NS, 900 * US };
 
@@ -49,7 +49,7 @@ static void sched__weights_mean_what_they_say(void **state)
 
 /* An overrun that had to wait for another context's time slice is not charged as if it had run. A little of
  * such a charge is a quarter of the smallest share's quantum. */
-static void sched__overruns_that_wait_are_not_charged(void **state)
+static void sched__does_not_charge_overruns_that_wait(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 10 }, 1, SATURATE(100 * US) },
@@ -66,7 +66,7 @@ static void sched__overruns_that_wait_are_not_charged(void **state)
 	bench_free(b);
 }
 
-static void sched__one_of_a_hundred_is_not_forgotten(void **state)
+static void sched__serves_each_of_a_hundred_slices(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -81,7 +81,7 @@ static void sched__one_of_a_hundred_is_not_forgotten(void **state)
 	bench_free(b);
 }
 
-static void sched__caps_hold_alone_and_together(void **state)
+static void sched__keeps_to_caps_alone_and_together(void **state)
 {
 	static const uint32_t caps[] = { 250000, 500000, 750000 };
 	static const struct row together[] = {
@@ -108,7 +108,7 @@ static void sched__caps_hold_alone_and_together(void **state)
 	}
 }
 
-static void sched__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
+static void sched__reaches_a_cap_beside_a_slice_that_uses_the_rest(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .cap = 100000 }, 1, SATURATE(KERNEL_NS) },
@@ -126,7 +126,7 @@ static void sched__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
 	bench_free(b);
 }
 
-static void sched__a_cap_holds_for_class_latency_too(void **state)
+static void sched__keeps_to_a_cap_of_class_latency_too(void **state)
 {
 	for (unsigned int others = 0; others < 3; others++) {
 		struct row rows[] = {
@@ -151,7 +151,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void sched__latency_goes_first_and_batch_keeps_the_rest(void **state)
+static void sched__serves_class_latency_first_and_batch_with_the_rest(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -172,7 +172,7 @@ static void sched__latency_goes_first_and_batch_keeps_the_rest(void **state)
 	bench_free(b);
 }
 
-static void sched__latency_beyond_its_share_takes_turns(void **state)
+static void sched__rotates_class_latency_beyond_its_share(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -197,7 +197,7 @@ static void sched__latency_beyond_its_share_takes_turns(void **state)
 }
 
 /* A slice that is within its share again must not have the GPU together with the holder. */
-static void sched__latency_beyond_its_share_has_half_beside_one(void **state)
+static void sched__serves_class_latency_beyond_its_share_half_beside_one_slice(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -216,7 +216,7 @@ static void sched__latency_beyond_its_share_has_half_beside_one(void **state)
 	bench_free(b);
 }
 
-static void sched__a_launch_and_wait_loop_keeps_its_quantum(void **state)
+static void sched__keeps_the_quantum_of_a_launch_and_wait_loop(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -235,7 +235,7 @@ static void sched__a_launch_and_wait_loop_keeps_its_quantum(void **state)
 
 /* The slice loses its quantum each time it rests, and has not had its share of the time. So the scheduler soon
  * interrupts another quantum for it. */
-static void sched__a_loop_that_rests_now_and_then_has_most_of_its_share(void **state)
+static void sched__serves_a_loop_with_pauses_most_of_its_share(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -261,7 +261,7 @@ static void sched__a_loop_that_rests_now_and_then_has_most_of_its_share(void **s
 	bench_free(b);
 }
 
-static void sched__a_little_work_now_and_then_gets_in_between(void **state)
+static void sched__serves_occasional_small_work_in_between(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -284,7 +284,7 @@ static void sched__a_little_work_now_and_then_gets_in_between(void **state)
 	bench_free(b);
 }
 
-static void sched__long_kernels_are_repaid(void **state)
+static void sched__compensates_for_long_kernels(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -305,7 +305,7 @@ static void sched__long_kernels_are_repaid(void **state)
 	bench_free(b);
 }
 
-static void sched__gangs_run_on_all_their_gpus_at_once(void **state)
+static void sched__runs_gangs_on_all_their_gpus_at_once(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 0xff, GROUP(300 * US) },
@@ -329,7 +329,7 @@ static void sched__gangs_run_on_all_their_gpus_at_once(void **state)
 	bench_free(b);
 }
 
-static void sched__liars_get_no_more_than_their_share(void **state)
+static void sched__serves_false_reports_no_more_than_their_share(void **state)
 {
 	static const enum model_kind kinds[] = { MODEL_FLAPPER, MODEL_FALSE_BUSY, MODEL_SHY };
 
@@ -355,7 +355,7 @@ static void sched__liars_get_no_more_than_their_share(void **state)
 
 /* Work that waits for its own process, which waits for its quantum, does not count. The other slices need not
  * come level with it first. */
-static void sched__who_is_blocked_comes_to_its_quantum(void **state)
+static void sched__grants_a_blocked_client_its_quantum(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
@@ -387,7 +387,7 @@ static void sched__who_is_blocked_comes_to_its_quantum(void **state)
 }
 
 /* A batch slice that is idle for a moment again and again still has a lower bound. */
-static void sched__latency_leaves_a_loop_its_share(void **state)
+static void sched__leaves_a_loop_its_share_beside_class_latency(void **state)
 {
 	static const struct row rows[][3] = {
 		{ { { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
@@ -411,7 +411,7 @@ static void sched__latency_leaves_a_loop_its_share(void **state)
 
 /* Both slices are of class latency. They go before batch slices, but not before each other, and owe nothing to
  * a slice that comes later. */
-static void sched__latency_slices_share_by_weight(void **state)
+static void sched__divides_class_latency_by_weight(void **state)
 {
 	static const struct row rows[] = {
 		{ { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
@@ -443,7 +443,7 @@ static void sched__latency_slices_share_by_weight(void **state)
 }
 
 /* Whatever the gang's lead was on the GPU that its rival has left. */
-static void sched__a_gang_goes_on_when_its_rival_has_gone(void **state)
+static void sched__continues_a_gang_when_its_rival_ended(void **state)
 {
 	static const struct sched_share_config share = { .weight = 1 };
 	static const struct model_task saturate = SATURATE(200 * US), group = GROUP(200 * US);
@@ -473,7 +473,7 @@ static void sched__a_gang_goes_on_when_its_rival_has_gone(void **state)
 }
 
 /* A process has clients on all GPUs of its slice. Other slices may use the time that it does not use. */
-static void sched__a_gpu_that_its_slice_does_not_use_is_free(void **state)
+static void sched__leaves_an_unused_gpu_to_other_slices(void **state)
 {
 	static const struct sched_share_config share = { .weight = 1 };
 	static const struct model_task saturate = SATURATE(KERNEL_NS);
@@ -501,7 +501,7 @@ static void sched__a_gpu_that_its_slice_does_not_use_is_free(void **state)
 }
 
 /* A slice with work in flight for a minute owes no more than SCHED_DEBT_MAX_NS. */
-static void sched__debts_have_an_end(void **state)
+static void sched__limits_debts(void **state)
 {
 	static const struct sched_share_config one = { .weight = 1 }, nine = { .weight = 9 };
 	static const struct model_task endless = { .kind = MODEL_SATURATE,
@@ -528,28 +528,29 @@ static void sched__debts_have_an_end(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sched__four_equal_slices_get_the_same_and_lose_nothing),
-		cmocka_unit_test(sched__weights_mean_what_they_say),
-		cmocka_unit_test(sched__overruns_that_wait_are_not_charged),
-		cmocka_unit_test(sched__one_of_a_hundred_is_not_forgotten),
-		cmocka_unit_test(sched__caps_hold_alone_and_together),
-		cmocka_unit_test(sched__a_cap_is_reached_beside_one_that_takes_the_rest),
-		cmocka_unit_test(sched__a_cap_holds_for_class_latency_too),
-		cmocka_unit_test(sched__latency_goes_first_and_batch_keeps_the_rest),
-		cmocka_unit_test(sched__latency_beyond_its_share_takes_turns),
-		cmocka_unit_test(sched__latency_beyond_its_share_has_half_beside_one),
-		cmocka_unit_test(sched__a_launch_and_wait_loop_keeps_its_quantum),
-		cmocka_unit_test(sched__a_loop_that_rests_now_and_then_has_most_of_its_share),
-		cmocka_unit_test(sched__a_little_work_now_and_then_gets_in_between),
-		cmocka_unit_test(sched__long_kernels_are_repaid),
-		cmocka_unit_test(sched__gangs_run_on_all_their_gpus_at_once),
-		cmocka_unit_test(sched__latency_leaves_a_loop_its_share),
-		cmocka_unit_test(sched__latency_slices_share_by_weight),
-		cmocka_unit_test(sched__a_gang_goes_on_when_its_rival_has_gone),
-		cmocka_unit_test(sched__a_gpu_that_its_slice_does_not_use_is_free),
-		cmocka_unit_test(sched__debts_have_an_end),
-		cmocka_unit_test(sched__liars_get_no_more_than_their_share),
-		cmocka_unit_test(sched__who_is_blocked_comes_to_its_quantum),
+		cmocka_unit_test(sched__divides_time_equally_without_idle_time),
+		cmocka_unit_test(sched__follows_weights),
+		cmocka_unit_test(sched__does_not_charge_overruns_that_wait),
+		cmocka_unit_test(sched__serves_each_of_a_hundred_slices),
+		cmocka_unit_test(sched__keeps_to_caps_alone_and_together),
+		cmocka_unit_test(sched__reaches_a_cap_beside_a_slice_that_uses_the_rest),
+		cmocka_unit_test(sched__keeps_to_a_cap_of_class_latency_too),
+		cmocka_unit_test(sched__serves_class_latency_first_and_batch_with_the_rest),
+		cmocka_unit_test(sched__rotates_class_latency_beyond_its_share),
+		cmocka_unit_test(
+			sched__serves_class_latency_beyond_its_share_half_beside_one_slice),
+		cmocka_unit_test(sched__keeps_the_quantum_of_a_launch_and_wait_loop),
+		cmocka_unit_test(sched__serves_a_loop_with_pauses_most_of_its_share),
+		cmocka_unit_test(sched__serves_occasional_small_work_in_between),
+		cmocka_unit_test(sched__compensates_for_long_kernels),
+		cmocka_unit_test(sched__runs_gangs_on_all_their_gpus_at_once),
+		cmocka_unit_test(sched__leaves_a_loop_its_share_beside_class_latency),
+		cmocka_unit_test(sched__divides_class_latency_by_weight),
+		cmocka_unit_test(sched__continues_a_gang_when_its_rival_ended),
+		cmocka_unit_test(sched__leaves_an_unused_gpu_to_other_slices),
+		cmocka_unit_test(sched__limits_debts),
+		cmocka_unit_test(sched__serves_false_reports_no_more_than_their_share),
+		cmocka_unit_test(sched__grants_a_blocked_client_its_quantum),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static void end(void)
 }
 
 /* Time passes, and the scheduler is called at its deadlines. */
-static void pass(uint64_t ns)
+static void pass_time(uint64_t ns)
 {
 	uint64_t until = e.now + ns;
 
@@ -61,17 +61,17 @@ static void pass(uint64_t ns)
 	sched_update_charges(e.t, e.now);
 }
 
-static void wants(unsigned int i)
+static void set_waiting(unsigned int i)
 {
 	sched_client_set_state(e.t, e.clients[i], e.clients[i]->busy, true, 0, e.now);
 }
 
-static void idle_since(unsigned int i, uint64_t ns)
+static void set_idle_since(unsigned int i, uint64_t ns)
 {
 	sched_client_set_state(e.t, e.clients[i], false, false, ns, e.now);
 }
 
-static struct sched_account account(unsigned int i)
+static struct sched_account get_account(unsigned int i)
 {
 	struct sched_account a;
 
@@ -79,25 +79,26 @@ static struct sched_account account(unsigned int i)
 	return a;
 }
 
-static void sched_client_set_state__opens_the_gate_of_one_that_wants(void **state)
+static void sched_client_set_state__opens_the_gate_of_a_waiting_client(void **state)
 {
 	(void)state;
 	begin(2, &equal);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	wants(0);
+	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN); /* it is alone */
 	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	end();
 }
 
-static void sched_client_set_state__that_wants_before_an_open_gate_is_busy(void **state)
+static void sched_client_set_state__counts_a_waiting_client_at_an_open_gate_as_busy(
+	void **state)
 {
 	(void)state;
 	begin(1, &equal);
-	wants(0);
-	idle_since(0, 0);
-	wants(0);
+	set_waiting(0);
+	set_idle_since(0, 0);
+	set_waiting(0);
 	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
 	end();
 }
@@ -106,66 +107,66 @@ static void sched_advance_time__hands_over_at_the_end_of_a_quantum(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
+	set_waiting(0);
+	set_waiting(1);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_NS);
 	assert_int_equal(e.clients[0]->throttle.overrun_ns, SCHED_OVERRUN_NS);
 	assert_int_equal(e.clients[0]->throttle.quantum_ns, SCHED_QUANTUM_NS);
-	pass(SCHED_QUANTUM_NS - 1);
+	pass_time(SCHED_QUANTUM_NS - 1);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	pass(1);
+	pass_time(1);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void sched_advance_time__does_not_wait_for_what_is_in_flight(void **state)
+static void sched_advance_time__does_not_wait_for_work_in_flight(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
-	pass(SCHED_QUANTUM_NS);
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(SCHED_QUANTUM_NS);
 	/* The first process never reports again: it hangs. */
 	for (unsigned int i = 0; i < 100; i++) {
-		wants(1);
-		pass(10 * MS);
+		set_waiting(1);
+		pass_time(10 * MS);
 		assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	}
-	pass(SCHED_STUCK_NS);
-	assert_true(account(0).stuck_ns > SCHED_STUCK_NS);
-	assert_int_equal(account(1).stuck_ns, 0);
+	pass_time(SCHED_STUCK_NS);
+	assert_true(get_account(0).stuck_ns > SCHED_STUCK_NS);
+	assert_int_equal(get_account(1).stuck_ns, 0);
 	end();
 }
 
-static void sched_client_set_state__gives_the_quantum_of_an_idle_one_away(void **state)
+static void sched_client_set_state__passes_the_quantum_of_an_idle_client_on(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
-	pass(MS);
-	idle_since(0, 0);
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(MS);
+	set_idle_since(0, 0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
 
-static void sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long(void **state)
+static void sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
-	pass(MS);
-	idle_since(0, 0);
-	pass(SCHED_IDLE_NS - MS - 1); /* there were two at START */
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(MS);
+	set_idle_since(0, 0);
+	pass_time(SCHED_IDLE_NS - MS - 1); /* there were two at START */
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	assert_true(e.clients[1]->throttle.quantum_ns ==
 		    UINT64_MAX); /* no client waits for its end */
-	pass(1);
+	pass_time(1);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
-	wants(0);
+	set_waiting(0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED); /* far beyond its quantum */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
@@ -175,31 +176,31 @@ static void sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long(voi
 static void begin_overrun(void)
 {
 	begin(3, &equal);
-	wants(0);
-	wants(1);
-	pass(SCHED_QUANTUM_NS);
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(SCHED_QUANTUM_NS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_true(e.clients[0]->busy && e.clients[1]->busy);
-	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS);
+	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS);
 }
 
-static void sched_account__charges_what_runs_out_to_whom_it_belongs(void **state)
+static void sched_account__charges_an_overrun_to_its_own_share(void **state)
 {
 	(void)state;
 	begin_overrun();
-	pass(MS);
-	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + MS);
-	assert_int_equal(account(1).charged_ns, 0);
-	pass(MS);
-	idle_since(0, MS / 2);
-	pass(MS); /* earlier charges stay */
-	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + 2 * MS);
-	assert_int_equal(account(1).charged_ns, MS);
+	pass_time(MS);
+	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS + MS);
+	assert_int_equal(get_account(1).charged_ns, 0);
+	pass_time(MS);
+	set_idle_since(0, MS / 2);
+	pass_time(MS); /* earlier charges stay */
+	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS + 2 * MS);
+	assert_int_equal(get_account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), SCHED_QUANTUM_NS + 3 * MS);
 	end();
 }
 
-static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state)
+static void sched_account__charges_an_overrun_beyond_a_time_slice_to_all(void **state)
 {
 	(void)state;
 	begin_overrun();
@@ -208,18 +209,19 @@ static void sched_account__charges_an_overrun_beyond_a_slice_to_all(void **state
 	sched_update_charges(e.t, e.now);
 	e.now += US + 2 * MS;
 	sched_update_charges(e.t, e.now);
-	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + MS);
-	assert_int_equal(account(1).charged_ns, MS);
+	assert_int_equal(get_account(0).charged_ns,
+		SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + MS);
+	assert_int_equal(get_account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0),
 		SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 2 * MS);
 	end();
 	/* The charge ends exactly with the time slice. */
 	begin_overrun();
-	pass(SCHED_TIME_SLICE_NS);
-	assert_int_equal(account(1).charged_ns, 0);
-	pass(2);
-	assert_int_equal(account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 1);
-	assert_int_equal(account(1).charged_ns, 1);
+	pass_time(SCHED_TIME_SLICE_NS);
+	assert_int_equal(get_account(1).charged_ns, 0);
+	pass_time(2);
+	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 1);
+	assert_int_equal(get_account(1).charged_ns, 1);
 	end();
 }
 
@@ -227,48 +229,48 @@ static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(v
 {
 	(void)state;
 	begin_overrun(); /* 0 has a long kernel */
-	pass(10 * MS);
-	wants(2);
-	pass(SCHED_QUANTUM_NS - 10 * MS);
+	pass_time(10 * MS);
+	set_waiting(2);
+	pass_time(SCHED_QUANTUM_NS - 10 * MS);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(e.clients[2]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(account(2).charged_ns, 0);
-	pass(3 * 100 * US);
-	assert_int_equal(account(2).charged_ns, 100 * US);
+	assert_int_equal(get_account(2).charged_ns, 0);
+	pass_time(3 * 100 * US);
+	assert_int_equal(get_account(2).charged_ns, 100 * US);
 	end();
 }
 
-static void sched_account__charges_those_with_work_in_flight_alike(void **state)
+static void sched_account__charges_shares_with_work_in_flight_equally(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	pass(4 * MS);
+	set_waiting(0);
+	pass_time(4 * MS);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	pass(2 * MS + 1);
-	assert_int_equal(account(0).charged_ns + account(1).charged_ns, 6 * MS + 1);
-	assert_int_equal(account(1).charged_ns, MS);
+	pass_time(2 * MS + 1);
+	assert_int_equal(get_account(0).charged_ns + get_account(1).charged_ns, 6 * MS + 1);
+	assert_int_equal(get_account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 6 * MS + 1);
-	idle_since(0, 0);
-	idle_since(1, 0);
-	pass(MS);
+	set_idle_since(0, 0);
+	set_idle_since(1, 0);
+	pass_time(MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 6 * MS + 1);
 	end();
 }
 
-static void sched_account__charges_no_time_in_which_it_was_idle(void **state)
+static void sched_account__charges_no_idle_time(void **state)
 {
 	(void)state;
 	begin(1, &equal);
-	wants(0);
+	set_waiting(0);
 	e.now += 10 * MS;
-	idle_since(0, 3 * MS);
-	assert_int_equal(account(0).charged_ns, 7 * MS);
+	set_idle_since(0, 3 * MS);
+	assert_int_equal(get_account(0).charged_ns, 7 * MS);
 	/* Not back beyond the last event. */
-	wants(0);
-	pass(MS);
-	idle_since(0, 5 * MS);
-	assert_int_equal(account(0).charged_ns, 8 * MS);
+	set_waiting(0);
+	pass_time(MS);
+	set_idle_since(0, 5 * MS);
+	assert_int_equal(get_account(0).charged_ns, 8 * MS);
 	end();
 }
 
@@ -279,35 +281,35 @@ static void sched_client__shares_the_charge_with_its_siblings(void **state)
 	(void)state;
 	begin(1, &equal);
 	other = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
-	wants(0);
-	pass(2 * MS);
+	set_waiting(0);
+	pass_time(2 * MS);
 	sched_client_set_state(e.t, other, true, false, 0, e.now);
-	pass(2 * MS + 1);
+	pass_time(2 * MS + 1);
 	assert_int_equal(e.clients[0]->charged_ns + other->charged_ns, 4 * MS + 1);
 	assert_in_range(other->charged_ns, MS, MS + 1);
-	assert_int_equal(account(0).charged_ns, 4 * MS + 1);
+	assert_int_equal(get_account(0).charged_ns, 4 * MS + 1);
 	end();
 }
 
-static void sched_client_set_state__of_one_that_comes_back_brings_no_old_credit(void **state)
+static void sched_client_set_state__after_a_pause_brings_no_old_credit(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	pass(1000 * MS);
+	set_waiting(0);
+	pass_time(1000 * MS);
 	sched_client_set_state(e.t, e.clients[0], true, true, 0, e.now);
-	wants(1);
+	set_waiting(1);
 	sched_client_set_state(e.t, e.clients[0], true, true, 0, e.now);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	for (unsigned int i = 0; i < 1000; i++) {
-		pass(MS);
+		pass_time(MS);
 		for (unsigned int j = 0; j < 2; j++)
 			sched_client_set_state(e.t, e.clients[j],
 				e.clients[j]->gate != SCHED_GATE_CLOSED,
 				e.clients[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	/* Half of the second in which both clients wanted, and one quantum of credit. */
-	assert_in_range(account(1).charged_ns, 480 * MS, 520 * MS);
+	assert_in_range(get_account(1).charged_ns, 480 * MS, 520 * MS);
 	end();
 }
 
@@ -315,36 +317,36 @@ static void sched_client_free__hands_over_at_once_and_keeps_the_account(void **s
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
-	pass(3 * MS);
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(3 * MS);
 	sched_client_free(e.t, e.clients[0], e.now);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(account(0).charged_ns, 3 * MS);
-	pass(MS);
+	assert_int_equal(get_account(0).charged_ns, 3 * MS);
+	pass_time(MS);
 	sched_slice_free(e.t, e.slices[0]);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 4 * MS);
 	end();
 }
 
-static void sched_slice_set_share__holds_from_now_on(void **state)
+static void sched_slice_set_share__takes_effect_at_once(void **state)
 {
 	static const struct sched_share_config heavy = { .weight = 3 };
 
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
+	set_waiting(0);
+	set_waiting(1);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &heavy, e.now), 0);
 	for (unsigned int i = 0; i < 4000; i++) {
-		pass(MS);
+		pass_time(MS);
 		/* The work in flight is done within a millisecond, and both clients want more. */
 		for (unsigned int j = 0; j < 2; j++)
 			sched_client_set_state(e.t, e.clients[j],
 				e.clients[j]->gate != SCHED_GATE_CLOSED,
 				e.clients[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
-	assert_in_range(account(1).charged_ns, 2950 * MS, 3050 * MS);
+	assert_in_range(get_account(1).charged_ns, 2950 * MS, 3050 * MS);
 	end();
 }
 
@@ -355,35 +357,35 @@ static void sched_slice_set_share__caps(void **state)
 
 	(void)state;
 	begin(1, &equal);
-	wants(0);
-	pass(MS);
+	set_waiting(0);
+	pass_time(MS);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &capped, e.now), 0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED); /* its bucket is empty */
-	idle_since(0, 0);
-	before = account(0).charged_ns;
+	set_idle_since(0, 0);
+	before = get_account(0).charged_ns;
 	for (unsigned int i = 0; i < 40000; i++) {
-		pass(100 * US);
+		pass_time(100 * US);
 		sched_client_set_state(e.t, e.clients[0],
 			e.clients[0]->gate != SCHED_GATE_CLOSED,
 			e.clients[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
-	assert_in_range(account(0).charged_ns - before, 990 * MS, 1010 * MS);
+	assert_in_range(get_account(0).charged_ns - before, 990 * MS, 1010 * MS);
 	end();
 }
 
 /* The bucket is full, and fills while the slice is charged: no part of the fill is lost, however rare events
  * are. */
-static void sched_slice_set_share__caps_no_more_than_it_says(void **state)
+static void sched_slice_set_share__caps_no_lower_than_configured(void **state)
 {
 	static const struct sched_share_config capped = { .weight = 1, .cap = 900000 };
 
 	(void)state;
 	begin(1, &capped);
-	pass(1000 * MS);
-	wants(0);
-	pass(10 * SCHED_CAP_BURST_NS - MS);
+	pass_time(1000 * MS);
+	set_waiting(0);
+	pass_time(10 * SCHED_CAP_BURST_NS - MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	pass(MS);
+	pass_time(MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	end();
 }
@@ -400,15 +402,15 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 1, &capped, e.now), 0);
 	other = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
 	assert_non_null(other);
-	pass(10 * SCHED_IDLE_NS);
+	pass_time(10 * SCHED_IDLE_NS);
 	sched_client_set_state(e.t, other, false, true, 0, e.now);
 	while (other->gate != SCHED_GATE_CLOSED)
-		pass(MS);
+		pass_time(MS);
 	sched_client_set_state(e.t, other, false, false, 0, e.now);
-	pass(MS);
-	wants(0);
+	pass_time(MS);
+	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	pass(5 * SCHED_CAP_PORTION_NS + MS);
+	pass_time(5 * SCHED_CAP_PORTION_NS + MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
@@ -421,17 +423,17 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	begin(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
-	wants(0);
+	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
-	pass(5 * MS);
+	pass_time(5 * MS);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	assert_true(e.clients[1]->throttle.window_ns == UINT64_MAX);
-	wants(0);
-	pass(MS);
-	idle_since(1, 0);
+	set_waiting(0);
+	pass_time(MS);
+	set_idle_since(1, 0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end();
 }
@@ -444,10 +446,10 @@ static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 	begin(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	wants(0);
+	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	pass(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS);
-	assert_true(account(1).demoted);
+	pass_time(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS);
+	assert_true(get_account(1).demoted);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	end();
@@ -463,7 +465,7 @@ static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void *
 	gang = sched_slice_new(e.t, NULL);
 	here = sched_client_new(e.t, gang, 0, NULL, e.now);
 	there = sched_client_new(e.t, gang, 1, NULL, e.now);
-	wants(0);
+	set_waiting(0);
 	for (unsigned int i = 0; i < 400; i++) {
 		bool has = here->gate != SCHED_GATE_CLOSED;
 
@@ -475,13 +477,13 @@ static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void *
 		sched_client_set_state(e.t, e.clients[0],
 			e.clients[0]->gate != SCHED_GATE_CLOSED,
 			e.clients[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
-		pass(5 * MS);
+		pass_time(5 * MS);
 	}
-	assert_in_range(account(0).charged_ns, 950 * MS, 1050 * MS);
+	assert_in_range(get_account(0).charged_ns, 950 * MS, 1050 * MS);
 	end();
 }
 
-static void sched_advance_time__says_so_where_one_quantum_follows_another(void **state)
+static void sched_advance_time__reports_a_quantum_that_follows_another(void **state)
 {
 	static const struct sched_share_config heavy = { .weight = 100 };
 	unsigned int before;
@@ -489,16 +491,16 @@ static void sched_advance_time__says_so_where_one_quantum_follows_another(void *
 	(void)state;
 	begin(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &heavy, e.now), 0);
-	wants(0);
-	wants(1);
-	pass(SCHED_QUANTUM_NS);
+	set_waiting(0);
+	set_waiting(1);
+	pass_time(SCHED_QUANTUM_NS);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	sched_client_set_state(e.t, e.clients[0], false, true, 0, e.now);
-	pass(SCHED_QUANTUM_MIN_NS); /* ten quanta of the other slice are as much */
+	pass_time(SCHED_QUANTUM_MIN_NS); /* ten quanta of the other slice are as much */
 	sched_client_set_state(e.t, e.clients[1], false, true, 0, e.now);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	before = e.gates;
-	pass(SCHED_QUANTUM_NS);
+	pass_time(SCHED_QUANTUM_NS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.gates, before + 1);
 	assert_in_range(e.clients[0]->throttle.quantum_ns, SCHED_QUANTUM_MIN_NS,
@@ -506,7 +508,7 @@ static void sched_advance_time__says_so_where_one_quantum_follows_another(void *
 	end();
 }
 
-static void sched_account__is_zero_where_a_slice_never_was(void **state)
+static void sched_account__is_zero_on_a_gpu_without_the_slice(void **state)
 {
 	struct sched_account a;
 
@@ -520,12 +522,12 @@ static void sched_account__is_zero_where_a_slice_never_was(void **state)
 
 /* A client reports at the end of its quantum that it was idle all along. That counts as if the scheduler had
  * waited for it. */
-static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
+static void sched_client_set_state__keeps_no_quantum_without_work(void **state)
 {
 	(void)state;
 	begin(2, &equal);
-	wants(0);
-	wants(1);
+	set_waiting(0);
+	set_waiting(1);
 	for (uint64_t until = e.now + 2000 * MS; e.now < until;) {
 		uint64_t from = e.now, next = sched_next_deadline(e.t);
 
@@ -534,8 +536,8 @@ static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 		if (e.now == next)
 			sched_advance_time(e.t, e.now);
 		if (e.clients[0]->busy && e.clients[0]->gate != SCHED_GATE_CLOSED) {
-			idle_since(0, e.now - from);
-			wants(0);
+			set_idle_since(0, e.now - from);
+			set_waiting(0);
 		}
 		if (e.clients[0]->gate == SCHED_GATE_CLOSED)
 			sched_client_set_state(e.t, e.clients[0], false, true, e.now - from,
@@ -545,7 +547,7 @@ static void sched_client_set_state__holds_no_quantum_for_nothing(void **state)
 	}
 	sched_update_charges(e.t, e.now);
 	/* Half of two seconds. */
-	assert_true(account(1).charged_ns > 800 * MS);
+	assert_true(get_account(1).charged_ns > 800 * MS);
 	end();
 }
 
@@ -563,10 +565,10 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	other = sched_client_new(e.t, e.slices[1], 1, NULL, e.now);
 	assert_non_null(other);
 	sched_client_set_state(e.t, e.clients[0], true, false, 0, e.now);
-	wants(1);
+	set_waiting(1);
 	sched_client_set_state(e.t, other, false, true, 0, e.now);
 	for (int i = 0; i < 4000; i++) {
-		pass(MS);
+		pass_time(MS);
 		/* Each client has work for its quantum, and nothing beyond. */
 		for (unsigned int k = 0; k < 2; k++) {
 			if (e.clients[k]->gate == SCHED_GATE_CLOSED)
@@ -581,42 +583,42 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	end();
 }
 
-static void sched_account__counts_turns_that_were_taken_from_one_at_work(void **state)
+static void sched_account__counts_revoked_quanta_of_working_clients(void **state)
 {
 	(void)state;
 	begin(3, &equal);
-	wants(0);
-	wants(1);
+	set_waiting(0);
+	set_waiting(1);
 	/* By the clock. */
-	pass(SCHED_QUANTUM_NS);
+	pass_time(SCHED_QUANTUM_NS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(account(0).revoked, 1);
+	assert_int_equal(get_account(0).revoked, 1);
 	/* 1 has no work any more, and gives the quantum to 0. The work in flight of 0 ended behind its gate.
 	 * That is no revocation. */
-	idle_since(0, 0);
-	wants(0);
-	idle_since(1, 0);
+	set_idle_since(0, 0);
+	set_waiting(0);
+	set_idle_since(1, 0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(account(1).revoked, 0);
-	assert_int_equal(account(0).revoked, 1);
+	assert_int_equal(get_account(1).revoked, 0);
+	assert_int_equal(get_account(0).revoked, 1);
 	/* The scheduler takes nothing from a slice that is one quantum behind the other. */
-	pass(2 * SCHED_QUANTUM_NS);
+	pass_time(2 * SCHED_QUANTUM_NS);
 	assert_int_not_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(account(0).revoked, 1);
+	assert_int_equal(get_account(0).revoked, 1);
 	/* The slice had more than a quantum when another one came. */
-	wants(1);
-	assert_int_equal(account(0).revoked, 2);
+	set_waiting(1);
+	assert_int_equal(get_account(0).revoked, 2);
 	/* Clients that want before closed gates have nothing to lose when another client's gate closes. */
-	wants(0);
-	wants(2);
-	pass(SCHED_QUANTUM_NS);
-	assert_int_equal(account(0).revoked, 2);
-	assert_int_equal(account(1).revoked, 1);
-	assert_int_equal(account(2).revoked, 0);
+	set_waiting(0);
+	set_waiting(2);
+	pass_time(SCHED_QUANTUM_NS);
+	assert_int_equal(get_account(0).revoked, 2);
+	assert_int_equal(get_account(1).revoked, 1);
+	assert_int_equal(get_account(2).revoked, 0);
 	end();
 }
 
-static void sched_account__counts_what_latency_takes_once_for_all_clients(void **state)
+static void sched_account__counts_a_revocation_for_latency_once_for_all_clients(void **state)
 {
 	const struct sched_share_config latency = { .weight = 1, .latency = true };
 	struct sched_client *more;
@@ -626,60 +628,61 @@ static void sched_account__counts_what_latency_takes_once_for_all_clients(void *
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	more = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
 	assert_non_null(more);
-	wants(0);
+	set_waiting(0);
 	sched_client_set_state(e.t, more, true, false, 0, e.now);
 	for (unsigned int i = 1; i <= 3; i++) {
 		sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 		assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-		assert_int_equal(account(0).revoked, i);
-		pass(MS);
-		idle_since(1, 0);
-		pass(MS);
+		assert_int_equal(get_account(0).revoked, i);
+		pass_time(MS);
+		set_idle_since(1, 0);
+		pass_time(MS);
 		assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	}
 	/* The scheduler takes nothing from an idle client. */
 	sched_client_set_state(e.t, more, false, false, 0, e.now);
-	idle_since(0, 0);
+	set_idle_since(0, 0);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	assert_int_equal(account(0).revoked, 3);
-	assert_int_equal(account(1).revoked, 0);
+	assert_int_equal(get_account(0).revoked, 3);
+	assert_int_equal(get_account(1).revoked, 0);
 	end();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sched_client_set_state__opens_the_gate_of_one_that_wants),
+		cmocka_unit_test(sched_client_set_state__opens_the_gate_of_a_waiting_client),
 		cmocka_unit_test(
-			sched_client_set_state__that_wants_before_an_open_gate_is_busy),
+			sched_client_set_state__counts_a_waiting_client_at_an_open_gate_as_busy),
 		cmocka_unit_test(sched_advance_time__hands_over_at_the_end_of_a_quantum),
-		cmocka_unit_test(sched_advance_time__does_not_wait_for_what_is_in_flight),
-		cmocka_unit_test(sched_client_set_state__gives_the_quantum_of_an_idle_one_away),
+		cmocka_unit_test(sched_advance_time__does_not_wait_for_work_in_flight),
 		cmocka_unit_test(
-			sched_advance_time__opens_the_gate_of_one_that_is_alone_for_long),
-		cmocka_unit_test(sched_account__charges_what_runs_out_to_whom_it_belongs),
-		cmocka_unit_test(sched_account__charges_an_overrun_beyond_a_slice_to_all),
+			sched_client_set_state__passes_the_quantum_of_an_idle_client_on),
+		cmocka_unit_test(
+			sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long),
+		cmocka_unit_test(sched_account__charges_an_overrun_to_its_own_share),
+		cmocka_unit_test(sched_account__charges_an_overrun_beyond_a_time_slice_to_all),
 		cmocka_unit_test(
 			sched_account__charges_no_overrun_alone_where_the_hardware_rotates),
-		cmocka_unit_test(sched_account__charges_those_with_work_in_flight_alike),
-		cmocka_unit_test(sched_account__charges_no_time_in_which_it_was_idle),
+		cmocka_unit_test(sched_account__charges_shares_with_work_in_flight_equally),
+		cmocka_unit_test(sched_account__charges_no_idle_time),
 		cmocka_unit_test(sched_client__shares_the_charge_with_its_siblings),
-		cmocka_unit_test(
-			sched_client_set_state__of_one_that_comes_back_brings_no_old_credit),
+		cmocka_unit_test(sched_client_set_state__after_a_pause_brings_no_old_credit),
 		cmocka_unit_test(sched_client_free__hands_over_at_once_and_keeps_the_account),
-		cmocka_unit_test(sched_slice_set_share__holds_from_now_on),
+		cmocka_unit_test(sched_slice_set_share__takes_effect_at_once),
 		cmocka_unit_test(sched_slice_set_share__caps),
-		cmocka_unit_test(sched_slice_set_share__caps_no_more_than_it_says),
+		cmocka_unit_test(sched_slice_set_share__caps_no_lower_than_configured),
 		cmocka_unit_test(sched_slice_set_share__caps_a_gang_and_wakes_it),
 		cmocka_unit_test(sched_client_set_state__of_class_latency_pauses_the_holder),
 		cmocka_unit_test(sched_client_set_state__of_greedy_latency_gives_way),
 		cmocka_unit_test(sched_client_set_state__of_a_gang_opens_all_its_gates_or_none),
-		cmocka_unit_test(sched_advance_time__says_so_where_one_quantum_follows_another),
-		cmocka_unit_test(sched_account__is_zero_where_a_slice_never_was),
-		cmocka_unit_test(sched_client_set_state__holds_no_quantum_for_nothing),
+		cmocka_unit_test(sched_advance_time__reports_a_quantum_that_follows_another),
+		cmocka_unit_test(sched_account__is_zero_on_a_gpu_without_the_slice),
+		cmocka_unit_test(sched_client_set_state__keeps_no_quantum_without_work),
 		cmocka_unit_test(sched__latency_does_not_starve_a_gang),
-		cmocka_unit_test(sched_account__counts_turns_that_were_taken_from_one_at_work),
-		cmocka_unit_test(sched_account__counts_what_latency_takes_once_for_all_clients),
+		cmocka_unit_test(sched_account__counts_revoked_quanta_of_working_clients),
+		cmocka_unit_test(
+			sched_account__counts_a_revocation_for_latency_once_for_all_clients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
