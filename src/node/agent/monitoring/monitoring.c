@@ -186,7 +186,8 @@ static void count_monitoring_round(struct monitoring *mon)
 	if (mon->round.unpublished_view)
 		report_pod_usage(mon, mon->round.unpublished_view);
 	if (err.code == ERR_NONE && prepare_persist_round(mon, &r, &err) == 0)
-		start_pool_work(mon, MONITORING_PERSISTING, run_persist_work, on_round_persisted);
+		start_pool_work(mon, MONITORING_PERSISTING, run_persist_work,
+			on_round_persisted);
 	mon->round_ns = time_mono_ns() - began;
 	if (err.code != ERR_NONE)
 		log_error("this round is not shown", LOG_STR("reason", err.msg));

@@ -41,7 +41,7 @@ int agent_fixture_setup(void **state);
 int agent_fixture_teardown(void **state);
 
 /*
- * NVML has reported @inv, and the config in force is @c (NULL: that of before). Takes both; what is offered follows
+ * NVML has reported @inv, and the active config is @c (NULL: the former one). Takes both; the offer follows
  * from them.
  */
 void agent_fixture_know(struct agent_fixture *f, struct inventory *inv, struct config *c);
@@ -66,7 +66,7 @@ const struct fixture_event *agent_fixture_last(const struct agent_fixture *f,
 			fail_msg("waited in vain for %s", #condition); \
 	} while (0)
 
-/* Runs what is due now, and all that follows from it without waiting. */
+/* Runs all callbacks that are due now, and those that follow without waiting. */
 void agent_fixture_run_once(struct agent_fixture *f);
 
 #define AGENT_TEST(f) \

@@ -8,7 +8,7 @@
 
 /* --- the kept config --- */
 
-static void saved_config_parse__refuses_what_it_did_not_write(void **state)
+static void saved_config_parse__rejects_text_of_others(void **state)
 {
 	static const struct {
 		const char *json, *says; /* NULL: it is good */
@@ -81,7 +81,7 @@ static void agent_options_read__ignores_an_invalid_secondary_option(void **state
 	options_fini(&o);
 }
 
-static void agent_options_read__lets_one_option_name_the_config(void **state)
+static void agent_options_read__accepts_one_option_that_names_the_config(void **state)
 {
 	static const struct {
 		const char *(*env)(const char *name);
@@ -136,9 +136,9 @@ static void agent_options_read__lets_one_option_name_the_config(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(saved_config_parse__refuses_what_it_did_not_write),
+		cmocka_unit_test(saved_config_parse__rejects_text_of_others),
 		cmocka_unit_test(agent_options_read__ignores_an_invalid_secondary_option),
-		cmocka_unit_test(agent_options_read__lets_one_option_name_the_config),
+		cmocka_unit_test(agent_options_read__accepts_one_option_that_names_the_config),
 	};
 
 	return cmocka_run_group_tests_name("agent-options", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The agent as a library, without GPUs and with a kubelet that says nothing. */
+/* The agent as a library, without GPUs and with a kubelet that does not answer. */
 #include "support/test.h"
 
 #include "node/agent/agent.h"
@@ -60,7 +60,7 @@ static struct config *config_of(const char *text)
 	return c;
 }
 
-static void host_has_node__looks_below_the_driver_root_and_in_our_own_dev(void **state)
+static void host_has_node__searches_the_driver_root_and_our_own_dev(void **state)
 {
 	CLEANUP(config_freep) struct config *c = config_of("");
 
@@ -73,7 +73,7 @@ static void host_has_node__looks_below_the_driver_root_and_in_our_own_dev(void *
 	assert_true(host_has_node(c, "/dev/null"));
 }
 
-static void alloc_host_probe__requires_the_imex_channel_that_is_required(void **state)
+static void alloc_host_probe__checks_the_required_imex_channels(void **state)
 {
 	static const struct {
 		const char *config;
@@ -151,7 +151,7 @@ static void agent_stop__answers_a_status_request_that_waits_for_the_kubelet(void
 	(void)state;
 	make_dir("kubelet/device-plugins");
 	make_dir("kubelet/pod-resources");
-	/* Takes connections, as its queue does, and never says a word. */
+	/* Accepts connections by its queue, and never answers. */
 	assert_ok(unix_listen(below_dir(pods, "kubelet/pod-resources/kubelet.sock"), &kubelet,
 			  &id, &err),
 		&err);
@@ -193,7 +193,7 @@ static void get_status(uv_loop_t *loop, char *answer, size_t cap)
 	answer[n > 0 ? n : 0] = '\0';
 }
 
-static void agent__takes_dev_null_for_no_config(void **state)
+static void agent__treats_dev_null_as_no_config(void **state)
 {
 	static const struct {
 		const char *target, *generation, *says;
@@ -247,15 +247,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			host_has_node__looks_below_the_driver_root_and_in_our_own_dev, set_up,
+			host_has_node__searches_the_driver_root_and_our_own_dev, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			alloc_host_probe__requires_the_imex_channel_that_is_required, set_up,
-			tear_down),
+			alloc_host_probe__checks_the_required_imex_channels, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			agent_stop__answers_a_status_request_that_waits_for_the_kubelet, set_up,
 			tear_down),
-		cmocka_unit_test_setup_teardown(agent__takes_dev_null_for_no_config, set_up,
+		cmocka_unit_test_setup_teardown(agent__treats_dev_null_as_no_config, set_up,
 			tear_down),
 	};
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An API server that has our Node "n-1", a watch of it, and a clock that can be put forward. For what reads the Node
- * and writes to it: the watch is connected, and a test scripts what is asked besides (SCRIPT() of env).
+ * An API server that has our Node "n-1", a watch of it, and a virtual clock. For code that reads the Node
+ * and writes to it: the watch is connected, and a test scripts the answers to other requests (SCRIPT() of env).
  * Link with wrap_clock.
  */
 #include "unit/io/kube-api/api-env.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is asked of the API server about our Node: patches and events, without one. */
+/* Request bodies for the API server about our Node: patches and Events, without a server. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/api/event.h"
@@ -8,7 +8,7 @@
 
 #define KEEP "nvidia.com/device-plugin.config"
 
-static void label_patch__writes_what_differs_and_removes_what_was_ours(void **state)
+static void label_patch__writes_changes_and_removes_our_former_labels(void **state)
 {
 	static const struct {
 		const char *want, *labels, *record, *patch;
@@ -96,7 +96,7 @@ static void label_patch__keeps_the_timestamp_while_nothing_else_changes(void **s
 	}
 }
 
-static void labels_json__has_the_timestamp_that_was_there(void **state)
+static void labels_json__keeps_the_former_timestamp(void **state)
 {
 	struct labels *desired = labels_of("nvidia.com/a=1," LABEL_TIMESTAMP "=200");
 	json_t *same = json_of("{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
@@ -121,7 +121,7 @@ static void labels_json__has_the_timestamp_that_was_there(void **state)
 	(void)labels_free(desired);
 }
 
-static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **state)
+static void taint_patch__removes_our_key_alone_and_tests_the_known_taints(void **state)
 {
 	static const struct {
 		const char *taints, *patch; /* no patch: it has none with our key */
@@ -156,7 +156,7 @@ static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **
 
 /* --- events --- */
 
-static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void **state)
+static void event_list__counts_the_same_event_and_drops_the_oldest_sent_one(void **state)
 {
 	struct event_list l = { 0 };
 	struct kube_event *e;
@@ -185,7 +185,7 @@ static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void *
 	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "new", 60));
 }
 
-static void event_bodies__are_as_the_kubelet_writes_them(void **state)
+static void event_bodies__have_the_form_of_events_of_the_kubelet(void **state)
 {
 	struct event_list l = { 0 };
 	struct kube_event *e;
@@ -217,7 +217,7 @@ static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 	free(text);
 }
 
-static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
+static void event_bodies__name_the_affected_pod(void **state)
 {
 	const struct event_about a = { "shop", "web-1", "0f-1" }, b = { "shop", "web-2", "" };
 	struct event_list l = { 0 };
@@ -252,13 +252,14 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(label_patch__writes_what_differs_and_removes_what_was_ours),
+		cmocka_unit_test(label_patch__writes_changes_and_removes_our_former_labels),
 		cmocka_unit_test(label_patch__keeps_the_timestamp_while_nothing_else_changes),
-		cmocka_unit_test(labels_json__has_the_timestamp_that_was_there),
-		cmocka_unit_test(taint_patch__takes_our_key_alone_and_only_from_what_was_seen),
-		cmocka_unit_test(event_list__counts_the_same_event_and_forgets_the_oldest_told),
-		cmocka_unit_test(event_bodies__are_as_the_kubelet_writes_them),
-		cmocka_unit_test(event_bodies__name_the_pod_that_it_has_happened_to),
+		cmocka_unit_test(labels_json__keeps_the_former_timestamp),
+		cmocka_unit_test(taint_patch__removes_our_key_alone_and_tests_the_known_taints),
+		cmocka_unit_test(
+			event_list__counts_the_same_event_and_drops_the_oldest_sent_one),
+		cmocka_unit_test(event_bodies__have_the_form_of_events_of_the_kubelet),
+		cmocka_unit_test(event_bodies__name_the_affected_pod),
 	};
 
 	return cmocka_run_group_tests_name("api-patch", tests, NULL, NULL);

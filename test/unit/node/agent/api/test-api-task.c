@@ -9,14 +9,14 @@ struct tried {
 	struct api_task task;
 	struct env *env;
 	const char *method;
-	unsigned looks, answers;
+	unsigned n_runs, answers;
 };
 
 static void on_test_task_due(struct api_task *t)
 {
 	struct tried *x = (struct tried *)t;
 
-	x->looks++;
+	x->n_runs++;
 	task_send(t, &(struct api_request){ .method = x->method, .path = "/x" });
 }
 
@@ -42,7 +42,7 @@ static void try_for(struct tried *x, const char *method)
 	(void)uv_timer_stop(&x->task.timer);
 }
 
-static void task__is_over_its_trouble_with_a_write_alone(void **state)
+static void task__recovers_only_with_a_successful_write(void **state)
 {
 	struct env *e = *state;
 	struct tried x = { .env = e };
@@ -71,7 +71,7 @@ static void task__is_over_its_trouble_with_a_write_alone(void **state)
 	task_end(e, &x.task);
 }
 
-static void task_send__tries_again_what_cannot_be_sent(void **state)
+static void task_send__retries_a_request_that_cannot_be_sent(void **state)
 {
 	struct env *e = *state;
 	struct tried x = { .env = e, .method = "PUT" };
@@ -83,7 +83,7 @@ static void task_send__tries_again_what_cannot_be_sent(void **state)
 	make_quick(&x.task, e->api);
 	SCRIPT(e, { .answer = ANSWER("200 OK", "{}"), .hang_up = true });
 	task_poke(&x.task);
-	run(e, &x.looks, 3);
+	run(e, &x.n_runs, 3);
 	assert_int_equal(x.answers, 0);
 	assert_true(x.task.backoff.failures >= 3);
 	assert_non_null(strstr(x.task.last_error.msg, token));
@@ -120,7 +120,7 @@ static void open_task(struct tried *x, struct env *e)
 	x->task.api = e->api;
 }
 
-static void task__waits_as_long_as_the_answer_calls_for(void **state)
+static void task__waits_as_long_as_the_answer_demands(void **state)
 {
 	static const struct {
 		const char *status;
@@ -130,7 +130,7 @@ static void task__waits_as_long_as_the_answer_calls_for(void **state)
 		{ "500 No", ERR_UNAVAILABLE, 200, 500 },
 		{ "409 Conflict", ERR_EXISTS, 200, 500 },
 		{ "404 Not Found", ERR_NOT_FOUND, 200, 500 },
-		/* A right that is missing is given by a person, if at all. */
+		/* Only an administrator can grant a missing permission. */
 		{ "403 Forbidden", ERR_PERMISSION, 59000, 75000 },
 		{ "429 Slow\r\nRetry-After: 7", ERR_UNAVAILABLE, 6900, 8750 },
 		{ "503 No\r\nRetry-After: 90", ERR_UNAVAILABLE, 89900, 112500 },
@@ -167,7 +167,7 @@ static void task__waits_longer_after_each_failure_up_to_half_a_minute(void **sta
 	task_end(x.env, &x.task);
 }
 
-static void task_wait__replaces_what_was_planned(void **state)
+static void task_wait__replaces_an_earlier_wait(void **state)
 {
 	struct tried x;
 
@@ -185,7 +185,7 @@ static void task_wait__replaces_what_was_planned(void **state)
 
 /* --- a request that is under way --- */
 
-static void task_poke__during_a_request_is_one_look_after_it(void **state)
+static void task_poke__during_a_request_runs_the_task_once_after_it(void **state)
 {
 	struct tried x;
 
@@ -195,11 +195,11 @@ static void task_poke__during_a_request_is_one_look_after_it(void **state)
 	run(x.env, &x.env->requests, 1);
 	for (unsigned i = 0; i < 3; i++)
 		task_poke(&x.task);
-	assert_int_equal(x.looks, 1); /* one request at a time */
+	assert_int_equal(x.n_runs, 1); /* one request at a time */
 	stub_send(x.env, ANSWER("200 OK", "{}"));
 	stub_hang_up(x.env);
 	run(x.env, &x.answers, 2);
-	assert_int_equal(x.looks, 2);
+	assert_int_equal(x.n_runs, 2);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
 	task_end(x.env, &x.task);
 }
@@ -230,7 +230,7 @@ static void send_the_next(struct api_task *t, const struct api_reply *reply,
 		task_send(t, &(struct api_request){ .method = "PUT", .path = "/y" });
 }
 
-static void task_send__from_an_answer_is_no_look(void **state)
+static void task_send__from_an_answer_does_not_run_the_task_again(void **state)
 {
 	struct tried x;
 
@@ -240,7 +240,7 @@ static void task_send__from_an_answer_is_no_look(void **state)
 	SCRIPT(x.env, STEP("GET /x", "404 Not Found", "{}"), STEP("PUT /y", "200 OK", "{}"));
 	task_poke(&x.task);
 	run(x.env, &x.answers, 2);
-	assert_int_equal(x.looks, 1);
+	assert_int_equal(x.n_runs, 1);
 	/* The 404 was an answer, and the wait for it is over with the next request. */
 	assert_int_equal(x.task.last_error.code, ERR_NONE);
 	assert_int_equal(x.task.backoff.failures, 0);
@@ -261,14 +261,14 @@ static void task_close__ends_a_request_without_an_answer(void **state)
 	assert_null(x.task.call);
 	run_for_ms(x.env, 1);
 	assert_int_equal(x.answers, 0);
-	assert_int_equal(x.looks, 1);
+	assert_int_equal(x.n_runs, 1);
 }
 
 /* --- without a server --- */
 
 static void count_task_run(struct api_task *t)
 {
-	((struct tried *)t)->looks++;
+	((struct tried *)t)->n_runs++;
 }
 
 static void task_poke__waits_for_an_api_server_unless_the_task_is_local(void **state)
@@ -279,21 +279,21 @@ static void task_poke__waits_for_an_api_server_unless_the_task_is_local(void **s
 	task_init(&x.task, &e->loop, "x not done", count_task_run, on_done);
 	task_poke(&x.task);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
-	task_wait(&x.task, 0); /* planned before, and the server has gone since */
+	task_wait(&x.task, 0); /* planned before, and the server became unavailable since */
 	run_for_ms(e, 1);
-	assert_int_equal(x.looks, 0);
+	assert_int_equal(x.n_runs, 0);
 	x.task.local = true;
 	task_poke(&x.task);
 	task_poke(&x.task);
-	assert_int_equal(x.looks, 0); /* never from inside of the caller of task_poke() */
-	run(e, &x.looks, 1);
+	assert_int_equal(x.n_runs, 0); /* never from inside of the caller of task_poke() */
+	run(e, &x.n_runs, 1);
 	assert_false(uv_is_active((uv_handle_t *)&x.task.timer));
 	task_end(e, &x.task);
 }
 
 /* --- what is reported --- */
 
-static void task_is_fault__is_what_does_not_pass_by_itself(void **state)
+static void task_is_fault__is_true_for_errors_that_do_not_pass_by_themselves(void **state)
 {
 	static const struct {
 		enum error_code code;
@@ -341,17 +341,17 @@ static void task_complain__remembers_what_it_logged_until_it_works(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		API_TEST(task__is_over_its_trouble_with_a_write_alone),
-		API_TEST(task_send__tries_again_what_cannot_be_sent),
-		API_TEST(task__waits_as_long_as_the_answer_calls_for),
+		API_TEST(task__recovers_only_with_a_successful_write),
+		API_TEST(task_send__retries_a_request_that_cannot_be_sent),
+		API_TEST(task__waits_as_long_as_the_answer_demands),
 		API_TEST(task__waits_longer_after_each_failure_up_to_half_a_minute),
-		API_TEST(task_wait__replaces_what_was_planned),
-		API_TEST(task_poke__during_a_request_is_one_look_after_it),
+		API_TEST(task_wait__replaces_an_earlier_wait),
+		API_TEST(task_poke__during_a_request_runs_the_task_once_after_it),
 		API_TEST(task_poke__does_not_shorten_the_wait_after_a_failure),
-		API_TEST(task_send__from_an_answer_is_no_look),
+		API_TEST(task_send__from_an_answer_does_not_run_the_task_again),
 		API_TEST(task_close__ends_a_request_without_an_answer),
 		API_TEST(task_poke__waits_for_an_api_server_unless_the_task_is_local),
-		API_TEST(task_is_fault__is_what_does_not_pass_by_itself),
+		API_TEST(task_is_fault__is_true_for_errors_that_do_not_pass_by_themselves),
 		API_TEST(task_complain__remembers_what_it_logged_until_it_works),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Events on their way to the API server: how many at once, what is counted up, what is given up. */
+/* Events for the API server: their rate, their counts, and which ones are dropped. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/api/event.h"
@@ -36,7 +36,7 @@ static json_int_t count_of(const struct env *e, size_t request)
 
 /* --- how many --- */
 
-static void event_send__sends_a_burst_and_then_one_in_a_quarter_of_a_minute(void **state)
+static void event_send__sends_a_burst_and_then_one_every_15_s(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -60,7 +60,7 @@ static void event_send__sends_a_burst_and_then_one_in_a_quarter_of_a_minute(void
 	task_end(n->e, &s.task);
 }
 
-static void event_send__drops_what_no_room_is_left_for(void **state)
+static void event_send__drops_events_beyond_its_limit(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -83,7 +83,7 @@ static void event_send__drops_what_no_room_is_left_for(void **state)
 	task_end(n->e, &s.task);
 }
 
-static void event_send__remembers_nothing_without_a_node(void **state)
+static void event_send__keeps_no_event_without_a_node(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -99,7 +99,7 @@ static void event_send__remembers_nothing_without_a_node(void **state)
 
 /* --- what is sent --- */
 
-static void event_send__counts_up_what_happens_again_meanwhile(void **state)
+static void event_send__counts_repeated_events(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -147,7 +147,7 @@ static void event_send__puts_an_event_of_a_pod_into_its_namespace(void **state)
 	task_end(n->e, &s.task);
 }
 
-static void event_send__gives_up_a_text_that_is_none_and_sends_the_others(void **state)
+static void event_send__drops_an_invalid_text_and_sends_the_others(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -166,9 +166,9 @@ static void event_send__gives_up_a_text_that_is_none_and_sends_the_others(void *
 	task_end(n->e, &s.task);
 }
 
-/* --- what the server says --- */
+/* --- answers of the server --- */
 
-static void event_send__insists_only_on_what_can_still_be_taken(void **state)
+static void event_send__retries_only_what_the_server_may_still_accept(void **state)
 {
 	static const struct {
 		const char *answer;
@@ -179,7 +179,7 @@ static void event_send__insists_only_on_what_can_still_be_taken(void **state)
 		{ ANSWER("401 Who", "{}"), true },
 		{ NULL, true }, /* no answer at all */
 		{ ANSWER("403 Forbidden", "{}"), false },
-		{ ANSWER("404 Not Found", "{}"), false }, /* the pod's namespace is gone */
+		{ ANSWER("404 Not Found", "{}"), false }, /* the pod's namespace was removed */
 		{ ANSWER("422 Invalid", "{}"), false },
 		/* A name that is new is taken: an answer was lost, and the event is there. */
 		{ ANSWER("409 Conflict", "{}"), false },
@@ -209,7 +209,7 @@ static void event_send__insists_only_on_what_can_still_be_taken(void **state)
 	}
 }
 
-static void event_send__goes_on_after_one_that_was_refused(void **state)
+static void event_send__continues_after_a_refused_event(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -230,7 +230,7 @@ static void event_send__goes_on_after_one_that_was_refused(void **state)
 }
 
 /* The API server keeps Events for an hour. */
-static void event_send__makes_an_event_again_that_the_server_has_forgotten(void **state)
+static void event_send__recreates_an_event_that_the_server_expired(void **state)
 {
 	struct node_env *n = *state;
 	struct event_sender s;
@@ -250,7 +250,7 @@ static void event_send__makes_an_event_again_that_the_server_has_forgotten(void 
 	task_skip(&s.task);
 	task_settle(n->e, &s.task);
 	assert_int_equal(n->e->requests, 3);
-	assert_int_equal(count_of(n->e, 2), 2); /* those that the server has not had */
+	assert_int_equal(count_of(n->e, 2), 2); /* those that the server has not received */
 	assert_string_not_equal(s.list.v[0].name, first);
 	assert_true(s.list.v[0].first_ns == s.list.v[0].last_ns);
 	assert_null(event_list_next(&s.list));
@@ -260,15 +260,15 @@ static void event_send__makes_an_event_again_that_the_server_has_forgotten(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NODE_TEST(event_send__sends_a_burst_and_then_one_in_a_quarter_of_a_minute),
-		NODE_TEST(event_send__drops_what_no_room_is_left_for),
-		NODE_TEST(event_send__remembers_nothing_without_a_node),
-		NODE_TEST(event_send__counts_up_what_happens_again_meanwhile),
+		NODE_TEST(event_send__sends_a_burst_and_then_one_every_15_s),
+		NODE_TEST(event_send__drops_events_beyond_its_limit),
+		NODE_TEST(event_send__keeps_no_event_without_a_node),
+		NODE_TEST(event_send__counts_repeated_events),
 		NODE_TEST(event_send__puts_an_event_of_a_pod_into_its_namespace),
-		NODE_TEST(event_send__gives_up_a_text_that_is_none_and_sends_the_others),
-		NODE_TEST(event_send__insists_only_on_what_can_still_be_taken),
-		NODE_TEST(event_send__goes_on_after_one_that_was_refused),
-		NODE_TEST(event_send__makes_an_event_again_that_the_server_has_forgotten),
+		NODE_TEST(event_send__drops_an_invalid_text_and_sends_the_others),
+		NODE_TEST(event_send__retries_only_what_the_server_may_still_accept),
+		NODE_TEST(event_send__continues_after_a_refused_event),
+		NODE_TEST(event_send__recreates_an_event_that_the_server_expired),
 	};
 
 	return cmocka_run_group_tests_name("event-sender", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Our Node as the API server has it: what is a change and what is none, and what stays when the server goes. */
+/* Our Node in the API server: which changes are reported, and what stays when the server is unavailable. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/api/node-object.h"
@@ -15,7 +15,7 @@ static const char first[] =
 	"'spec':{'taints':[{'key':'t'}]},"
 	"'status':{'conditions':[{'type':'Ready'}," CONDITION("True", "1") "]}}";
 
-static void node_object__keeps_what_is_of_interest(void **state)
+static void node_object__keeps_the_members_in_use(void **state)
 {
 	struct node_env *n = *state;
 
@@ -35,7 +35,7 @@ static void node_object__keeps_what_is_of_interest(void **state)
 	assert_int_equal(node_object_error(n->node)->code, ERR_NONE);
 }
 
-static void node_object__calls_for_what_has_changed(void **state)
+static void node_object__reports_each_change(void **state)
 {
 	static const struct {
 		const char *object; /* NULL: deleted */
@@ -43,7 +43,7 @@ static void node_object__calls_for_what_has_changed(void **state)
 	} rows[] = {
 		{ WITH_CONDITIONS(CONDITION("True", "1")), 1, 0 },
 		{ WITH_CONDITIONS(CONDITION("False", "1")), 0, 1 },
-		{ WITH_CONDITIONS("{'type':'Ready'}"), 0, 1 }, /* it is gone */
+		{ WITH_CONDITIONS("{'type':'Ready'}"), 0, 1 }, /* it was removed */
 		/* Another Node of that name. */
 		{ "{'metadata':{'uid':'u-2'}}", 1, 0 },
 		{ "{'metadata':{'uid':'u-2','labels':{'a':'1'}}}", 1, 0 },
@@ -76,7 +76,7 @@ static void node_object__calls_for_what_has_changed(void **state)
 }
 
 /* The kubelet writes the status of each Node every few seconds. */
-static void node_object__calls_for_no_heartbeat(void **state)
+static void node_object__reports_no_heartbeat(void **state)
 {
 	struct node_env *n = *state;
 
@@ -102,7 +102,7 @@ static void node_object__without_a_type_keeps_no_condition(void **state)
 	assert_int_equal(n->condition_changes, 0);
 }
 
-static void node_object__takes_anything_that_a_server_says(void **state)
+static void node_object__accepts_any_answer_of_a_server(void **state)
 {
 	static const char *const odd[] = { "{'metadata':{'uid':7,'labels':[1]}}",
 		"{'metadata':{'labels':'x','annotations':1},'spec':[],'status':3}",
@@ -119,7 +119,7 @@ static void node_object__takes_anything_that_a_server_says(void **state)
 	}
 }
 
-static void node_object_patched__makes_the_watch_no_news(void **state)
+static void node_object_patched__makes_the_watch_report_nothing(void **state)
 {
 	static const char written[] = WITH_CONDITIONS(CONDITION("False", "5"));
 	struct node_env *n = *state;
@@ -127,7 +127,7 @@ static void node_object_patched__makes_the_watch_no_news(void **state)
 
 	node_env_watch(n, WITH_CONDITIONS(CONDITION("True", "1")), TYPE);
 	node_object_patched(n->node, answer);
-	/* An answer without it says nothing: the Node still has its condition. */
+	/* An answer without it proves nothing: the Node still has its condition. */
 	node_object_patched(n->node, odd);
 	node_object_patched(n->node, NULL);
 	assert_json(json_deep_copy(node_object_condition(n->node)),
@@ -144,7 +144,7 @@ static bool is_in_touch(const struct node_env *n)
 	return node_object_error(n->node)->code == ERR_NONE;
 }
 
-static void node_object__keeps_what_is_known_while_the_server_is_away(void **state)
+static void node_object__keeps_its_state_while_the_server_is_unavailable(void **state)
 {
 	struct node_env *n = *state;
 	const struct step refused = STEP("GET ", "503 No", "{}");
@@ -165,7 +165,7 @@ static void node_object__keeps_what_is_known_while_the_server_is_away(void **sta
 
 /* --- the link --- */
 
-static void api_link_error__says_why_our_node_is_not_known(void **state)
+static void api_link_error__reports_why_our_node_is_unknown(void **state)
 {
 	struct node_env *n = *state;
 	struct api_link l = { .node_name = NODE_NAME };
@@ -203,14 +203,14 @@ static void node_object_start__needs_a_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NODE_TEST(node_object__keeps_what_is_of_interest),
-		NODE_TEST(node_object__calls_for_what_has_changed),
-		NODE_TEST(node_object__calls_for_no_heartbeat),
+		NODE_TEST(node_object__keeps_the_members_in_use),
+		NODE_TEST(node_object__reports_each_change),
+		NODE_TEST(node_object__reports_no_heartbeat),
 		NODE_TEST(node_object__without_a_type_keeps_no_condition),
-		NODE_TEST(node_object__takes_anything_that_a_server_says),
-		NODE_TEST(node_object_patched__makes_the_watch_no_news),
-		NODE_TEST(node_object__keeps_what_is_known_while_the_server_is_away),
-		NODE_TEST(api_link_error__says_why_our_node_is_not_known),
+		NODE_TEST(node_object__accepts_any_answer_of_a_server),
+		NODE_TEST(node_object_patched__makes_the_watch_report_nothing),
+		NODE_TEST(node_object__keeps_its_state_while_the_server_is_unavailable),
+		NODE_TEST(api_link_error__reports_why_our_node_is_unknown),
 		NODE_TEST(node_object_start__needs_a_name),
 	};
 

@@ -10,7 +10,7 @@
 
 /* --- wake --- */
 
-static void wake_up__is_one_call_however_often_it_is_asked_for(void **state)
+static void wake_up__calls_once_for_many_requests(void **state)
 {
 	struct agent_fixture *f = *state;
 
@@ -38,16 +38,16 @@ static void wake_once_more(void *arg)
 		wake_up(&a->wake);
 }
 
-static void wake_up__from_the_call_itself_is_a_call_in_the_next_turn(void **state)
+static void wake_up__from_the_call_itself_calls_again_in_the_next_iteration(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct again a = { .left = 2 };
 
 	wake_init(&a.wake, &f->loop, wake_once_more, &a);
 	wake_up(&a.wake);
-	for (unsigned turn = 1; turn <= 3; turn++) {
+	for (unsigned iteration = 1; iteration <= 3; iteration++) {
 		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
-		assert_int_equal(a.calls, turn);
+		assert_int_equal(a.calls, iteration);
 	}
 	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
 	assert_int_equal(a.calls, 3);
@@ -73,7 +73,7 @@ static void wake_up__from_a_timer_does_not_wait_for_the_next_event(void **state)
 	agent_fixture_run_once(f);
 }
 
-static void wake_close__makes_wakes_do_nothing(void **state)
+static void wake_close__makes_later_wake_ups_do_nothing(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct again a = { .left = 0 };
@@ -88,7 +88,7 @@ static void wake_close__makes_wakes_do_nothing(void **state)
 
 /* --- reports --- */
 
-static void report_event__says_whom_it_is_about(void **state)
+static void report_event__names_its_object(void **state)
 {
 	struct agent_fixture *f = *state;
 	const struct event_about pod = { .namespace_ = "ml", .pod = "train-0", .uid = "1" };
@@ -101,7 +101,7 @@ static void report_event__says_whom_it_is_about(void **state)
 	assert_int_equal(f->events[1].type, EVENT_NORMAL);
 }
 
-static void report_event__is_utf8_and_bounded_whatever_is_in_it(void **state)
+static void report_event__is_bounded_utf8_for_any_input(void **state)
 {
 	struct agent_fixture *f = *state;
 	char text[2 * ERROR_MSG_MAX];
@@ -137,7 +137,7 @@ static void components_report__emits_one_event_for_each_change(void **state)
 	assert_int_equal(c.v[COMPONENT_PRICES].since_wall_ns, 0);
 }
 
-static void components_report__says_where_devices_are_affected(void **state)
+static void components_report__names_the_affected_devices(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct components c = { .reporter = &f->reporter };
@@ -148,7 +148,7 @@ static void components_report__says_where_devices_are_affected(void **state)
 	assert_string_equal(f->events[0].message, "cdi: disk full");
 }
 
-static void component_set__keeps_since_when_over_another_reason(void **state)
+static void component_set__keeps_the_date_when_the_reason_changes(void **state)
 {
 	struct component_state s = { .since_wall_ns = 0 };
 	struct error why = ERROR_INIT;
@@ -164,7 +164,7 @@ static void component_set__keeps_since_when_over_another_reason(void **state)
 	assert_false(component_set(&s, NULL, 500));
 }
 
-static void component_name__has_a_name_of_its_own_for_each(void **state)
+static void component_name__is_unique(void **state)
 {
 	(void)state;
 	for (int i = 0; i < COMPONENT_COUNT_; i++)
@@ -195,16 +195,16 @@ static void failure_set__keeps_the_first_reason_and_stops_the_loop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		AGENT_TEST(wake_up__is_one_call_however_often_it_is_asked_for),
-		AGENT_TEST(wake_up__from_the_call_itself_is_a_call_in_the_next_turn),
+		AGENT_TEST(wake_up__calls_once_for_many_requests),
+		AGENT_TEST(wake_up__from_the_call_itself_calls_again_in_the_next_iteration),
 		AGENT_TEST(wake_up__from_a_timer_does_not_wait_for_the_next_event),
-		AGENT_TEST(wake_close__makes_wakes_do_nothing),
-		AGENT_TEST(report_event__says_whom_it_is_about),
-		AGENT_TEST(report_event__is_utf8_and_bounded_whatever_is_in_it),
+		AGENT_TEST(wake_close__makes_later_wake_ups_do_nothing),
+		AGENT_TEST(report_event__names_its_object),
+		AGENT_TEST(report_event__is_bounded_utf8_for_any_input),
 		AGENT_TEST(components_report__emits_one_event_for_each_change),
-		AGENT_TEST(components_report__says_where_devices_are_affected),
-		AGENT_TEST(component_set__keeps_since_when_over_another_reason),
-		AGENT_TEST(component_name__has_a_name_of_its_own_for_each),
+		AGENT_TEST(components_report__names_the_affected_devices),
+		AGENT_TEST(component_set__keeps_the_date_when_the_reason_changes),
+		AGENT_TEST(component_name__is_unique),
 		AGENT_TEST(failure_set__keeps_the_first_reason_and_stops_the_loop),
 	};
 

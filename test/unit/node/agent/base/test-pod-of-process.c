@@ -50,7 +50,7 @@ static void pod_uid_from_cgroup__reads_all_spellings(void **state)
 	}
 }
 
-static void pod_container_from_mounts__finds_its_name(void **state)
+static void pod_container_from_mounts__finds_the_name_of_the_container(void **state)
 {
 	static const char text[] =
 		"1 2 8:1 /var/lib/kubelet/pods/other/containers/no/1 /a rw - ext4 /dev/x rw\n"
@@ -68,7 +68,7 @@ static void pod_container_from_mounts__finds_its_name(void **state)
 	assert_false(pod_container_from_mounts(text, 150, UID, got));
 }
 
-static void pod_uid_from_mounts__goes_by_what_containers_alone_have(void **state)
+static void pod_uid_from_mounts__uses_mounts_that_only_containers_have(void **state)
 {
 	static const struct {
 		const char *text;
@@ -114,8 +114,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pod_uid_from_cgroup__reads_all_spellings),
-		cmocka_unit_test(pod_container_from_mounts__finds_its_name),
-		cmocka_unit_test(pod_uid_from_mounts__goes_by_what_containers_alone_have),
+		cmocka_unit_test(pod_container_from_mounts__finds_the_name_of_the_container),
+		cmocka_unit_test(pod_uid_from_mounts__uses_mounts_that_only_containers_have),
 	};
 
 	return cmocka_run_group_tests_name("pod-of-process", tests, NULL, NULL);

@@ -19,7 +19,7 @@ struct cluster_env {
 	struct cluster_client c;
 	bool inited;
 	char kubeconfig[PATH_MAX]; /* of options; not there at first */
-	bool ready;                /* what .node_ready() says */
+	bool ready;                /* the result of .node_ready() */
 	unsigned changed, api_ready, api_unavailable;
 	char order[64];   /* of the calls: c, r, u */
 	struct error why; /* of api_unavailable */
@@ -36,7 +36,7 @@ void cluster_env_open(struct cluster_env *x, const char *object);
 /* NVML has reported @n GPUs, of which the first has @fault; the config is in force. */
 void cluster_env_know(struct cluster_env *x, uint32_t n, enum gpu_fault fault);
 
-/* Runs the loop of the server until a condition holds. */
+/* Runs the loop of the server until a condition is true. */
 #define cluster_env_until(x, condition)                                 \
 	do {                                                            \
 		bool in_time_ = true;                                   \

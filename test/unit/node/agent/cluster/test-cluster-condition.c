@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The condition on our Node: what is written over what, without an API server. */
+/* The condition on our Node: which condition replaces which, without an API server. */
 #include "support/test.h"
 
 #include "node/agent/cluster/condition.h"
@@ -26,7 +26,7 @@ static json_t *condition(const char *status, const char *reason, const char *mes
 		reason, "message", message, "lastTransitionTime", "2026-01-01T00:00:00Z");
 }
 
-static void condition_decide__leaves_others_alone_while_it_can(void **state)
+static void condition_decide__keeps_the_condition_of_others_while_it_can(void **state)
 {
 	static const struct {
 		const char *status, *reason, *message; /* NULL: the Node has none */
@@ -73,7 +73,7 @@ static void condition_decide__leaves_others_alone_while_it_can(void **state)
 	}
 }
 
-static void condition_decide__takes_anything_that_a_server_says(void **state)
+static void condition_decide__accepts_any_answer_of_a_server(void **state)
 {
 	json_t *odd = json_pack("{s:i, s:n, s:[]}", "status", 1, "reason", "message");
 
@@ -128,8 +128,8 @@ static void condition_patch__keeps_the_time_of_the_last_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(condition_decide__leaves_others_alone_while_it_can),
-		cmocka_unit_test(condition_decide__takes_anything_that_a_server_says),
+		cmocka_unit_test(condition_decide__keeps_the_condition_of_others_while_it_can),
+		cmocka_unit_test(condition_decide__accepts_any_answer_of_a_server),
 		cmocka_unit_test(condition_patch__keeps_the_time_of_the_last_change),
 	};
 

@@ -20,7 +20,7 @@ static void pretend_pod(void)
 	(void)setenv("KUBERNETES_SERVICE_PORT", "443", 1);
 }
 
-static void cluster_init__says_what_can_be_had(void **state)
+static void cluster_init__reports_what_is_available(void **state)
 {
 	static const struct {
 		int kubeconfig;
@@ -91,7 +91,7 @@ static void cluster_init__says_what_can_be_had(void **state)
 	}
 }
 
-static void cluster_start__says_at_once_that_there_will_be_no_server(void **state)
+static void cluster_start__reports_at_once_that_there_is_no_server(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -103,7 +103,7 @@ static void cluster_start__says_at_once_that_there_will_be_no_server(void **stat
 	assert_int_equal(x->why.code, ERR_NOT_FOUND);
 	assert_false(uv_is_active((uv_handle_t *)&x->c.open));
 	cluster_retry(&x->c);
-	cluster_sync(&x->c); /* as the agent goes on to do */
+	cluster_sync(&x->c); /* as the agent does next */
 	run_for_ms(x->n->e, 2);
 	assert_string_equal(x->order, "u");
 }
@@ -125,7 +125,7 @@ static void cluster_start__comes_after_the_kubelet_if_a_config_is_there(void **s
 
 /* --- later --- */
 
-static void cluster__tells_of_the_server_once_and_then_of_the_node(void **state)
+static void cluster__reports_the_server_once_and_then_the_node(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -179,13 +179,13 @@ static void cluster__uses_a_kubeconfig_that_comes_later(void **state)
 	cluster_env_until(x, x->c.events.task.call != NULL);
 }
 
-static void cluster__goes_on_without_a_server_that_cannot_be_used(void **state)
+static void cluster__continues_without_an_unusable_server(void **state)
 {
 	struct cluster_env *x = *state;
 
 	cluster_env_kubeconfig(x, "");
 	cluster_env_init(x);
-	/* What stands for all that api_new() finds: no libcurl, mostly. */
+	/* Stands for all errors of api_new(): mostly a missing libcurl. */
 	free(x->c.config.server);
 	x->c.config.server = strdup("gopher://x");
 	cluster_start(&x->c);
@@ -223,11 +223,11 @@ static void cluster_retry__keeps_the_last_valid_credentials(void **state)
 		}
 		assert_true(opened(x));
 	}
-	node_env_send_event(x->n, "{'metadata':{'uid':'u-2'}}"); /* the watch goes on */
+	node_env_send_event(x->n, "{'metadata':{'uid':'u-2'}}"); /* the watch continues */
 	assert_string_equal(x->order, "rcc");
 }
 
-static void cluster_stop__ends_all_that_is_under_way(void **state)
+static void cluster_stop__ends_all_requests(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -253,14 +253,14 @@ static void cluster_stop__ends_all_that_is_under_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cluster_init__says_what_can_be_had),
-		CLUSTER_TEST(cluster_start__says_at_once_that_there_will_be_no_server),
+		cmocka_unit_test(cluster_init__reports_what_is_available),
+		CLUSTER_TEST(cluster_start__reports_at_once_that_there_is_no_server),
 		CLUSTER_TEST(cluster_start__comes_after_the_kubelet_if_a_config_is_there),
-		CLUSTER_TEST(cluster__tells_of_the_server_once_and_then_of_the_node),
+		CLUSTER_TEST(cluster__reports_the_server_once_and_then_the_node),
 		CLUSTER_TEST(cluster__uses_a_kubeconfig_that_comes_later),
-		CLUSTER_TEST(cluster__goes_on_without_a_server_that_cannot_be_used),
+		CLUSTER_TEST(cluster__continues_without_an_unusable_server),
 		CLUSTER_TEST(cluster_retry__keeps_the_last_valid_credentials),
-		CLUSTER_TEST(cluster_stop__ends_all_that_is_under_way),
+		CLUSTER_TEST(cluster_stop__ends_all_requests),
 	};
 
 	return cmocka_run_group_tests_name("cluster-open", tests, NULL, NULL);

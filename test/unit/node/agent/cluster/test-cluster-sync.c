@@ -76,7 +76,7 @@ static void cluster_sync__leaves_the_taint_of_a_node_that_is_not_ready(void **st
 	assert_int_equal(env_of(x)->requests, 1);
 }
 
-static void cluster__looks_again_where_the_taints_have_changed_meanwhile(void **state)
+static void cluster__reads_the_node_again_where_the_taints_changed_meanwhile(void **state)
 {
 	static const char *const collisions[] = { ANSWER("409 Conflict", "{}"),
 		ANSWER("422 Unprocessable", "{}") };
@@ -94,7 +94,7 @@ static void cluster__looks_again_where_the_taints_have_changed_meanwhile(void **
 				cluster_sync(&x->c);
 			task_settle(env_of(x), &x->c.taint);
 			assert_int_equal(env_of(x)->requests, k);
-			/* It is worth no word until it goes on. */
+			/* The agent does not log it until it continues. */
 			assert_int_equal(*x->c.taint.logged_error != '\0', k >= 4);
 		}
 		x->c.taint.logged_error[0] = '\0';
@@ -110,7 +110,7 @@ static void cluster__looks_again_where_the_taints_have_changed_meanwhile(void **
 	assert_int_equal(x->c.taint.last_error.code, ERR_NONE);
 }
 
-static void cluster_taint_down__is_a_right_that_is_missing_and_no_collision(void **state)
+static void cluster_taint_down__reports_a_missing_permission_and_no_conflict(void **state)
 {
 	static const struct {
 		const char *answer;
@@ -147,7 +147,7 @@ static void sync_condition(struct cluster_env *x)
 	task_settle(env_of(x), &x->c.condition.task);
 }
 
-static void cluster_sync__writes_the_condition_by_the_gpus(void **state)
+static void cluster_sync__writes_the_condition_of_the_gpus(void **state)
 {
 	static const struct step good[] = { STEP("/status?", "200 OK", "{}") };
 	static const struct step bad[] = { STEP("/status?", "403 Forbidden", "{}") };
@@ -236,7 +236,7 @@ static void sync_labels(struct cluster_env *x)
 	task_settle(env_of(x), &x->c.labels.task);
 }
 
-static void cluster_labels__are_made_of_what_is_known_and_decided(void **state)
+static void cluster_labels__are_built_from_facts_and_decisions(void **state)
 {
 	struct cluster_env *x = *state;
 	struct facts *facts = &x->f->facts;
@@ -257,7 +257,7 @@ static void cluster_labels__are_made_of_what_is_known_and_decided(void **state)
 }
 
 /* Pods that run were placed by them. */
-static void cluster_labels__stay_while_nothing_better_is_known(void **state)
+static void cluster_labels__stay_while_the_gpus_are_unknown(void **state)
 {
 	struct cluster_env *x = *state;
 	struct facts *facts = &x->f->facts;
@@ -304,7 +304,7 @@ static void cluster_labels__read_files_of_the_node_only_when_its_gpus_change(voi
 	assert_int_equal(x->c.label_state.notes.n, n_notes + 1);
 }
 
-static void cluster_labels__are_made_once_for_several_changes_in_a_row(void **state)
+static void cluster_labels__are_built_once_for_several_changes_in_a_row(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -319,7 +319,7 @@ static void cluster_labels__are_made_once_for_several_changes_in_a_row(void **st
 	assert_int_equal(x->c.labels.writes, 1);
 }
 
-static void cluster_labels_down__is_where_they_cannot_be_written(void **state)
+static void cluster_labels_down__is_set_where_labels_cannot_be_written(void **state)
 {
 	struct cluster_env *x = *state;
 	char *path;
@@ -339,7 +339,7 @@ static void cluster_labels_down__is_where_they_cannot_be_written(void **state)
 	assert_true(has_file(x));
 }
 
-static void cluster_labels__that_others_keep_changing_are_an_event(void **state)
+static void cluster_labels__that_others_keep_changing_emit_an_event(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -349,7 +349,7 @@ static void cluster_labels__that_others_keep_changing_are_an_event(void **state)
 	assert_int_equal(agent_fixture_last(x->f, "LabelConflict")->type, EVENT_WARNING);
 }
 
-static void cluster_labels__are_not_made_where_nobody_wants_them(void **state)
+static void cluster_labels__are_not_built_where_they_are_off(void **state)
 {
 	struct cluster_env *x = *state;
 
@@ -364,17 +364,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CLUSTER_TEST(cluster_sync__removes_our_taint_alone_once_the_node_is_ready),
 		CLUSTER_TEST(cluster_sync__leaves_the_taint_of_a_node_that_is_not_ready),
-		CLUSTER_TEST(cluster__looks_again_where_the_taints_have_changed_meanwhile),
-		CLUSTER_TEST(cluster_taint_down__is_a_right_that_is_missing_and_no_collision),
-		CLUSTER_TEST(cluster_sync__writes_the_condition_by_the_gpus),
+		CLUSTER_TEST(cluster__reads_the_node_again_where_the_taints_changed_meanwhile),
+		CLUSTER_TEST(cluster_taint_down__reports_a_missing_permission_and_no_conflict),
+		CLUSTER_TEST(cluster_sync__writes_the_condition_of_the_gpus),
 		CLUSTER_TEST(cluster_sync__without_a_name_writes_no_condition),
-		CLUSTER_TEST(cluster_labels__are_made_of_what_is_known_and_decided),
-		CLUSTER_TEST(cluster_labels__stay_while_nothing_better_is_known),
+		CLUSTER_TEST(cluster_labels__are_built_from_facts_and_decisions),
+		CLUSTER_TEST(cluster_labels__stay_while_the_gpus_are_unknown),
 		CLUSTER_TEST(cluster_labels__read_files_of_the_node_only_when_its_gpus_change),
-		CLUSTER_TEST(cluster_labels__are_made_once_for_several_changes_in_a_row),
-		CLUSTER_TEST(cluster_labels_down__is_where_they_cannot_be_written),
-		CLUSTER_TEST(cluster_labels__that_others_keep_changing_are_an_event),
-		CLUSTER_TEST(cluster_labels__are_not_made_where_nobody_wants_them),
+		CLUSTER_TEST(cluster_labels__are_built_once_for_several_changes_in_a_row),
+		CLUSTER_TEST(cluster_labels_down__is_set_where_labels_cannot_be_written),
+		CLUSTER_TEST(cluster_labels__that_others_keep_changing_emit_an_event),
+		CLUSTER_TEST(cluster_labels__are_not_built_where_they_are_off),
 	};
 
 	return cmocka_run_group_tests_name("cluster-sync", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The condition on our Node: when it is written, its heartbeat, and others who write it. */
+/* The condition on our Node: when it is written, its heartbeat, and other writers. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/cluster/condition.h"
@@ -92,7 +92,7 @@ static void assert_sent(const struct written *x, unsigned n, const char *status)
 	json_decref(body);
 }
 
-/* --- ours --- */
+/* --- our condition --- */
 
 static void condition_writer__writes_it_and_repeats_its_heartbeat(void **state)
 {
@@ -117,7 +117,7 @@ static void condition_writer__writes_it_and_repeats_its_heartbeat(void **state)
 }
 
 /* Of an agent that has just started. */
-static void condition_writer__begins_with_a_heartbeat_where_ours_is_there(void **state)
+static void condition_writer__begins_with_a_heartbeat_where_our_condition_exists(void **state)
 {
 	struct written x;
 
@@ -129,14 +129,13 @@ static void condition_writer__begins_with_a_heartbeat_where_ours_is_there(void *
 	task_end(x.n->e, &x.w.task);
 }
 
-static void condition_writer__writes_a_fault_at_once_and_other_words_a_moment_later(
-	void **state)
+static void condition_writer__writes_a_fault_at_once_and_other_texts_later(void **state)
 {
 	struct written x;
 
 	open_writer(&x, *state, NODE("u-1", READY));
 	set(&x, &none);
-	set(&x, &lost); /* the heartbeat of before waits, and holds nothing up */
+	set(&x, &lost); /* the earlier heartbeat is pending, and delays nothing */
 	assert_sent(&x, 2, "False");
 	change(&x, NODE("u-1", LOST));
 	set(&x, &both_lost);
@@ -151,7 +150,7 @@ static void condition_writer__writes_a_fault_at_once_and_other_words_a_moment_la
 	task_end(x.n->e, &x.w.task);
 }
 
-static void condition_writer__says_nothing_while_nothing_is_known(void **state)
+static void condition_writer__writes_nothing_while_the_state_is_unknown(void **state)
 {
 	struct written x;
 
@@ -197,7 +196,7 @@ static void condition_writer__writes_a_new_node_at_once(void **state)
 	task_end(x.n->e, &x.w.task);
 }
 
-static void condition_writer__takes_what_the_answer_has_for_written(void **state)
+static void condition_writer__trusts_the_condition_in_the_answer(void **state)
 {
 	struct node_env *n = *state;
 	struct written x;
@@ -223,7 +222,7 @@ static void condition_writer__takes_what_the_answer_has_for_written(void **state
 
 /* --- others --- */
 
-static void condition_writer__writes_the_same_ever_later_where_others_change_it(void **state)
+static void condition_writer__backs_off_where_others_change_the_condition(void **state)
 {
 	struct written x;
 
@@ -240,14 +239,14 @@ static void condition_writer__writes_the_same_ever_later_where_others_change_it(
 		task_skip(&x.w.task);
 		task_settle(x.n->e, &x.w.task);
 	}
-	/* News of ours is not held up by that. */
+	/* Changes of our condition are not delayed by that. */
 	change(&x, NODE("u-1", LOST));
 	set(&x, &none);
 	assert_sent(&x, 8, "True");
 	task_end(x.n->e, &x.w.task);
 }
 
-static void condition_writer__forgets_a_fight_after_a_time_of_peace(void **state)
+static void condition_writer__forgets_a_conflict_after_a_time_without_changes(void **state)
 {
 	struct written x;
 
@@ -267,7 +266,8 @@ static void condition_writer__forgets_a_fight_after_a_time_of_peace(void **state
 	task_end(x.n->e, &x.w.task);
 }
 
-static void condition_writer__leaves_what_others_say_where_no_repair_is_needed(void **state)
+static void condition_writer__keeps_the_condition_of_others_where_no_repair_is_needed(
+	void **state)
 {
 	struct written x;
 
@@ -281,7 +281,7 @@ static void condition_writer__leaves_what_others_say_where_no_repair_is_needed(v
 
 /* --- failures --- */
 
-static void condition_writer__reports_a_refusal_and_waits_with_what_is_new(void **state)
+static void condition_writer__reports_a_refusal_and_delays_later_writes(void **state)
 {
 	struct written x;
 
@@ -318,17 +318,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NODE_TEST(condition_writer__writes_it_and_repeats_its_heartbeat),
-		NODE_TEST(condition_writer__begins_with_a_heartbeat_where_ours_is_there),
-		NODE_TEST(
-			condition_writer__writes_a_fault_at_once_and_other_words_a_moment_later),
-		NODE_TEST(condition_writer__says_nothing_while_nothing_is_known),
+		NODE_TEST(condition_writer__begins_with_a_heartbeat_where_our_condition_exists),
+		NODE_TEST(condition_writer__writes_a_fault_at_once_and_other_texts_later),
+		NODE_TEST(condition_writer__writes_nothing_while_the_state_is_unknown),
 		NODE_TEST(condition_writer__waits_for_the_node),
 		NODE_TEST(condition_writer__writes_a_new_node_at_once),
-		NODE_TEST(condition_writer__takes_what_the_answer_has_for_written),
-		NODE_TEST(condition_writer__writes_the_same_ever_later_where_others_change_it),
-		NODE_TEST(condition_writer__forgets_a_fight_after_a_time_of_peace),
-		NODE_TEST(condition_writer__leaves_what_others_say_where_no_repair_is_needed),
-		NODE_TEST(condition_writer__reports_a_refusal_and_waits_with_what_is_new),
+		NODE_TEST(condition_writer__trusts_the_condition_in_the_answer),
+		NODE_TEST(condition_writer__backs_off_where_others_change_the_condition),
+		NODE_TEST(condition_writer__forgets_a_conflict_after_a_time_without_changes),
+		NODE_TEST(
+			condition_writer__keeps_the_condition_of_others_where_no_repair_is_needed),
+		NODE_TEST(condition_writer__reports_a_refusal_and_delays_later_writes),
 		NODE_TEST(condition_writer__without_a_type_writes_nothing),
 	};
 

@@ -61,7 +61,7 @@ static bool is_there(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-static void label_writer_file__makes_the_directories_and_goes_with_the_agent(void **state)
+static void label_writer_file__creates_directories_and_is_removed_with_the_agent(void **state)
 {
 	struct filed f;
 	struct stat st;
@@ -78,7 +78,7 @@ static void label_writer_file__makes_the_directories_and_goes_with_the_agent(voi
 	assert_false(is_there(f.path));
 }
 
-static void label_writer_file__writes_only_what_differs(void **state)
+static void label_writer_file__writes_only_changes(void **state)
 {
 	static const struct {
 		const char *have, *want, *text;
@@ -189,8 +189,8 @@ static void label_writer__leaves_files_of_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NODE_TEST(label_writer_file__makes_the_directories_and_goes_with_the_agent),
-		NODE_TEST(label_writer_file__writes_only_what_differs),
+		NODE_TEST(label_writer_file__creates_directories_and_is_removed_with_the_agent),
+		NODE_TEST(label_writer_file__writes_only_changes),
 		NODE_TEST(label_writer_file__tries_again_where_it_cannot_write),
 		NODE_TEST(label_writer_file__needs_a_name),
 		NODE_TEST(label_writer_file__has_a_limit),

@@ -67,7 +67,7 @@ static void set(struct label_writer *w, struct env *e, const char *labels)
 
 /* --- reading and comparing --- */
 
-static void label_writer_nfd__makes_an_object_where_there_is_none(void **state)
+static void label_writer_nfd__creates_a_missing_object(void **state)
 {
 	struct env *e = ((struct node_env *)*state)->e;
 	struct label_writer w;
@@ -93,7 +93,7 @@ static void label_writer_nfd__makes_an_object_where_there_is_none(void **state)
 	end_writer(&w, e);
 }
 
-static void label_writer_nfd__writes_only_a_difference_and_keeps_what_is_of_others(void **state)
+static void label_writer_nfd__writes_only_changes_and_keeps_members_of_others(void **state)
 {
 	static const struct {
 		const char *have, *put; /* NULL: nothing is written */
@@ -144,7 +144,7 @@ static void label_writer_nfd__writes_only_a_difference_and_keeps_what_is_of_othe
 	}
 }
 
-static void label_writer_nfd__keeps_the_timestamp_that_is_there(void **state)
+static void label_writer_nfd__keeps_the_existing_timestamp(void **state)
 {
 	struct env *e = ((struct node_env *)*state)->e;
 	struct label_writer w;
@@ -159,7 +159,7 @@ static void label_writer_nfd__keeps_the_timestamp_that_is_there(void **state)
 	answered_fini(&a);
 }
 
-static void label_writer_nfd__writes_what_has_changed_meanwhile(void **state)
+static void label_writer_nfd__writes_changes_made_during_a_request(void **state)
 {
 	struct env *e = ((struct node_env *)*state)->e;
 	struct label_writer w;
@@ -201,7 +201,7 @@ static void label_writer_nfd__is_owned_by_our_daemon_set_and_pod(void **state)
 		{ "200 OK", "{'metadata':{'uid':'p-1'}}", NULL },
 		{ "200 OK", "{'metadata':{'ownerReferences':[{'kind':'DaemonSet'}]}}", NULL },
 		{ "200 OK", "[1]", NULL },
-		/* No right to read pods, or it is gone: labels are worth more than an owner. */
+		/* No permission to read pods, or the pod was removed: the labels are written without an owner. */
 		{ "403 Forbidden", "{}", NULL },
 		{ "404 Not Found", "{}", NULL },
 	};
@@ -233,7 +233,7 @@ static void label_writer_nfd__is_owned_by_our_daemon_set_and_pod(void **state)
 	}
 }
 
-static void label_writer_nfd__waits_for_its_owners_while_the_server_is_away(void **state)
+static void label_writer_nfd__waits_for_its_owners_while_the_server_is_unavailable(void **state)
 {
 	struct env *e = ((struct node_env *)*state)->e;
 	struct label_writer w;
@@ -259,7 +259,7 @@ static void label_writer_nfd__waits_for_its_owners_while_the_server_is_away(void
 
 /* --- refusals --- */
 
-static void label_writer_nfd__says_that_node_feature_discovery_is_not_there(void **state)
+static void label_writer_nfd__reports_missing_node_feature_discovery(void **state)
 {
 	static const struct {
 		const char *read, *write, *says;
@@ -294,7 +294,7 @@ static void label_writer_nfd__says_that_node_feature_discovery_is_not_there(void
 	}
 }
 
-static void label_writer_nfd__without_a_namespace_asks_for_one(void **state)
+static void label_writer_nfd__without_a_namespace_reports_that(void **state)
 {
 	struct env *e = ((struct node_env *)*state)->e;
 	struct label_writer w;
@@ -336,7 +336,7 @@ static void label_writer__backs_off_from_refused_features(void **state)
 	}
 }
 
-static void label_writer__takes_no_object_for_another(void **state)
+static void label_writer__tells_objects_apart(void **state)
 {
 	static const char *const odd[] = { ANSWER("200 OK", "{}"), ANSWER("200 OK", "[]"),
 		ANSWER("200 OK", "{\"metadata\":[]}") };
@@ -359,17 +359,17 @@ static void label_writer__takes_no_object_for_another(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NODE_TEST(label_writer_nfd__makes_an_object_where_there_is_none),
-		NODE_TEST(
-			label_writer_nfd__writes_only_a_difference_and_keeps_what_is_of_others),
-		NODE_TEST(label_writer_nfd__keeps_the_timestamp_that_is_there),
-		NODE_TEST(label_writer_nfd__writes_what_has_changed_meanwhile),
+		NODE_TEST(label_writer_nfd__creates_a_missing_object),
+		NODE_TEST(label_writer_nfd__writes_only_changes_and_keeps_members_of_others),
+		NODE_TEST(label_writer_nfd__keeps_the_existing_timestamp),
+		NODE_TEST(label_writer_nfd__writes_changes_made_during_a_request),
 		NODE_TEST(label_writer_nfd__is_owned_by_our_daemon_set_and_pod),
-		NODE_TEST(label_writer_nfd__waits_for_its_owners_while_the_server_is_away),
-		NODE_TEST(label_writer_nfd__says_that_node_feature_discovery_is_not_there),
-		NODE_TEST(label_writer_nfd__without_a_namespace_asks_for_one),
+		NODE_TEST(
+			label_writer_nfd__waits_for_its_owners_while_the_server_is_unavailable),
+		NODE_TEST(label_writer_nfd__reports_missing_node_feature_discovery),
+		NODE_TEST(label_writer_nfd__without_a_namespace_reports_that),
 		NODE_TEST(label_writer__backs_off_from_refused_features),
-		NODE_TEST(label_writer__takes_no_object_for_another),
+		NODE_TEST(label_writer__tells_objects_apart),
 	};
 
 	return cmocka_run_group_tests_name("label-nfd", tests, NULL, NULL);

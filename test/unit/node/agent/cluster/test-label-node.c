@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Labels on our Node: when they are patched, and what is done about others who change them. */
+/* Labels on our Node: when they are patched, and the reaction to other writers. */
 #include "unit/node/agent/api/node-env.h"
 
 #include "node/agent/cluster/label-writer.h"
@@ -61,7 +61,7 @@ static bool waits(const struct label_writer *w)
 
 /* --- writing --- */
 
-static void label_writer_node__patches_what_differs_and_rests(void **state)
+static void label_writer_node__patches_changes_then_sends_nothing(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -87,7 +87,7 @@ static void label_writer_node__patches_what_differs_and_rests(void **state)
 	end_writer(&w, n);
 }
 
-static void label_writer_node__sends_nothing_that_is_there(void **state)
+static void label_writer_node__sends_no_existing_label(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -124,7 +124,7 @@ static void label_writer_node__waits_for_the_node(void **state)
 	end_writer(&w, n);
 }
 
-static void label_writer_node__writes_what_has_changed_meanwhile(void **state)
+static void label_writer_node__writes_changes_made_during_a_request(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -146,7 +146,7 @@ static void label_writer_node__writes_what_has_changed_meanwhile(void **state)
 	end_writer(&w, n);
 }
 
-static void label_writer_set__ends_a_rest_and_no_wait_after_a_failure(void **state)
+static void label_writer_set__ends_an_idle_wait_and_no_wait_after_a_failure(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -167,7 +167,7 @@ static void label_writer_set__ends_a_rest_and_no_wait_after_a_failure(void **sta
 }
 
 /* A restart of the agent alone must not write to each Node of a fleet. */
-static void label_writer_set__takes_another_timestamp_for_no_change(void **state)
+static void label_writer_set__ignores_a_new_timestamp(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -182,7 +182,7 @@ static void label_writer_set__takes_another_timestamp_for_no_change(void **state
 	end_writer(&w, n);
 }
 
-static void label_writer_node__logs_a_collision_only_when_it_goes_on(void **state)
+static void label_writer_node__logs_a_conflict_only_when_it_continues(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -201,14 +201,14 @@ static void label_writer_node__logs_a_collision_only_when_it_goes_on(void **stat
 	end_writer(&w, n);
 }
 
-/* --- others who change them --- */
+/* --- other writers --- */
 
 /* Another client removes our label again. Returns for how long the agent leaves that, in ms. */
 static uint64_t meddle(struct label_writer *w, struct node_env *n)
 {
 	uint64_t ms = 0;
 
-	if (waits(w)) /* for our own change to come back */
+	if (waits(w)) /* for the watch to report our own change */
 		task_skip(&w->task);
 	task_settle(n->e, &w->task);
 	node_env_send_event(n, BARE);
@@ -225,7 +225,7 @@ static uint64_t meddle(struct label_writer *w, struct node_env *n)
 	return ms;
 }
 
-static void label_writer_node__puts_right_ever_more_slowly(void **state)
+static void label_writer_node__backs_off_its_repairs(void **state)
 {
 	struct node_env *n = *state;
 	struct fought f = { .calls = 0 };
@@ -252,7 +252,7 @@ static void label_writer_node__puts_right_ever_more_slowly(void **state)
 	end_writer(&w, n);
 }
 
-static void label_writer_node__takes_a_new_node_for_no_fight(void **state)
+static void label_writer_node__counts_a_new_node_as_no_conflict(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -271,7 +271,7 @@ static void label_writer_node__takes_a_new_node_for_no_fight(void **state)
 	end_writer(&w, n);
 }
 
-static void label_writer_node__takes_its_own_change_for_no_fight(void **state)
+static void label_writer_node__counts_its_own_change_as_no_conflict(void **state)
 {
 	struct node_env *n = *state;
 	struct label_writer w;
@@ -280,7 +280,7 @@ static void label_writer_node__takes_its_own_change_for_no_fight(void **state)
 	SCRIPT(n->e, PATCHED);
 	label_writer_set(&w, labels_of("nvidia.com/a=2"), "");
 	task_settle(n->e, &w.task);
-	/* The Node of before is seen once more, within the moment that is given to the watch. */
+	/* The watch reports the former Node once more, within the time that the writer allows. */
 	node_env_send_event(n, BARE);
 	task_poke(&w.task);
 	assert_true(task_due_ms(&w.task) > 1000);
@@ -308,16 +308,16 @@ static void label_writer_off__does_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NODE_TEST(label_writer_node__patches_what_differs_and_rests),
-		NODE_TEST(label_writer_node__sends_nothing_that_is_there),
+		NODE_TEST(label_writer_node__patches_changes_then_sends_nothing),
+		NODE_TEST(label_writer_node__sends_no_existing_label),
 		NODE_TEST(label_writer_node__waits_for_the_node),
-		NODE_TEST(label_writer_node__writes_what_has_changed_meanwhile),
-		NODE_TEST(label_writer_set__ends_a_rest_and_no_wait_after_a_failure),
-		NODE_TEST(label_writer_set__takes_another_timestamp_for_no_change),
-		NODE_TEST(label_writer_node__logs_a_collision_only_when_it_goes_on),
-		NODE_TEST(label_writer_node__puts_right_ever_more_slowly),
-		NODE_TEST(label_writer_node__takes_a_new_node_for_no_fight),
-		NODE_TEST(label_writer_node__takes_its_own_change_for_no_fight),
+		NODE_TEST(label_writer_node__writes_changes_made_during_a_request),
+		NODE_TEST(label_writer_set__ends_an_idle_wait_and_no_wait_after_a_failure),
+		NODE_TEST(label_writer_set__ignores_a_new_timestamp),
+		NODE_TEST(label_writer_node__logs_a_conflict_only_when_it_continues),
+		NODE_TEST(label_writer_node__backs_off_its_repairs),
+		NODE_TEST(label_writer_node__counts_a_new_node_as_no_conflict),
+		NODE_TEST(label_writer_node__counts_its_own_change_as_no_conflict),
 		NODE_TEST(label_writer_off__does_nothing),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The config of an agent with a state directory and small files, for its tests. GPUs are what a test says. */
+/* The config of an agent with a state directory and small files, for its tests. A test sets the GPUs. */
 #include "unit/node/agent/agent-fixture.h"
 
 #include "node/agent/config/config.h"
@@ -23,7 +23,7 @@ struct config_env {
 	bool running;
 	char state_dir[PATH_MAX], kept[PATH_MAX]; /* and the file in it */
 	char file[PATH_MAX], dir[PATH_MAX];       /* where configs can be */
-	unsigned changes, moves;                  /* as the agent heard of them */
+	unsigned changes, moves;                  /* as the agent received them */
 };
 
 /* cmocka's; *state is a struct config_env without options. Teardown ends what runs. */
@@ -36,7 +36,7 @@ void config_env_start(struct config_env *e); /* it has to be a good one */
 /* The end of the agent: GPUs and config are unknown again, what is in files stays. */
 void config_env_stop(struct config_env *e);
 
-/* The node has these GPUs now, whatever it had. */
+/* The node has these GPUs now, instead of the former ones. */
 void config_env_probe(struct config_env *e, uint32_t n_gpus);
 
 /* Writes the single file, or an entry of the directory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A config that is one file, or none: what starts, what is refused, what of an earlier run comes back. */
+/* A config of one file or none: when the agent starts, what it refuses, and the saved config of an earlier run. */
 #include "unit/node/agent/config/config-env.h"
 
 #include "lib/base/fd.h"
@@ -82,7 +82,7 @@ static void agent_config_start__needs_a_valid_file_the_first_time(void **state)
 	assert_int_equal(e->f->n_events, 0); /* it is no news */
 }
 
-static void agent_config_start__takes_an_empty_file_where_there_was_none(void **state)
+static void agent_config_start__accepts_an_empty_file_without_a_saved_config(void **state)
 {
 	static const char *const empty[] = { "", "\n \n", "# soon\n", "{}\n", "---\n" };
 	struct config_env *e = *state;
@@ -93,7 +93,8 @@ static void agent_config_start__takes_an_empty_file_where_there_was_none(void **
 	}
 }
 
-static void agent_config_start__uses_the_last_valid_config_where_the_file_is_none(void **state)
+static void agent_config_start__uses_the_last_valid_config_where_the_file_is_invalid(
+	void **state)
 {
 	struct config_env *e = *state;
 
@@ -108,7 +109,7 @@ static void agent_config_start__uses_the_last_valid_config_where_the_file_is_non
 	}
 	start_file(e, "# emptied\n");
 	assert_refused(e, 2, "is empty");
-	/* What is valid again is in force, and kept. */
+	/* A config that is valid again is active, and saved. */
 	start_file(e, SHARING(3));
 	assert_good(e, 3);
 	config_env_probe(e, 2);
@@ -116,7 +117,7 @@ static void agent_config_start__uses_the_last_valid_config_where_the_file_is_non
 	assert_refused(e, 3, "No such file");
 }
 
-static void agent_config_start__uses_no_kept_config_of_another_source(void **state)
+static void agent_config_start__uses_no_saved_config_of_another_source(void **state)
 {
 	struct config_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -131,7 +132,7 @@ static void agent_config_start__uses_no_kept_config_of_another_source(void **sta
 	e->options.file = e->file;
 }
 
-static void agent_config_start__uses_no_kept_config_that_is_malformed(void **state)
+static void agent_config_start__uses_no_malformed_saved_config(void **state)
 {
 	static const char *const texts[] = { "", "{", "[]", "{\"source\": 1}" };
 	struct config_env *e = *state;
@@ -167,7 +168,7 @@ static void agent_config_start__has_no_source_without_a_file(void **state)
 	assert_int_equal(access(e->kept, F_OK), -1);
 }
 
-static void agent_config_start__refuses_options_that_are_wrong(void **state)
+static void agent_config_start__refuses_invalid_options(void **state)
 {
 	struct config_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -180,7 +181,7 @@ static void agent_config_start__refuses_options_that_are_wrong(void **state)
 
 /* --- another text --- */
 
-static void agent_config_reload__puts_another_config_in_force(void **state)
+static void agent_config_reload__applies_another_config(void **state)
 {
 	struct config_env *e = *state;
 
@@ -198,7 +199,7 @@ static void agent_config_reload__puts_another_config_in_force(void **state)
 	assert_int_equal(e->f->n_events, 1);
 }
 
-static void agent_config_reload__keeps_the_config_in_force_over_a_bad_one(void **state)
+static void agent_config_reload__keeps_the_active_config_over_an_invalid_one(void **state)
 {
 	struct config_env *e = *state;
 
@@ -217,7 +218,7 @@ static void agent_config_reload__keeps_the_config_in_force_over_a_bad_one(void *
 	assert_int_equal(e->changes, 1);
 }
 
-static void agent_config_reload__takes_no_empty_text_in_place_of_a_config(void **state)
+static void agent_config_reload__refuses_an_empty_text_in_place_of_a_config(void **state)
 {
 	struct config_env *e = *state;
 
@@ -229,7 +230,7 @@ static void agent_config_reload__takes_no_empty_text_in_place_of_a_config(void *
 	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
-static void agent_config__says_that_the_driver_is_elsewhere(void **state)
+static void agent_config__reports_a_changed_driver_root(void **state)
 {
 	static const char moved[] =
 		"version: v1\nflags: {plugin: {containerDriverRoot: /run/nvidia/driver}}\n";
@@ -245,7 +246,7 @@ static void agent_config__says_that_the_driver_is_elsewhere(void **state)
 	assert_int_equal(e->moves, 2);
 }
 
-static void agent_config__follows_the_file_without_being_asked(void **state)
+static void agent_config__follows_the_file_without_a_signal(void **state)
 {
 	struct config_env *e = *state;
 
@@ -283,7 +284,7 @@ static void agent_config_gpus_changed__tries_a_refused_config_with_other_gpus(vo
 	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
-static void agent_config_gpus_changed__does_not_try_what_is_wrong_in_itself(void **state)
+static void agent_config_gpus_changed__does_not_retry_an_invalid_config(void **state)
 {
 	struct config_env *e = *state;
 
@@ -298,7 +299,7 @@ static void agent_config_gpus_changed__does_not_try_what_is_wrong_in_itself(void
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 2);
 }
 
-static void agent_config_gpus_changed__goes_back_where_the_first_gpus_cannot_have_it(
+static void agent_config_gpus_changed__reverts_a_config_that_the_first_gpus_do_not_allow(
 	void **state)
 {
 	struct config_env *e = *state;
@@ -312,18 +313,18 @@ static void agent_config_gpus_changed__goes_back_where_the_first_gpus_cannot_hav
 	config_env_probe(e, 2);
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
-	/* What was impossible was never kept. */
+	/* An impossible config was never saved. */
 	start_file(e, NULL);
 	assert_refused(e, 2, "No such file");
 }
 
-static void agent_config_gpus_changed__stays_where_there_is_nothing_to_go_back_to(void **state)
+static void agent_config_gpus_changed__stays_without_an_earlier_config(void **state)
 {
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(20001));
 	config_env_probe(e, 2);
-	assert_good(e, 20001); /* reconcile says that it cannot be offered */
+	assert_good(e, 20001); /* reconcile reports that it cannot be offered */
 	assert_int_equal(e->config.fit, FIT_REFUSED);
 	config_env_probe(e, 1);
 	assert_good(e, 20001);
@@ -331,9 +332,9 @@ static void agent_config_gpus_changed__stays_where_there_is_nothing_to_go_back_t
 	assert_int_equal(e->f->facts.config_generation, 1);
 }
 
-/* --- what is kept --- */
+/* --- the saved config --- */
 
-static void agent_config__keeps_no_config_that_no_gpu_was_offered_by(void **state)
+static void agent_config__saves_no_config_before_a_gpu_is_offered(void **state)
 {
 	struct config_env *e = *state;
 
@@ -348,7 +349,7 @@ static void agent_config__keeps_no_config_that_no_gpu_was_offered_by(void **stat
 	assert_refused(e, 3, "No such file");
 }
 
-static void agent_config_retry__keeps_what_could_not_be_kept(void **state)
+static void agent_config_retry__saves_a_config_that_could_not_be_saved(void **state)
 {
 	struct config_env *e = *state;
 
@@ -381,7 +382,7 @@ static void limit_files(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void agent_config__forgets_the_config_before_where_the_new_one_cannot_be_kept(
+static void agent_config__removes_the_former_config_where_the_new_one_cannot_be_saved(
 	void **state)
 {
 	struct config_env *e = *state;
@@ -397,7 +398,7 @@ static void agent_config__forgets_the_config_before_where_the_new_one_cannot_be_
 	limit_files(before.rlim_cur);
 	assert_good(e, 3);
 	assert_int_not_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
-	assert_int_equal(access(e->kept, F_OK), -1); /* 2 must not come back */
+	assert_int_equal(access(e->kept, F_OK), -1); /* 2 must not return */
 	agent_config_retry(&e->config);
 	assert_int_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	start_file(e, NULL);
@@ -408,28 +409,27 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FILE_TEST(agent_config_start__needs_a_valid_file_the_first_time),
-		FILE_TEST(agent_config_start__takes_an_empty_file_where_there_was_none),
+		FILE_TEST(agent_config_start__accepts_an_empty_file_without_a_saved_config),
 		FILE_TEST(
-			agent_config_start__uses_the_last_valid_config_where_the_file_is_none),
-		FILE_TEST(agent_config_start__uses_no_kept_config_of_another_source),
-		FILE_TEST(agent_config_start__uses_no_kept_config_that_is_malformed),
+			agent_config_start__uses_the_last_valid_config_where_the_file_is_invalid),
+		FILE_TEST(agent_config_start__uses_no_saved_config_of_another_source),
+		FILE_TEST(agent_config_start__uses_no_malformed_saved_config),
 		FILE_TEST(agent_config_start__has_no_source_without_a_file),
-		FILE_TEST(agent_config_start__refuses_options_that_are_wrong),
-		FILE_TEST(agent_config_reload__puts_another_config_in_force),
-		FILE_TEST(agent_config_reload__keeps_the_config_in_force_over_a_bad_one),
-		FILE_TEST(agent_config_reload__takes_no_empty_text_in_place_of_a_config),
-		FILE_TEST(agent_config__says_that_the_driver_is_elsewhere),
-		FILE_TEST(agent_config__follows_the_file_without_being_asked),
+		FILE_TEST(agent_config_start__refuses_invalid_options),
+		FILE_TEST(agent_config_reload__applies_another_config),
+		FILE_TEST(agent_config_reload__keeps_the_active_config_over_an_invalid_one),
+		FILE_TEST(agent_config_reload__refuses_an_empty_text_in_place_of_a_config),
+		FILE_TEST(agent_config__reports_a_changed_driver_root),
+		FILE_TEST(agent_config__follows_the_file_without_a_signal),
 		FILE_TEST(agent_config_gpus_changed__tries_a_refused_config_with_other_gpus),
-		FILE_TEST(agent_config_gpus_changed__does_not_try_what_is_wrong_in_itself),
+		FILE_TEST(agent_config_gpus_changed__does_not_retry_an_invalid_config),
 		FILE_TEST(
-			agent_config_gpus_changed__goes_back_where_the_first_gpus_cannot_have_it),
+			agent_config_gpus_changed__reverts_a_config_that_the_first_gpus_do_not_allow),
+		FILE_TEST(agent_config_gpus_changed__stays_without_an_earlier_config),
+		FILE_TEST(agent_config__saves_no_config_before_a_gpu_is_offered),
+		FILE_TEST(agent_config_retry__saves_a_config_that_could_not_be_saved),
 		FILE_TEST(
-			agent_config_gpus_changed__stays_where_there_is_nothing_to_go_back_to),
-		FILE_TEST(agent_config__keeps_no_config_that_no_gpu_was_offered_by),
-		FILE_TEST(agent_config_retry__keeps_what_could_not_be_kept),
-		FILE_TEST(
-			agent_config__forgets_the_config_before_where_the_new_one_cannot_be_kept),
+			agent_config__removes_the_former_config_where_the_new_one_cannot_be_saved),
 	};
 
 	(void)signal(SIGXFSZ, SIG_IGN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Named configs of a ConfigMap: the API server says both, the entries and the label, one before the other. */
+/* Named configs of a ConfigMap: the API server reports the entries and the label, one before the other. */
 #include "unit/io/kube-api/api-env.h"
 #include "unit/node/agent/config/config-env.h"
 
@@ -24,7 +24,7 @@ struct map_env {
 	struct config_env *e;
 	struct env *server; /* its loop is that of the config */
 	struct env *
-		elsewhere; /* of our Node, which is never heard of: a test says the label itself */
+		elsewhere; /* of our Node, which is never reported: a test passes the label itself */
 };
 
 static uint64_t skipped_ns;
@@ -90,7 +90,7 @@ static void start(struct map_env *m)
 	agent_config_with_api(&m->e->config, m->server->api);
 }
 
-/* The watch says it. */
+/* The watch reports it. */
 static void send_event(struct map_env *m, const char *type, const char *object)
 {
 	char line[4096], text[4200];
@@ -181,7 +181,7 @@ static void agent_config__waits_for_the_config_map_when_the_label_is_known(void 
 	assert_int_equal(m->e->f->n_events, 0);
 }
 
-static void agent_config__says_that_nobody_answers_when_the_time_is_over(void **state)
+static void agent_config__reports_a_missing_answer_after_the_timeout(void **state)
 {
 	struct map_env *m = *state;
 
@@ -204,8 +204,7 @@ static void agent_config__says_that_nobody_answers_when_the_time_is_over(void **
 	assert_good(m->e, 2);
 }
 
-static void agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_verdict(
-	void **state)
+static void agent_config_with_api__decides_nothing_before_the_node_is_read(void **state)
 {
 	struct map_env *m = *state;
 	const struct node_object *n = m->e->link.node;
@@ -248,7 +247,7 @@ static void agent_config__follows_the_config_map(void **state)
 	assert_int_equal(m->e->f->facts.config_generation, 2);
 }
 
-static void agent_config__offers_whole_gpus_before_there_is_a_config_map(void **state)
+static void agent_config__offers_whole_gpus_without_a_config_map(void **state)
 {
 	struct map_env *m = *state;
 	struct error err = ERROR_INIT;
@@ -270,7 +269,7 @@ static void agent_config__offers_whole_gpus_before_there_is_a_config_map(void **
 
 /* --- without a server --- */
 
-static void agent_config_without_api__has_the_choice_of_the_last_run_or_none(void **state)
+static void agent_config_without_api__uses_the_choice_of_the_last_run_or_none(void **state)
 {
 	struct map_env *m = *state;
 
@@ -299,7 +298,7 @@ static void agent_config_start__uses_the_last_choice_while_the_server_is_silent(
 	assert_good(m->e, 3);
 	assert_chosen(m->e, CHOICE_LABEL, "b");
 	assert_string_equal(m->e->config.label.value, "b");
-	/* And where there is no server any more: nothing else says the label. */
+	/* Also without a server: there is no other source of the label. */
 	m->e->link.possible = false;
 	config_env_start(m->e);
 	agent_config_without_api(&m->e->config);
@@ -314,12 +313,11 @@ int main(void)
 		MAP_TEST(agent_config_start__needs_a_name_and_a_namespace),
 		MAP_TEST(agent_config__waits_for_the_label_when_the_config_map_is_known),
 		MAP_TEST(agent_config__waits_for_the_config_map_when_the_label_is_known),
-		MAP_TEST(agent_config__says_that_nobody_answers_when_the_time_is_over),
-		MAP_TEST(
-			agent_config_with_api__takes_no_node_that_is_not_asked_yet_for_a_verdict),
+		MAP_TEST(agent_config__reports_a_missing_answer_after_the_timeout),
+		MAP_TEST(agent_config_with_api__decides_nothing_before_the_node_is_read),
 		MAP_TEST(agent_config__follows_the_config_map),
-		MAP_TEST(agent_config__offers_whole_gpus_before_there_is_a_config_map),
-		MAP_TEST(agent_config_without_api__has_the_choice_of_the_last_run_or_none),
+		MAP_TEST(agent_config__offers_whole_gpus_without_a_config_map),
+		MAP_TEST(agent_config_without_api__uses_the_choice_of_the_last_run_or_none),
 		MAP_TEST(agent_config_start__uses_the_last_choice_while_the_server_is_silent),
 	};
 

@@ -52,7 +52,7 @@ static void remove_entry(struct config_env *e, const char *name)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* As when the source has noticed a change: it does not read again what is the same. */
+/* As when the source has noticed a change: it does not read unchanged files again. */
 static void check_entries(struct config_env *e)
 {
 	config_source_check(e->config.source);
@@ -88,7 +88,7 @@ static void agent_config__uses_the_default_and_follows_its_text_alone(void **sta
 		strstr(agent_fixture_last(e->f, "ConfigApplied")->message, "configs/a"));
 }
 
-static void agent_config__falls_back_in_the_order_that_is_given(void **state)
+static void agent_config__falls_back_in_the_documented_order(void **state)
 {
 	static const struct {
 		const char *fallbacks, *entries[3];
@@ -127,7 +127,7 @@ static void agent_config__falls_back_in_the_order_that_is_given(void **state)
 	}
 }
 
-static void agent_config__goes_from_empty_to_entries_and_not_back(void **state)
+static void agent_config__changes_from_empty_to_entries_and_not_back(void **state)
 {
 	struct config_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -146,7 +146,7 @@ static void agent_config__goes_from_empty_to_entries_and_not_back(void **state)
 	assert_refused(e, 2, "no configuration files available");
 }
 
-/* --- what is wrong --- */
+/* --- invalid configs --- */
 
 static void agent_config__waits_for_a_directory_that_comes_late(void **state)
 {
@@ -168,7 +168,7 @@ static void agent_config__waits_for_a_directory_that_comes_late(void **state)
 	assert_int_equal(e->f->facts.config_generation, 1);
 }
 
-static void agent_config__says_once_what_is_wrong_and_keeps_the_config(void **state)
+static void agent_config__logs_an_error_once_and_keeps_the_config(void **state)
 {
 	struct config_env *e = *state;
 
@@ -208,7 +208,7 @@ static void agent_config__remembers_a_reload_while_the_directory_is_written(void
 	config_env_entry(e, "a", "version: v2\n");
 	check_entries(e);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
-	/* The loop hears of the write, and lets it settle. */
+	/* The loop notices the write, and waits until it settles. */
 	agent_fixture_run_once(e->f);
 	agent_config_reload(&e->config);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), 1);
@@ -220,7 +220,7 @@ static void agent_config__remembers_a_reload_while_the_directory_is_written(void
 
 /* --- the label --- */
 
-static void agent_config_label__chooses_and_nothing_is_offered_before(void **state)
+static void agent_config_label__selects_an_entry_and_nothing_is_offered_before(void **state)
 {
 	struct config_env *e = *state;
 
@@ -246,7 +246,7 @@ static void agent_config_label__chooses_and_nothing_is_offered_before(void **sta
 	assert_int_equal(e->f->facts.config_generation, 3);
 }
 
-static void agent_config_label__may_choose_what_is_in_force(void **state)
+static void agent_config_label__may_select_the_active_entry(void **state)
 {
 	struct config_env *e = *state;
 	struct saved_config k = { .text = BUF_INIT(0) };
@@ -271,7 +271,7 @@ static void agent_config_label__may_choose_what_is_in_force(void **state)
 	buf_fini(&k.text);
 }
 
-static void agent_config_label__of_another_node_is_kept_with_the_next_retry(void **state)
+static void agent_config_label__of_another_node_is_saved_with_the_next_retry(void **state)
 {
 	struct config_env *e = *state;
 	struct saved_config k = { .text = BUF_INIT(0) };
@@ -289,13 +289,13 @@ static void agent_config_label__of_another_node_is_kept_with_the_next_retry(void
 	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
 	assert_string_equal(k.node_uid, "u2");
 	buf_fini(&k.text);
-	/* One without the label is given time: that of the Node before counts. */
+	/* A Node without the label is given time: the former Node's label counts. */
 	agent_config_label(&e->config, "u3", NULL);
 	assert_good(e, 2);
 	assert_chosen(e, CHOICE_LABEL, "a");
 }
 
-static void agent_config_without_api__does_without_the_label(void **state)
+static void agent_config_without_api__continues_without_the_label(void **state)
 {
 	struct config_env *e = *state;
 
@@ -309,7 +309,7 @@ static void agent_config_without_api__does_without_the_label(void **state)
 	assert_chosen(e, CHOICE_DEFAULT, "b");
 }
 
-static void agent_config__does_without_the_label_when_the_time_is_over(void **state)
+static void agent_config__continues_without_the_label_after_the_timeout(void **state)
 {
 	struct config_env *e = *state;
 
@@ -332,7 +332,7 @@ static void agent_config__does_without_the_label_when_the_time_is_over(void **st
 
 /* --- the next start --- */
 
-static void agent_config_start__uses_the_choice_of_the_last_run_until_there_is_another(
+static void agent_config_start__uses_the_choice_of_the_last_run_until_another_arrives(
 	void **state)
 {
 	struct config_env *e = *state;
@@ -354,7 +354,7 @@ static void agent_config_start__uses_the_choice_of_the_last_run_until_there_is_a
 	assert_good(e, 2);
 }
 
-static void agent_config_start__uses_no_kept_label_that_nobody_would_change(void **state)
+static void agent_config_start__uses_no_saved_label_without_an_api_server(void **state)
 {
 	struct config_env *e = *state;
 
@@ -416,7 +416,7 @@ static void agent_config_gpus_changed__tries_the_chosen_entry_with_other_gpus(vo
 	assert_int_equal(e->f->facts.config_generation, 2);
 }
 
-static void agent_config_gpus_changed__goes_back_to_the_kept_choice(void **state)
+static void agent_config_gpus_changed__reverts_to_the_saved_choice(void **state)
 {
 	struct config_env *e = *state;
 
@@ -432,7 +432,8 @@ static void agent_config_gpus_changed__goes_back_to_the_kept_choice(void **state
 	config_env_probe(e, 2);
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_chosen(e, CHOICE_LABEL, "a");
-	assert_string_equal(e->config.label.value, "big"); /* what the Node says stays known */
+	assert_string_equal(e->config.label.value,
+		"big"); /* the label of the Node stays known */
 	config_env_probe(e, 1);
 	assert_good(e, 20001);
 	assert_chosen(e, CHOICE_LABEL, "big");
@@ -460,23 +461,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NAMED_TEST(agent_config__uses_the_default_and_follows_its_text_alone),
-		NAMED_TEST(agent_config__falls_back_in_the_order_that_is_given),
-		NAMED_TEST(agent_config__goes_from_empty_to_entries_and_not_back),
+		NAMED_TEST(agent_config__falls_back_in_the_documented_order),
+		NAMED_TEST(agent_config__changes_from_empty_to_entries_and_not_back),
 		NAMED_TEST(agent_config__waits_for_a_directory_that_comes_late),
-		NAMED_TEST(agent_config__says_once_what_is_wrong_and_keeps_the_config),
+		NAMED_TEST(agent_config__logs_an_error_once_and_keeps_the_config),
 		NAMED_TEST(agent_config__remembers_a_reload_while_the_directory_is_written),
-		NAMED_TEST(agent_config_label__chooses_and_nothing_is_offered_before),
-		NAMED_TEST(agent_config_label__may_choose_what_is_in_force),
-		NAMED_TEST(agent_config_label__of_another_node_is_kept_with_the_next_retry),
-		NAMED_TEST(agent_config_without_api__does_without_the_label),
-		NAMED_TEST(agent_config__does_without_the_label_when_the_time_is_over),
+		NAMED_TEST(agent_config_label__selects_an_entry_and_nothing_is_offered_before),
+		NAMED_TEST(agent_config_label__may_select_the_active_entry),
+		NAMED_TEST(agent_config_label__of_another_node_is_saved_with_the_next_retry),
+		NAMED_TEST(agent_config_without_api__continues_without_the_label),
+		NAMED_TEST(agent_config__continues_without_the_label_after_the_timeout),
 		NAMED_TEST(
-			agent_config_start__uses_the_choice_of_the_last_run_until_there_is_another),
-		NAMED_TEST(agent_config_start__uses_no_kept_label_that_nobody_would_change),
+			agent_config_start__uses_the_choice_of_the_last_run_until_another_arrives),
+		NAMED_TEST(agent_config_start__uses_no_saved_label_without_an_api_server),
 		NAMED_TEST(
 			agent_config_start__uses_the_last_valid_config_where_the_directory_has_none),
 		NAMED_TEST(agent_config_gpus_changed__tries_the_chosen_entry_with_other_gpus),
-		NAMED_TEST(agent_config_gpus_changed__goes_back_to_the_kept_choice),
+		NAMED_TEST(agent_config_gpus_changed__reverts_to_the_saved_choice),
 		NAMED_TEST(agent_config_gpus_changed__before_a_choice_decides_nothing),
 	};
 

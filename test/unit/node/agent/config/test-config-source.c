@@ -63,9 +63,9 @@ static int teardown(void **state)
 static const char *path_of(const struct source_env *e, const char *name)
 {
 	static char paths[2][PATH_MAX];
-	static unsigned turn;
+	static unsigned n_swaps;
 	struct error err = ERROR_INIT;
-	char *path = paths[turn++ % 2];
+	char *path = paths[n_swaps++ % 2];
 
 	assert_ok(path_join(path, PATH_MAX, e->f->dir, name, &err), &err);
 	return path;
@@ -203,7 +203,7 @@ static bool is_settled(struct source_env *e)
 	return config_source_names(e->source, &names, NULL) != CONFIG_SOURCE_WAIT;
 }
 
-static void config_source_dir__waits_while_somebody_writes(void **state)
+static void config_source_dir__waits_while_a_file_is_being_written(void **state)
 {
 	struct source_env *e = *state;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -226,7 +226,7 @@ static void on_write(uv_timer_t *t)
 	write_over(t->data, "configs/noise", "x");
 }
 
-static void config_source_dir__does_not_wait_for_one_that_never_stops_writing(void **state)
+static void config_source_dir__does_not_wait_for_a_writer_that_never_stops(void **state)
 {
 	struct source_env *e = *state;
 
@@ -236,7 +236,7 @@ static void config_source_dir__does_not_wait_for_one_that_never_stops_writing(vo
 	until_soon(e, e->changes == 1);
 }
 
-static void config_source_dir__sees_that_the_kubelet_swaps_a_volume(void **state)
+static void config_source_dir__detects_that_the_kubelet_swaps_a_volume(void **state)
 {
 	struct source_env *e = *state;
 
@@ -251,7 +251,7 @@ static void config_source_dir__sees_that_the_kubelet_swaps_a_volume(void **state
 	assert_string_equal(text_of(e, "a"), "2");
 }
 
-static void config_source_dir__sees_a_directory_that_comes_late(void **state)
+static void config_source_dir__detects_a_directory_that_is_created_late(void **state)
 {
 	struct source_env *e = *state;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -301,7 +301,7 @@ static void start_file(struct source_env *e, const char *text)
 		&err);
 }
 
-static void config_source_file__is_the_text_that_the_caller_has_read(void **state)
+static void config_source_file__compares_with_the_text_that_the_caller_read(void **state)
 {
 	struct source_env *e = *state;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -337,7 +337,7 @@ static void config_source_file__reports_another_text_and_not_the_same(void **sta
 	assert_string_equal(text_of(e, ""), "whole");
 }
 
-static void config_source_file__reports_once_that_it_cannot_be_read(void **state)
+static void config_source_file__reports_an_unreadable_file_once(void **state)
 {
 	struct source_env *e = *state;
 
@@ -402,14 +402,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SOURCE_TEST(config_source_dir__has_the_files_that_can_be_entries),
 		SOURCE_TEST(config_source_dir__has_limits),
-		SOURCE_TEST(config_source_dir__waits_while_somebody_writes),
-		SOURCE_TEST(config_source_dir__does_not_wait_for_one_that_never_stops_writing),
-		SOURCE_TEST(config_source_dir__sees_that_the_kubelet_swaps_a_volume),
-		SOURCE_TEST(config_source_dir__sees_a_directory_that_comes_late),
+		SOURCE_TEST(config_source_dir__waits_while_a_file_is_being_written),
+		SOURCE_TEST(config_source_dir__does_not_wait_for_a_writer_that_never_stops),
+		SOURCE_TEST(config_source_dir__detects_that_the_kubelet_swaps_a_volume),
+		SOURCE_TEST(config_source_dir__detects_a_directory_that_is_created_late),
 		SOURCE_TEST(config_source_check__watches_the_directory_of_that_name),
-		SOURCE_TEST(config_source_file__is_the_text_that_the_caller_has_read),
+		SOURCE_TEST(config_source_file__compares_with_the_text_that_the_caller_read),
 		SOURCE_TEST(config_source_file__reports_another_text_and_not_the_same),
-		SOURCE_TEST(config_source_file__reports_once_that_it_cannot_be_read),
+		SOURCE_TEST(config_source_file__reports_an_unreadable_file_once),
 		SOURCE_TEST(config_source_file__follows_links),
 		SOURCE_TEST(config_source_stop__reports_nothing_more),
 	};

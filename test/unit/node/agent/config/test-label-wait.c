@@ -108,7 +108,7 @@ static void play(const struct story *t)
 
 /* --- the time that the API server has --- */
 
-static void label_wait__does_without_after_thirty_seconds_of_silence(void **state)
+static void label_wait__continues_without_a_label_after_30_s_without_an_answer(void **state)
 {
 	static const struct story stories[] = {
 		{ "a directory", .steps = { AT(500, TICK, LABEL_SILENT, NOTHING, WAITING),
@@ -129,7 +129,7 @@ static void label_wait__does_without_after_thirty_seconds_of_silence(void **stat
 	PLAY(stories);
 }
 
-static void label_wait__ends_with_a_verdict_that_lasts_ten_seconds(void **state)
+static void label_wait__ends_with_a_verdict_that_lasts_10_s(void **state)
 {
 	static const struct story stories[] = {
 		{ "connections are refused",
@@ -178,7 +178,7 @@ static void label_wait__uses_a_config_map_without_label_only_where_there_is_no_n
 	PLAY(stories);
 }
 
-static void label_wait__goes_on_for_the_config_map_when_the_label_is_known(void **state)
+static void label_wait__continues_for_the_config_map_when_the_label_is_known(void **state)
 {
 	static const struct story stories[] = {
 		{ "until its time is over", .map = true,
@@ -253,7 +253,7 @@ static void label_wait_node__chooses_again_only_by_another_label(void **state)
 	PLAY(stories);
 }
 
-static void label_wait_node__gives_a_new_node_thirty_seconds_to_get_its_label(void **state)
+static void label_wait_node__waits_30_s_for_the_label_of_a_new_node(void **state)
 {
 	static const struct story stories[] = {
 		{ "it gets another one",
@@ -291,7 +291,7 @@ static void label_wait_node__gives_a_new_node_thirty_seconds_to_get_its_label(vo
 	PLAY(stories);
 }
 
-static void label_wait_tick__counts_only_time_in_which_the_new_node_is_seen(void **state)
+static void label_wait_tick__counts_only_time_in_which_the_new_node_is_known(void **state)
 {
 	static const enum label_answer unseen[] = { LABEL_SILENT, LABEL_ABSENT, LABEL_DOWN };
 
@@ -310,7 +310,7 @@ static void label_wait_tick__counts_only_time_in_which_the_new_node_is_seen(void
 	}
 }
 
-static void label_wait_node__cuts_a_value_that_is_no_label(void **state)
+static void label_wait_node__truncates_an_invalid_label_value(void **state)
 {
 	struct label_wait w;
 	char value[2 * CONFIG_ENTRY_NAME_MAX];
@@ -324,9 +324,9 @@ static void label_wait_node__cuts_a_value_that_is_no_label(void **state)
 	assert_int_equal(strlen(w.node_uid), sizeof(w.node_uid) - 1);
 }
 
-/* --- what the server says --- */
+/* --- answers of the server --- */
 
-static void label_wait_answer__tells_a_verdict_from_silence(void **state)
+static void label_wait_answer__tells_a_verdict_from_a_missing_answer(void **state)
 {
 	static const struct {
 		enum node_object_state state;
@@ -364,20 +364,20 @@ static void label_wait_answer__tells_a_verdict_from_silence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(label_wait__does_without_after_thirty_seconds_of_silence),
-		cmocka_unit_test(label_wait__ends_with_a_verdict_that_lasts_ten_seconds),
+		cmocka_unit_test(
+			label_wait__continues_without_a_label_after_30_s_without_an_answer),
+		cmocka_unit_test(label_wait__ends_with_a_verdict_that_lasts_10_s),
 		cmocka_unit_test(
 			label_wait__uses_a_config_map_without_label_only_where_there_is_no_node),
 		cmocka_unit_test(
-			label_wait__goes_on_for_the_config_map_when_the_label_is_known),
+			label_wait__continues_for_the_config_map_when_the_label_is_known),
 		cmocka_unit_test(label_wait__is_over_at_once_without_an_api_server),
 		cmocka_unit_test(label_wait_node__chooses_again_only_by_another_label),
+		cmocka_unit_test(label_wait_node__waits_30_s_for_the_label_of_a_new_node),
 		cmocka_unit_test(
-			label_wait_node__gives_a_new_node_thirty_seconds_to_get_its_label),
-		cmocka_unit_test(
-			label_wait_tick__counts_only_time_in_which_the_new_node_is_seen),
-		cmocka_unit_test(label_wait_node__cuts_a_value_that_is_no_label),
-		cmocka_unit_test(label_wait_answer__tells_a_verdict_from_silence),
+			label_wait_tick__counts_only_time_in_which_the_new_node_is_known),
+		cmocka_unit_test(label_wait_node__truncates_an_invalid_label_value),
+		cmocka_unit_test(label_wait_answer__tells_a_verdict_from_a_missing_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static int restart(struct node *n, const struct health_policy *p, const char *bo
 	return r;
 }
 
-static void saved_health__xids_that_are_counted_go_on(void **state)
+static void saved_health__restores_counted_xids(void **state)
 {
 	struct inventory *inv = make_inventory(2);
 	struct error err = ERROR_INIT;
@@ -91,7 +91,7 @@ static void saved_health__xids_that_are_counted_go_on(void **state)
 	inventory_free(inv);
 }
 
-static void saved_health__a_cool_down_goes_on_from_its_beginning(void **state)
+static void saved_health__continues_a_cool_down_from_its_start(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct error err = ERROR_INIT;
@@ -101,7 +101,8 @@ static void saved_health__a_cool_down_goes_on_from_its_beginning(void **state)
 
 	(void)state;
 	make_policy(&p);
-	inv->gpus[0].recovery = GPU_RECOVERY_UNKNOWN; /* the driver cannot say: 10 minutes */
+	inv->gpus[0].recovery =
+		GPU_RECOVERY_UNKNOWN; /* the driver does not report it: 10 minutes */
 	node_init(&n);
 	observe(&n, &p, inv, 1);
 	xid(&n, &p, "GPU-0", 48, 100);
@@ -135,7 +136,7 @@ static void saved_health__a_cool_down_goes_on_from_its_beginning(void **state)
 	inventory_free(inv);
 }
 
-static void saved_health__a_reboot_ends_it(void **state)
+static void saved_health__ends_with_a_reboot(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct error err = ERROR_INIT;
@@ -155,7 +156,7 @@ static void saved_health__a_reboot_ends_it(void **state)
 	inventory_free(inv);
 }
 
-static void saved_health__a_missing_gpu_stays_missing(void **state)
+static void saved_health__keeps_a_missing_gpu(void **state)
 {
 	struct inventory *inv = make_inventory(3);
 	struct error err = ERROR_INIT;
@@ -188,7 +189,7 @@ static void saved_health__a_missing_gpu_stays_missing(void **state)
 	inventory_free(inv);
 }
 
-static void saved_health__a_raised_signal_stays_until_it_is_read(void **state)
+static void saved_health__keeps_a_raised_signal_until_it_is_read(void **state)
 {
 	static const struct {
 		enum gpu_signal signal;
@@ -232,7 +233,7 @@ static void saved_health__a_raised_signal_stays_until_it_is_read(void **state)
 	inventory_free(inv);
 }
 
-static void saved_health__a_mig_device_is_known_by_uuid_and_profile(void **state)
+static void saved_health__matches_a_mig_device_by_uuid_and_profile(void **state)
 {
 	struct inventory *inv = make_inventory(1);
 	struct gpu_mig mig = { .gi = 7, .ci = 0, .uuid = "MIG-0", .profile = "1g.10gb" };
@@ -280,7 +281,7 @@ static void saved_health_parse__refuses_what_it_did_not_write(void **state)
 		{ DOC("[1]"), "expected an object" },
 		{ DOC("[{}]"), "devices[0]" },
 		{ DOC("[{\"uuid\":\"GPU-0\",\"index\":0}]"), "numbers" },
-		/* Times that are still to come would keep a GPU out for as long as the file says. */
+		/* A date in the future would keep a GPU unhealthy until then. */
 		{ ROW("\"troubleNs\":99999999999999,\"sinceNs\":1"), "have passed" },
 		{ ROW("\"troubleNs\":1,\"sinceNs\":99999999999999"), "have passed" },
 		{ ROW("\"sinceNs\":1"), "have passed" },
@@ -316,12 +317,12 @@ static void saved_health_parse__refuses_what_it_did_not_write(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(saved_health__xids_that_are_counted_go_on),
-		cmocka_unit_test(saved_health__a_cool_down_goes_on_from_its_beginning),
-		cmocka_unit_test(saved_health__a_reboot_ends_it),
-		cmocka_unit_test(saved_health__a_missing_gpu_stays_missing),
-		cmocka_unit_test(saved_health__a_raised_signal_stays_until_it_is_read),
-		cmocka_unit_test(saved_health__a_mig_device_is_known_by_uuid_and_profile),
+		cmocka_unit_test(saved_health__restores_counted_xids),
+		cmocka_unit_test(saved_health__continues_a_cool_down_from_its_start),
+		cmocka_unit_test(saved_health__ends_with_a_reboot),
+		cmocka_unit_test(saved_health__keeps_a_missing_gpu),
+		cmocka_unit_test(saved_health__keeps_a_raised_signal_until_it_is_read),
+		cmocka_unit_test(saved_health__matches_a_mig_device_by_uuid_and_profile),
 		cmocka_unit_test(saved_health_parse__refuses_what_it_did_not_write),
 	};
 

@@ -25,7 +25,7 @@ static struct config *with_root(struct agent_fixture *f)
 	return c;
 }
 
-static void host_has_node__sees_the_driver_root_and_our_own_dev(void **state)
+static void host_has_node__searches_the_driver_root_and_our_own_dev(void **state)
 {
 	struct agent_fixture *f = *state;
 	const struct config *c = with_root(f);
@@ -36,8 +36,8 @@ static void host_has_node__sees_the_driver_root_and_our_own_dev(void **state)
 	assert_true(host_has_node(c, "/dev/gpuslice-none"));
 }
 
-/* A root that is too long for a path is no reason to miss what is in our own /dev. */
-static void host_has_node__does_without_a_driver_root_that_is_too_long(void **state)
+/* With a root that is too long for a path the agent still searches its own /dev. */
+static void host_has_node__ignores_a_driver_root_that_is_too_long(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct config *c = with_root(f);
@@ -69,7 +69,7 @@ static void alloc_host_probe__lists_control_nodes_in_the_order_of_the_answer(voi
 	alloc_host_fini(&h);
 }
 
-static void alloc_host_probe__follows_what_the_config_says_of_imex(void **state)
+static void alloc_host_probe__follows_the_imex_settings_of_the_config(void **state)
 {
 	static const struct {
 		bool there, asked, required;
@@ -106,7 +106,7 @@ static void alloc_host_probe__follows_what_the_config_says_of_imex(void **state)
 
 /* --- CDI --- */
 
-static void agent_cdi_facts__gives_only_what_is_written(void **state)
+static void agent_cdi_facts__returns_only_written_specs(void **state)
 {
 	struct agent_fixture *f = *state;
 	struct agent_cdi c;
@@ -157,11 +157,11 @@ static void agent_cdi_facts__has_a_new_id_of_version_4_each_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		AGENT_TEST(host_has_node__sees_the_driver_root_and_our_own_dev),
-		AGENT_TEST(host_has_node__does_without_a_driver_root_that_is_too_long),
+		AGENT_TEST(host_has_node__searches_the_driver_root_and_our_own_dev),
+		AGENT_TEST(host_has_node__ignores_a_driver_root_that_is_too_long),
 		AGENT_TEST(alloc_host_probe__lists_control_nodes_in_the_order_of_the_answer),
-		AGENT_TEST(alloc_host_probe__follows_what_the_config_says_of_imex),
-		AGENT_TEST(agent_cdi_facts__gives_only_what_is_written),
+		AGENT_TEST(alloc_host_probe__follows_the_imex_settings_of_the_config),
+		AGENT_TEST(agent_cdi_facts__returns_only_written_specs),
 		AGENT_TEST(agent_cdi_facts__has_a_new_id_of_version_4_each_time),
 	};
 

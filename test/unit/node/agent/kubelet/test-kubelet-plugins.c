@@ -2,7 +2,7 @@
 
 /*
  * Which resources and devices the agent serves to the kubelet, and which of them it reports as usable, without a
- * kubelet: the sockets are there, nobody registers.
+ * kubelet: the sockets exist, and no kubelet answers.
  */
 #include "unit/node/agent/agent-fixture.h"
 
@@ -132,7 +132,7 @@ static const struct resource *know_two(struct env *e, const char *rename)
 
 /* --- which resources are served --- */
 
-static void agent_kubelet_sync__serves_what_is_offered(void **state)
+static void agent_kubelet_sync__serves_the_offered_devices(void **state)
 {
 	struct env *e = *state;
 	const char *why;
@@ -191,7 +191,7 @@ static void agent_kubelet_sync__waits_for_the_directory(void **state)
 	assert_true(has_socket(e, "nvidia-gpu.sock"));
 }
 
-static void agent_kubelet_sync__second_agent_of_a_node_ends(void **state)
+static void agent_kubelet_sync__ends_a_second_agent_of_a_node(void **state)
 {
 	struct env *e = *state, *other = NULL;
 
@@ -256,7 +256,7 @@ static void agent_kubelet_device_ok__has_the_health_of_the_gpu_and_of_mps(void *
 	assert_string_equal(why, "the MPS daemon is down");
 }
 
-static void agent_kubelet_ready__needs_no_registration_where_there_is_none(void **state)
+static void agent_kubelet_ready__needs_no_registration_without_a_kubelet_socket(void **state)
 {
 	struct env *e = *state;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(4096);
@@ -270,7 +270,7 @@ static void agent_kubelet_ready__needs_no_registration_where_there_is_none(void 
 	assert_true(agent_kubelet_ready(&e->k, &why));
 }
 
-static void agent_kubelet_set_paths__refuses_what_no_socket_can_have(void **state)
+static void agent_kubelet_set_paths__refuses_paths_that_are_too_long_for_sockets(void **state)
 {
 	struct env *e = *state;
 	struct agent_kubelet k = { .dir = "" };
@@ -296,14 +296,16 @@ static void agent_kubelet_set_paths__refuses_what_no_socket_can_have(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		KUBELET_TEST(agent_kubelet_sync__serves_what_is_offered),
+		KUBELET_TEST(agent_kubelet_sync__serves_the_offered_devices),
 		KUBELET_TEST(agent_kubelet_sync__withdraws_devices_before_the_socket),
 		KUBELET_TEST(agent_kubelet_sync__waits_for_the_directory),
-		KUBELET_TEST(agent_kubelet_sync__second_agent_of_a_node_ends),
+		KUBELET_TEST(agent_kubelet_sync__ends_a_second_agent_of_a_node),
 		KUBELET_TEST(agent_kubelet_device_ok__has_the_refusals_of_allocate),
 		KUBELET_TEST(agent_kubelet_device_ok__has_the_health_of_the_gpu_and_of_mps),
-		KUBELET_TEST(agent_kubelet_ready__needs_no_registration_where_there_is_none),
-		KUBELET_TEST(agent_kubelet_set_paths__refuses_what_no_socket_can_have),
+		KUBELET_TEST(
+			agent_kubelet_ready__needs_no_registration_without_a_kubelet_socket),
+		KUBELET_TEST(
+			agent_kubelet_set_paths__refuses_paths_that_are_too_long_for_sockets),
 	};
 
 	return cmocka_run_group_tests_name("kubelet-plugins", tests, NULL, NULL);

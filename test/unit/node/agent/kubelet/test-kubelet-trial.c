@@ -61,7 +61,7 @@ static void allocate_trial_run__tries_each_physical_device_once(void **state)
 	allocate_trial_fini(&trial);
 }
 
-static void allocate_trial_run__without_memory_keeps_what_is_refused(void **state)
+static void allocate_trial_run__without_memory_keeps_the_former_result(void **state)
 {
 	struct allocate_trial trial = { .n = 0 };
 	struct tries t = { .refuse = { true, true } };
@@ -80,7 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(allocate_trial_run__tries_each_physical_device_once),
-		cmocka_unit_test(allocate_trial_run__without_memory_keeps_what_is_refused),
+		cmocka_unit_test(allocate_trial_run__without_memory_keeps_the_former_result),
 	};
 
 	return cmocka_run_group_tests_name("kubelet-trial", tests, NULL, NULL);

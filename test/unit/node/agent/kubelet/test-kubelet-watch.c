@@ -13,12 +13,12 @@ struct env {
 	struct agent_fixture *f;
 	struct kubelet_watch *w;
 	char dir[PATH_MAX];
-	unsigned looks;
+	unsigned n_reports;
 };
 
 static void on_kubelet_change(void *arg)
 {
-	((struct env *)arg)->looks++;
+	((struct env *)arg)->n_reports++;
 }
 
 static int setup(void **state)
@@ -67,7 +67,7 @@ static void make_due(uv_handle_t *h, void *arg)
 		(void)uv_timer_start(t, t->timer_cb, 0, t->repeat);
 }
 
-/* The poll that is due in a second: now, with what inotify has to say. */
+/* Runs the poll that is due in a second now, with the events of inotify. */
 static void poll_now(struct env *e)
 {
 	uv_walk(&e->f->loop, make_due, NULL);
@@ -75,7 +75,7 @@ static void poll_now(struct env *e)
 	(void)uv_run(&e->f->loop, UV_RUN_NOWAIT);
 }
 
-static void watch__looks_when_a_socket_comes_or_goes(void **state)
+static void kubelet_watch__reports_when_a_socket_is_created_or_removed(void **state)
 {
 	struct env *e = *state;
 	char path[PATH_MAX];
@@ -84,17 +84,17 @@ static void watch__looks_when_a_socket_comes_or_goes(void **state)
 
 	make_dir(e);
 	start(e);
-	assert_int_equal(e->looks, 0);
+	assert_int_equal(e->n_reports, 0);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
-	agent_fixture_until(e->f, e->looks > 0);
+	agent_fixture_until(e->f, e->n_reports > 0);
 	agent_fixture_run_once(e->f);
-	before = e->looks;
+	before = e->n_reports;
 	assert_ok(path_join(path, sizeof(path), e->dir, "kubelet.sock", &err), &err);
 	assert_int_equal(unlink(path), 0);
-	agent_fixture_until(e->f, e->looks > before);
+	agent_fixture_until(e->f, e->n_reports > before);
 }
 
-static void watch__does_not_look_where_nothing_happens(void **state)
+static void kubelet_watch__reports_nothing_without_a_change(void **state)
 {
 	struct env *e = *state;
 
@@ -102,27 +102,27 @@ static void watch__does_not_look_where_nothing_happens(void **state)
 	start(e);
 	for (unsigned i = 0; i < 3; i++)
 		poll_now(e);
-	assert_int_equal(e->looks, 0);
+	assert_int_equal(e->n_reports, 0);
 }
 
-static void watch__waits_for_a_directory_that_is_not_there_yet(void **state)
+static void kubelet_watch__waits_for_a_missing_directory(void **state)
 {
 	struct env *e = *state;
 
 	start(e);
 	poll_now(e);
-	assert_int_equal(e->looks, 0);
+	assert_int_equal(e->n_reports, 0);
 	make_dir(e);
 	poll_now(e);
-	assert_int_equal(e->looks, 1);
+	assert_int_equal(e->n_reports, 1);
 	poll_now(e);
-	assert_int_equal(e->looks, 1);
+	assert_int_equal(e->n_reports, 1);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
-	agent_fixture_until(e->f, e->looks > 1);
+	agent_fixture_until(e->f, e->n_reports > 1);
 }
 
-/* The watch of the old one says nothing of the new one. */
-static void watch__follows_the_directory_that_has_the_name(void **state)
+/* The watch of the old directory reports nothing of the new one. */
+static void kubelet_watch__follows_the_directory_of_that_name(void **state)
 {
 	struct env *e = *state;
 	char old[PATH_MAX];
@@ -135,16 +135,16 @@ static void watch__follows_the_directory_that_has_the_name(void **state)
 	assert_int_equal(rename(e->dir, old), 0);
 	make_dir(e);
 	poll_now(e);
-	assert_true(e->looks > 0);
-	before = e->looks;
+	assert_true(e->n_reports > 0);
+	before = e->n_reports;
 	test_write(old, "other.sock", "", 0, 0600);
 	poll_now(e);
-	assert_int_equal(e->looks, before);
+	assert_int_equal(e->n_reports, before);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
-	agent_fixture_until(e->f, e->looks > before);
+	agent_fixture_until(e->f, e->n_reports > before);
 }
 
-static void watch__sees_a_directory_that_was_away(void **state)
+static void kubelet_watch__detects_a_recreated_directory(void **state)
 {
 	struct env *e = *state;
 	unsigned before;
@@ -154,10 +154,10 @@ static void watch__sees_a_directory_that_was_away(void **state)
 	assert_int_equal(rmdir(e->dir), 0);
 	poll_now(e);
 	poll_now(e);
-	before = e->looks;
+	before = e->n_reports;
 	make_dir(e);
 	poll_now(e);
-	assert_int_equal(e->looks, before + 1);
+	assert_int_equal(e->n_reports, before + 1);
 }
 
 static void kubelet_watch_stop__calls_back_no_more(void **state)
@@ -169,7 +169,7 @@ static void kubelet_watch_stop__calls_back_no_more(void **state)
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
 	e->w = kubelet_watch_stop(e->w);
 	agent_fixture_run_once(e->f);
-	assert_int_equal(e->looks, 0);
+	assert_int_equal(e->n_reports, 0);
 	assert_null(kubelet_watch_stop(NULL));
 }
 
@@ -193,11 +193,11 @@ static void kubelet_watch_start__refuses_a_path_that_is_too_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(watch__looks_when_a_socket_comes_or_goes),
-		TEST(watch__does_not_look_where_nothing_happens),
-		TEST(watch__waits_for_a_directory_that_is_not_there_yet),
-		TEST(watch__follows_the_directory_that_has_the_name),
-		TEST(watch__sees_a_directory_that_was_away),
+		TEST(kubelet_watch__reports_when_a_socket_is_created_or_removed),
+		TEST(kubelet_watch__reports_nothing_without_a_change),
+		TEST(kubelet_watch__waits_for_a_missing_directory),
+		TEST(kubelet_watch__follows_the_directory_of_that_name),
+		TEST(kubelet_watch__detects_a_recreated_directory),
 		TEST(kubelet_watch_stop__calls_back_no_more),
 		TEST(kubelet_watch_start__refuses_a_path_that_is_too_long),
 	};

@@ -89,7 +89,7 @@ static void changed(struct mig_cluster *c, json_t *object)
 		(void)json_object_set_new(json_object_get(object, "metadata"),
 			"resourceVersion", json_string(version));
 	}
-	(void)uv_timer_start(&c->echo, on_echo, 1, 20); /* again, for what was quiet */
+	(void)uv_timer_start(&c->echo, on_echo, 1, 20); /* again, as nothing was reported */
 }
 
 static void add_pairs(json_t *o, const char *pairs)
@@ -241,7 +241,7 @@ static void route(void *arg)
 	struct mig_cluster *c = arg;
 	char *request = strdup(c->stub->seen[0]);
 
-	stub_script(c->stub, &c->step, 1); /* nothing is kept of what it has seen */
+	stub_script(c->stub, &c->step, 1); /* drops all received requests */
 	free(c->answer);
 	c->answer = NULL;
 	c->step.hang_up = true;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A MIG manager with an API server: our Node "n-1", which patches change and the watch tells of, the pods on it, and
+ * A MIG manager with an API server: our Node "n-1", which patches change and a watch reports, its pods, and
  * the ConfigMap "layouts" of the namespace "gpu".
  */
 #include "unit/io/kube-api/api-env.h"
@@ -25,11 +25,11 @@ struct mig_cluster {
 	json_t *node, *map;         /* NULL: there is none */
 	json_t *pods;               /* array */
 	struct stub_conn *watch[2]; /* of the Node, of the ConfigMap; NULL: not asked for yet */
-	json_t *sent[2];            /* what the watch told last; NULL: nothing */
+	json_t *sent[2];            /* what the watch reported last; NULL: nothing */
 	unsigned version;
 	uv_timer_t echo;
 
-	bool quiet; /* the watch of the Node says nothing */
+	bool quiet; /* the watch of the Node reports nothing */
 	unsigned patch_status, pods_status, delete_status; /* answers of failure; 0: none */
 	unsigned patches, failures, lists;                 /* of the pods */
 	char states[512];  /* "pending success ": those of the label */

@@ -120,7 +120,7 @@ static bool is_released(void *arg)
 
 static void mps_query_clients(void *arg)
 {
-	((struct mig_env *)arg)->mps_asked++;
+	((struct mig_env *)arg)->mps_queries++;
 }
 
 static bool mps_has_answered(void *arg, uint64_t since_ns)

@@ -37,7 +37,7 @@ struct mig_env {
 	/* How the fakes answer. */
 	bool mps_silent, locked, no_kubelet, kubelet_fails, kubelet_silent, not_ready;
 	int mps_check_withdrawn;
-	unsigned mps_asked, polls; /* .polls: whether a wait is over */
+	unsigned mps_queries, polls; /* .polls: whether a wait is over */
 	uint32_t idle_servers;
 	const char *holder
 		[2]; /* the device that a pod has, at the first and at later calls; NULL: none */
@@ -59,7 +59,7 @@ struct mig_env *mig_env_new(uv_loop_t *loop, struct patience *patience);
 void mig_env_stop(struct mig_env *e);
 void mig_env_free(struct mig_env *e);
 
-/* A file of the environment: "plan" and "apply" say what the tool does, "systemd" what systemctl does. */
+/* A file of the environment: "plan" and "apply" define what the tool does, "systemd" what systemctl does. */
 void mig_env_write(struct mig_env *e, const char *name, const char *text);
 /* "" where there is none. Valid until the next. */
 const char *mig_env_read(struct mig_env *e, const char *name);

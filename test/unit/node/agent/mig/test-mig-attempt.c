@@ -11,7 +11,7 @@
 
 /* --- an attempt that ends well --- */
 
-static void mig_attempt__asks_in_order_and_puts_back_what_it_took(void **state)
+static void mig_attempt__runs_its_steps_in_order_and_reverts_them(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -25,11 +25,11 @@ static void mig_attempt__asks_in_order_and_puts_back_what_it_took(void **state)
 	assert_int_equal(agent_fixture_count(e->f, ""), 2);
 	assert_string_equal(e->f->events[0].reason, "MigConfigPending");
 	assert_string_equal(e->f->events[1].message, "all: applied, 1 of 1 GPUs changed");
-	assert_int_equal(e->mps_asked, 1);
+	assert_int_equal(e->mps_queries, 1);
 	assert_true(mig_settled(&e->mig));
 }
 
-static void mig_attempt__asks_only_for_what_the_change_needs(void **state)
+static void mig_attempt__runs_only_the_steps_that_the_change_needs(void **state)
 {
 	static const struct {
 		const char *plan, *calls, *leaving;
@@ -64,7 +64,7 @@ static void mig_attempt__asks_only_for_what_the_change_needs(void **state)
 	}
 }
 
-static void mig_attempt__tells_the_tool_what_the_agent_was_told(void **state)
+static void mig_attempt__passes_the_options_of_the_agent_to_the_tool(void **state)
 {
 	static const char *const words[] = { "mig apply -o json --builtin -c all",
 		"--driver-root /driver-root", "--run-dir /", "-k /hooks.yaml", "--force" };
@@ -89,7 +89,7 @@ static void mig_attempt__tells_the_tool_what_the_agent_was_told(void **state)
 
 /* --- PLAN --- */
 
-static void mig_plan__that_fails_touches_nothing(void **state)
+static void mig_plan__that_fails_changes_nothing(void **state)
 {
 	static const struct {
 		const char *plan, *reason;
@@ -146,7 +146,7 @@ static void mig_plan__fails_without_the_tool(void **state)
 	assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
 }
 
-static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
+static void mig_plan__waits_for_mps_to_answer_until_a_timeout(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -167,7 +167,7 @@ static void mig_plan__waits_for_mps_to_answer_but_not_for_ever(void **state)
 	mig_env_until(e, mig_env_count(e, "plan all") == 2);
 }
 
-static void mig_plan__fails_where_somebody_has_what_goes(void **state)
+static void mig_plan__fails_where_a_pod_has_a_device_that_is_removed(void **state)
 {
 	static const struct {
 		const char *holder, *plan, *reason; /* .reason NULL: it is done */
@@ -226,7 +226,7 @@ static void mig_plan__needs_the_gpus(void **state)
 	assert_calls(e, "plan all\n");
 }
 
-static void mig_plan__does_not_hear_of_holders_too_late(void **state)
+static void mig_plan__ignores_a_late_list_of_pods(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -248,7 +248,7 @@ static void mig_plan__does_not_hear_of_holders_too_late(void **state)
 
 /* --- WITHDRAW --- */
 
-static void mig_withdraw__takes_the_devices_from_the_offer_until_the_end(void **state)
+static void mig_withdraw__removes_the_devices_from_the_offer_until_the_end(void **state)
 {
 	struct mig_env *e = *state;
 	bool changing;
@@ -279,7 +279,7 @@ static void mig_withdraw__takes_the_devices_from_the_offer_until_the_end(void **
 	assert_ended(e, "success", "applied");
 }
 
-static void mig_withdraw__gives_back_what_turns_out_to_be_in_use(void **state)
+static void mig_withdraw__offers_devices_again_that_are_in_use(void **state)
 {
 	static const struct {
 		const char *holder, *reason;
@@ -324,7 +324,7 @@ static void mig_withdraw__fails_when_a_daemon_does_not_quit(void **state)
 	assert_calls(e, "plan all\nholders\n");
 }
 
-static void mig_withdraw__does_not_hear_of_holders_too_late(void **state)
+static void mig_withdraw__ignores_a_late_list_of_pods(void **state)
 {
 	struct mig_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -345,7 +345,7 @@ static void mig_withdraw__does_not_hear_of_holders_too_late(void **state)
 
 /* --- HOST --- */
 
-static void mig_host_phase__keeps_the_layout_for_the_next_boot(void **state)
+static void mig_host_phase__saves_the_layout_for_the_next_boot(void **state)
 {
 	static const char *const selected =
 		"[Service]\nEnvironment=\"MIG_PARTED_SELECTED_CONFIG=all\"\n";
@@ -366,7 +366,7 @@ static void mig_host_phase__keeps_the_layout_for_the_next_boot(void **state)
 	assert_int_equal(mig_env_count(e, "daemon-reload"), 1);
 }
 
-static void mig_host_phase__that_cannot_keep_it_goes_on(void **state)
+static void mig_host_phase__that_cannot_save_it_continues(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -376,7 +376,7 @@ static void mig_host_phase__that_cannot_keep_it_goes_on(void **state)
 	assert_int_equal(mig_env_count(e, "daemon-reload"), 0);
 }
 
-static void mig_host_phase__stops_services_only_where_something_goes(void **state)
+static void mig_host_phase__stops_services_only_where_a_device_is_removed(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -387,7 +387,7 @@ static void mig_host_phase__stops_services_only_where_something_goes(void **stat
 	assert_calls(e, "plan all\napply all\n");
 }
 
-static void mig_host_phase__starts_what_it_stopped_when_another_does_not_stop(void **state)
+static void mig_host_phase__starts_stopped_services_when_another_does_not_stop(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -403,7 +403,7 @@ static void mig_host_phase__starts_what_it_stopped_when_another_does_not_stop(vo
 
 /* --- RELEASE, APPLY --- */
 
-static void mig_release__waits_for_nvml_to_let_go(void **state)
+static void mig_release__waits_for_nvml_to_release_the_gpus(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -418,7 +418,7 @@ static void mig_release__waits_for_nvml_to_let_go(void **state)
 	assert_ended(e, "success", "applied");
 }
 
-static void mig_release__fails_when_nvml_does_not_let_go(void **state)
+static void mig_release__fails_when_nvml_does_not_release_the_gpus(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -434,7 +434,7 @@ static void mig_release__fails_when_nvml_does_not_let_go(void **state)
 	assert_int_equal(mig_env_count(e, "start b.service"), 1);
 }
 
-static void mig_apply__that_fails_puts_everything_back(void **state)
+static void mig_apply__that_fails_reverts_every_step(void **state)
 {
 	static const struct {
 		const char *apply, *reason;
@@ -487,11 +487,11 @@ static struct inventory *partition_gpu(const char *reason)
 }
 
 /* NVML's handle was closed, so the first probe is a new one. Otherwise an older probe may still run. */
-static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **state)
+static void mig_settle__shows_the_new_layout_with_the_last_probe(void **state)
 {
 	static const struct {
 		const char *plan;
-		unsigned looks;
+		unsigned n_probes;
 	} cases[] = { { MODE, 1 }, { "planned 0 2\n", 2 } };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -502,7 +502,7 @@ static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **st
 		mig_env_begin(e);
 		e->after = partition_gpu("");
 		mig_env_until(e, e->mig.phase == MIG_SETTLE);
-		for (unsigned k = 1; k <= cases[i].looks; k++) {
+		for (unsigned k = 1; k <= cases[i].n_probes; k++) {
 			assert_int_equal(e->f->facts.node.inv->n_mig, 1);
 			assert_int_equal(mig_env_offered(e, NULL), 1);
 			assert_true(e->mig.attempt.masked);
@@ -516,7 +516,7 @@ static void mig_settle__shows_the_new_layout_with_the_look_that_counts(void **st
 	}
 }
 
-static void mig_settle__waits_until_the_devices_can_be_had(void **state)
+static void mig_settle__waits_until_the_devices_are_available(void **state)
 {
 	struct mig_env *e = *state;
 	unsigned probes;
@@ -547,7 +547,7 @@ static void mig_settle__ignores_devices_of_other_gpus(void **state)
 	assert_ended(e, "success", "applied");
 }
 
-static void mig_settle__fails_when_the_devices_do_not_come(void **state)
+static void mig_settle__fails_when_the_devices_do_not_appear(void **state)
 {
 	static const struct {
 		const char *apply, *device, *reason;
@@ -583,7 +583,7 @@ static void mig_settle__fails_when_the_devices_do_not_come(void **state)
 
 /* --- RESTORE --- */
 
-static void mig_restore__that_fails_is_tried_again_with_the_next_attempt(void **state)
+static void mig_restore__that_fails_is_retried_with_the_next_attempt(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -651,32 +651,32 @@ static void mig_attempt_stop__ends_it_in_each_phase(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MIG_TEST(mig_attempt__asks_in_order_and_puts_back_what_it_took),
-		MIG_TEST(mig_attempt__asks_only_for_what_the_change_needs),
-		MIG_TEST(mig_attempt__tells_the_tool_what_the_agent_was_told),
-		MIG_TEST(mig_plan__that_fails_touches_nothing),
+		MIG_TEST(mig_attempt__runs_its_steps_in_order_and_reverts_them),
+		MIG_TEST(mig_attempt__runs_only_the_steps_that_the_change_needs),
+		MIG_TEST(mig_attempt__passes_the_options_of_the_agent_to_the_tool),
+		MIG_TEST(mig_plan__that_fails_changes_nothing),
 		MIG_TEST(mig_plan__ends_a_tool_that_is_silent),
 		MIG_TEST(mig_plan__fails_without_the_tool),
-		MIG_TEST(mig_plan__waits_for_mps_to_answer_but_not_for_ever),
-		MIG_TEST(mig_plan__fails_where_somebody_has_what_goes),
+		MIG_TEST(mig_plan__waits_for_mps_to_answer_until_a_timeout),
+		MIG_TEST(mig_plan__fails_where_a_pod_has_a_device_that_is_removed),
 		MIG_TEST(mig_plan__needs_the_gpus),
-		MIG_TEST(mig_plan__does_not_hear_of_holders_too_late),
-		MIG_TEST(mig_withdraw__takes_the_devices_from_the_offer_until_the_end),
-		MIG_TEST(mig_withdraw__gives_back_what_turns_out_to_be_in_use),
+		MIG_TEST(mig_plan__ignores_a_late_list_of_pods),
+		MIG_TEST(mig_withdraw__removes_the_devices_from_the_offer_until_the_end),
+		MIG_TEST(mig_withdraw__offers_devices_again_that_are_in_use),
 		MIG_TEST(mig_withdraw__fails_when_a_daemon_does_not_quit),
-		MIG_TEST(mig_withdraw__does_not_hear_of_holders_too_late),
-		MIG_TEST(mig_host_phase__keeps_the_layout_for_the_next_boot),
-		MIG_TEST(mig_host_phase__that_cannot_keep_it_goes_on),
-		MIG_TEST(mig_host_phase__stops_services_only_where_something_goes),
-		MIG_TEST(mig_host_phase__starts_what_it_stopped_when_another_does_not_stop),
-		MIG_TEST(mig_release__waits_for_nvml_to_let_go),
-		MIG_TEST(mig_release__fails_when_nvml_does_not_let_go),
-		MIG_TEST(mig_apply__that_fails_puts_everything_back),
-		MIG_TEST(mig_settle__shows_the_new_layout_with_the_look_that_counts),
-		MIG_TEST(mig_settle__waits_until_the_devices_can_be_had),
+		MIG_TEST(mig_withdraw__ignores_a_late_list_of_pods),
+		MIG_TEST(mig_host_phase__saves_the_layout_for_the_next_boot),
+		MIG_TEST(mig_host_phase__that_cannot_save_it_continues),
+		MIG_TEST(mig_host_phase__stops_services_only_where_a_device_is_removed),
+		MIG_TEST(mig_host_phase__starts_stopped_services_when_another_does_not_stop),
+		MIG_TEST(mig_release__waits_for_nvml_to_release_the_gpus),
+		MIG_TEST(mig_release__fails_when_nvml_does_not_release_the_gpus),
+		MIG_TEST(mig_apply__that_fails_reverts_every_step),
+		MIG_TEST(mig_settle__shows_the_new_layout_with_the_last_probe),
+		MIG_TEST(mig_settle__waits_until_the_devices_are_available),
 		MIG_TEST(mig_settle__ignores_devices_of_other_gpus),
-		MIG_TEST(mig_settle__fails_when_the_devices_do_not_come),
-		MIG_TEST(mig_restore__that_fails_is_tried_again_with_the_next_attempt),
+		MIG_TEST(mig_settle__fails_when_the_devices_do_not_appear),
+		MIG_TEST(mig_restore__that_fails_is_retried_with_the_next_attempt),
 		MIG_TEST(mig_attempt_stop__ends_it_in_each_phase),
 	};
 

@@ -15,7 +15,7 @@ static const char *deploy(const struct mig_cluster *c, const char *label)
 	return mig_cluster_get(c, key);
 }
 
-static void mig_pause__waits_for_clients_and_brings_them_back_as_they_were(void **state)
+static void mig_pause__waits_for_clients_and_restores_their_labels(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -47,7 +47,7 @@ static void mig_pause__waits_for_clients_and_brings_them_back_as_they_were(void 
 	assert_calls(c->m, "plan a\nholders\nholders\nrelease\napply a\n");
 }
 
-static void mig_pause__is_only_where_something_goes_and_somebody_could(void **state)
+static void mig_pause__runs_only_where_a_device_is_removed_and_a_client_runs(void **state)
 {
 	static const struct {
 		const char *labels, *plan;
@@ -78,7 +78,7 @@ static void mig_pause__is_only_where_something_goes_and_somebody_could(void **st
 	}
 }
 
-static void mig_pause__fails_when_clients_do_not_go(void **state)
+static void mig_pause__fails_when_clients_do_not_end(void **state)
 {
 	static const struct {
 		unsigned status;
@@ -128,7 +128,7 @@ static void mig_pause__does_not_wait_for_pods_that_are_no_clients(void **state)
 }
 
 /* What uses the GPU may be a client: that is seen once they are paused, and only then. */
-static void mig_pause__once_for_what_is_in_use(void **state)
+static void mig_pause__runs_once_for_a_device_in_use(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -136,7 +136,7 @@ static void mig_pause__once_for_what_is_in_use(void **state)
 	mig_env_write(c->m, "plan", USED);
 	mig_cluster_run(c);
 	assert_ended(c->m, "failed", "in use by process 7");
-	assert_calls(c->m, "plan a\nplan a\n"); /* and once more when they are gone */
+	assert_calls(c->m, "plan a\nplan a\n"); /* and once more when they ended */
 	assert_true(c->lists > 0);
 	assert_string_equal(deploy(c, "dcgm"), "true");
 	/* It was none of them: they are not disturbed again for this. */
@@ -152,7 +152,7 @@ static void mig_pause__once_for_what_is_in_use(void **state)
 	assert_true(c->lists > 0);
 }
 
-static void mig_pause__goes_on_where_a_client_was_what_used_it(void **state)
+static void mig_pause__continues_where_a_client_used_the_device(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -188,7 +188,7 @@ static void mig_pause__begins_again_with_another_label_and_ends_without_one(void
 	assert_int_equal(mig_env_count(c->m, "apply a") + mig_env_count(c->m, "apply b"), 0);
 }
 
-static void mig_pause__pauses_again_on_a_node_that_was_made_again(void **state)
+static void mig_pause__runs_again_on_a_recreated_node(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -240,7 +240,7 @@ static void mig_validators__run_again_after_clients_were_paused(void **state)
 	}
 }
 
-static void mig_validators__are_tried_again_but_for_those_that_are_gone(void **state)
+static void mig_validators__are_retried_unless_they_were_removed(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -260,16 +260,16 @@ static void mig_validators__are_tried_again_but_for_those_that_are_gone(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CLUSTER_TEST(mig_pause__waits_for_clients_and_brings_them_back_as_they_were),
-		CLUSTER_TEST(mig_pause__is_only_where_something_goes_and_somebody_could),
-		CLUSTER_TEST(mig_pause__fails_when_clients_do_not_go),
+		CLUSTER_TEST(mig_pause__waits_for_clients_and_restores_their_labels),
+		CLUSTER_TEST(mig_pause__runs_only_where_a_device_is_removed_and_a_client_runs),
+		CLUSTER_TEST(mig_pause__fails_when_clients_do_not_end),
 		CLUSTER_TEST(mig_pause__does_not_wait_for_pods_that_are_no_clients),
-		CLUSTER_TEST(mig_pause__once_for_what_is_in_use),
-		CLUSTER_TEST(mig_pause__goes_on_where_a_client_was_what_used_it),
+		CLUSTER_TEST(mig_pause__runs_once_for_a_device_in_use),
+		CLUSTER_TEST(mig_pause__continues_where_a_client_used_the_device),
 		CLUSTER_TEST(mig_pause__begins_again_with_another_label_and_ends_without_one),
-		CLUSTER_TEST(mig_pause__pauses_again_on_a_node_that_was_made_again),
+		CLUSTER_TEST(mig_pause__runs_again_on_a_recreated_node),
 		CLUSTER_TEST(mig_validators__run_again_after_clients_were_paused),
-		CLUSTER_TEST(mig_validators__are_tried_again_but_for_those_that_are_gone),
+		CLUSTER_TEST(mig_validators__are_retried_unless_they_were_removed),
 	};
 
 	return cmocka_run_group_tests_name("mig-clients", tests, NULL, NULL);

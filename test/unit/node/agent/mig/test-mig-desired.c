@@ -61,7 +61,7 @@ static void mig_desired_key__tells_names_and_texts_apart(void **state)
 	mig_desired_key(name, NULL, 0, a); /* fits, whatever it is */
 }
 
-static void mig_retry__is_ever_slower_but_for_what_is_in_use(void **state)
+static void mig_retry__backs_off_unless_a_device_is_in_use(void **state)
 {
 	static const uint64_t seconds[] = { 10, 20, 40, 80, 160, 300, 300 };
 
@@ -96,7 +96,7 @@ static enum mig_drift drift(struct mig_basis *b, struct inventory *inv)
 	return d;
 }
 
-static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
+static void mig_basis__acts_on_lost_devices_and_reports_manual_changes_once(void **state)
 {
 	static const char *const first[] = { "GPU-0" };
 	struct mig_basis b = { 0 };
@@ -113,13 +113,13 @@ static void mig_basis__acts_on_loss_and_tells_of_hands_once(void **state)
 	assert_int_equal(drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
 	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
 	assert_int_equal(drift(&b, add_mig_instances(0)), MIG_DRIFT_MISSING);
-	other = add_mig_instances(2); /* the mode is gone: after a reboot of a Hopper */
+	other = add_mig_instances(2); /* the mode is off: after a reboot of a Hopper */
 	other->gpus[0].mig_enabled = false;
 	assert_int_equal(drift(&b, other), MIG_DRIFT_MISSING);
 	other = add_mig_instances(0); /* it cannot be read: nothing is known */
 	other->gpus[0].fault = GPU_FAULT_LOST;
 	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
-	other = add_mig_instances(2); /* a GPU that is not ours */
+	other = add_mig_instances(2); /* a GPU that the agent does not manage */
 	other->n_mig = 2;
 	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
 	other = add_mig_instances(2); /* a new one */
@@ -157,7 +157,7 @@ static void assert_patch(const struct mig_node_labels *desired, const char *labe
 	json_decref(e);
 }
 
-static void mig_node_labels__write_what_differs(void **state)
+static void mig_node_labels__write_only_changes(void **state)
 {
 	const struct mig_node_labels pending = { .state = "pending", .reason = "a: x" };
 	const struct mig_node_labels none = { .state = "", .reason = "" };
@@ -181,7 +181,7 @@ static void mig_node_labels__write_what_differs(void **state)
 		"{\"metadata\":{\"annotations\":{\"gpuslice.io/mig.config.rebooted\":\"a-1\"}}}");
 }
 
-static void mig_node_labels__pause_clients_and_bring_them_back_as_they_were(void **state)
+static void mig_node_labels__pause_clients_and_restore_their_values(void **state)
 {
 	static const char *const own[] = { DEPLOY "device-plugin", NULL };
 	const struct mig_node_labels pause = { .clients = MIG_CLIENTS_PAUSE, .own = own };
@@ -217,7 +217,7 @@ static void mig_node_labels__pause_clients_and_bring_them_back_as_they_were(void
 	"{\"metadata\":{\"namespace\":\"b\",\"name\":\"dcgm\"},\"spec\":{\"nodeSelector\":{" \
 	"\"" DEPLOY "dcgm\":\"true\"}},\"status\":{\"phase\":\"Running\"}}, 1, {}]"
 
-static void mig_clients__are_waited_for_if_their_label_is_paused(void **state)
+static void mig_clients__count_only_with_a_paused_label(void **state)
 {
 	static const struct {
 		const char *labels, *waits;
@@ -254,12 +254,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_desired__is_the_label_then_the_default),
 		cmocka_unit_test(mig_desired_key__tells_names_and_texts_apart),
-		cmocka_unit_test(mig_retry__is_ever_slower_but_for_what_is_in_use),
-		cmocka_unit_test(mig_basis__acts_on_loss_and_tells_of_hands_once),
-		cmocka_unit_test(mig_node_labels__write_what_differs),
+		cmocka_unit_test(mig_retry__backs_off_unless_a_device_is_in_use),
 		cmocka_unit_test(
-			mig_node_labels__pause_clients_and_bring_them_back_as_they_were),
-		cmocka_unit_test(mig_clients__are_waited_for_if_their_label_is_paused),
+			mig_basis__acts_on_lost_devices_and_reports_manual_changes_once),
+		cmocka_unit_test(mig_node_labels__write_only_changes),
+		cmocka_unit_test(mig_node_labels__pause_clients_and_restore_their_values),
+		cmocka_unit_test(mig_clients__count_only_with_a_paused_label),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

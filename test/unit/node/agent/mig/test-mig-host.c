@@ -60,7 +60,7 @@ static void assert_stopped(struct host *x, const char *expected)
 
 /* --- stop --- */
 
-static void mig_host_stop__keeps_each_in_the_file_before_it_stops(void **state)
+static void mig_host_stop__saves_each_service_before_it_stops_it(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -85,7 +85,7 @@ static void mig_host_stop__keeps_each_in_the_file_before_it_stops(void **state)
 	close_host(&x);
 }
 
-static void mig_host_stop__ends_with_the_first_that_does_not_stop(void **state)
+static void mig_host_stop__ends_at_the_first_service_that_does_not_stop(void **state)
 {
 	static const struct {
 		const char *systemd, *error;
@@ -117,7 +117,7 @@ static void mig_host_stop__ends_with_the_first_that_does_not_stop(void **state)
 	}
 }
 
-static void mig_host_stop__stops_nothing_that_would_be_forgotten(void **state)
+static void mig_host_stop__stops_no_service_that_cannot_be_saved(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -132,7 +132,7 @@ static void mig_host_stop__stops_nothing_that_would_be_forgotten(void **state)
 
 /* --- start --- */
 
-static void mig_host_start__starts_the_last_first_and_forgets_them(void **state)
+static void mig_host_start__starts_in_reverse_order_and_removes_the_file(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -149,7 +149,7 @@ static void mig_host_start__starts_the_last_first_and_forgets_them(void **state)
 	close_host(&x);
 }
 
-static void mig_host_start__goes_on_where_one_does_not_start(void **state)
+static void mig_host_start__continues_after_a_failed_start(void **state)
 {
 	static const struct {
 		const char *systemd, *error, *left;
@@ -184,7 +184,7 @@ static void mig_host_start__goes_on_where_one_does_not_start(void **state)
 	}
 }
 
-static void mig_host_start__goes_on_after_one_that_hangs(void **state)
+static void mig_host_start__continues_after_a_hanging_start(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -201,7 +201,7 @@ static void mig_host_start__goes_on_after_one_that_hangs(void **state)
 	close_host(&x);
 }
 
-static void mig_host__says_so_where_no_program_can_be_run(void **state)
+static void mig_host__reports_a_program_that_cannot_be_run(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -227,7 +227,7 @@ static void mig_host__says_so_where_no_program_can_be_run(void **state)
 
 /* --- the list of an agent before us --- */
 
-static void mig_host_init__passes_over_what_is_no_service(void **state)
+static void mig_host_init__ignores_invalid_service_names(void **state)
 {
 	static const struct {
 		const char *text, *services;
@@ -277,7 +277,7 @@ static void mig_host_init__has_limits(void **state)
 
 /* --- commands --- */
 
-static void mig_host_reboot__runs_the_words_of_the_command(void **state)
+static void mig_host_reboot__runs_the_command_with_its_arguments(void **state)
 {
 	static const struct {
 		const char *command, *calls, *error;
@@ -310,7 +310,7 @@ static void mig_host_reboot__runs_the_words_of_the_command(void **state)
 	}
 }
 
-static void mig_host_reboot__cuts_a_command_of_too_many_words(void **state)
+static void mig_host_reboot__truncates_a_command_of_too_many_words(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
@@ -328,7 +328,7 @@ static void mig_host_reboot__cuts_a_command_of_too_many_words(void **state)
 	close_host(&x);
 }
 
-static void mig_host_reload__says_how_it_ended(void **state)
+static void mig_host_reload__reports_its_result(void **state)
 {
 	struct mig_env *e = *state;
 	struct host x;
@@ -345,7 +345,7 @@ static void mig_host_reload__says_how_it_ended(void **state)
 	close_host(&x);
 }
 
-static void mig_host_cancel__ends_what_runs_and_nobody_hears_of_it(void **state)
+static void mig_host_cancel__ends_the_program_without_a_report(void **state)
 {
 	struct mig_env *e = *state;
 	void (*const begin[])(
@@ -364,7 +364,7 @@ static void mig_host_cancel__ends_what_runs_and_nobody_hears_of_it(void **state)
 		mig_host_cancel(&x.h); /* and again is fine */
 	}
 	mig_env_write(e, "systemd", "");
-	mig_host_start(&x.h); /* what was stopped is known still */
+	mig_host_start(&x.h); /* the stopped services are still saved */
 	wait_done(&x, 1);
 	assert_stopped(&x, "");
 	close_host(&x);
@@ -374,7 +374,7 @@ static void mig_host_cancel__ends_what_runs_and_nobody_hears_of_it(void **state)
 
 #define SELECTED(name) "[Service]\nEnvironment=\"MIG_PARTED_SELECTED_CONFIG=" name "\"\n"
 
-static void mig_host_select__writes_what_differs_where_the_file_is(void **state)
+static void mig_host_select__writes_only_changes_of_an_existing_file(void **state)
 {
 	static const struct {
 		const char *now, *file; /* .now NULL: there is none */
@@ -426,20 +426,20 @@ static void mig_host_select__leaves_the_file_when_it_cannot_be_written(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MIG_TEST(mig_host_stop__keeps_each_in_the_file_before_it_stops),
-		MIG_TEST(mig_host_stop__ends_with_the_first_that_does_not_stop),
-		MIG_TEST(mig_host_stop__stops_nothing_that_would_be_forgotten),
-		MIG_TEST(mig_host_start__starts_the_last_first_and_forgets_them),
-		MIG_TEST(mig_host_start__goes_on_where_one_does_not_start),
-		MIG_TEST(mig_host_start__goes_on_after_one_that_hangs),
-		MIG_TEST(mig_host__says_so_where_no_program_can_be_run),
-		MIG_TEST(mig_host_init__passes_over_what_is_no_service),
+		MIG_TEST(mig_host_stop__saves_each_service_before_it_stops_it),
+		MIG_TEST(mig_host_stop__ends_at_the_first_service_that_does_not_stop),
+		MIG_TEST(mig_host_stop__stops_no_service_that_cannot_be_saved),
+		MIG_TEST(mig_host_start__starts_in_reverse_order_and_removes_the_file),
+		MIG_TEST(mig_host_start__continues_after_a_failed_start),
+		MIG_TEST(mig_host_start__continues_after_a_hanging_start),
+		MIG_TEST(mig_host__reports_a_program_that_cannot_be_run),
+		MIG_TEST(mig_host_init__ignores_invalid_service_names),
 		MIG_TEST(mig_host_init__has_limits),
-		MIG_TEST(mig_host_reboot__runs_the_words_of_the_command),
-		MIG_TEST(mig_host_reboot__cuts_a_command_of_too_many_words),
-		MIG_TEST(mig_host_reload__says_how_it_ended),
-		MIG_TEST(mig_host_cancel__ends_what_runs_and_nobody_hears_of_it),
-		MIG_TEST(mig_host_select__writes_what_differs_where_the_file_is),
+		MIG_TEST(mig_host_reboot__runs_the_command_with_its_arguments),
+		MIG_TEST(mig_host_reboot__truncates_a_command_of_too_many_words),
+		MIG_TEST(mig_host_reload__reports_its_result),
+		MIG_TEST(mig_host_cancel__ends_the_program_without_a_report),
+		MIG_TEST(mig_host_select__writes_only_changes_of_an_existing_file),
 		MIG_TEST(mig_host_select__leaves_the_file_when_it_cannot_be_written),
 	};
 

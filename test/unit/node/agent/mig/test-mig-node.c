@@ -55,7 +55,7 @@ static void mig_node__default_waits_for_the_node(void **state)
 	assert_true(mig_settled(m));
 }
 
-static void mig_node__another_label_waits_for_what_is_being_applied(void **state)
+static void mig_node__another_label_waits_for_the_attempt_in_progress(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -92,7 +92,7 @@ static void mig_node__label_that_changes_and_changes_back_meanwhile_did_not_chan
 	assert_calls(c->m, "plan a\nholders\nholders\nrelease\napply a\n");
 }
 
-static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **state)
+static void mig_node__label_that_is_removed_meanwhile_leaves_nothing_pending(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -115,7 +115,7 @@ static void mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending(void **
 
 /* --- what an agent before us has left --- */
 
-static void mig_node__without_a_label_takes_away_what_is_under_way(void **state)
+static void mig_node__without_a_label_removes_the_pending_state(void **state)
 {
 	static const struct {
 		const char *state, *then;
@@ -148,7 +148,7 @@ static void mig_node__without_a_label_takes_away_what_is_under_way(void **state)
 
 /* --- patches --- */
 
-static void mig_node__is_told_when_the_server_takes_it(void **state)
+static void mig_node__counts_a_state_as_reported_when_the_server_accepts_it(void **state)
 {
 	static const unsigned statuses[] = { 409, 422, 500 };
 
@@ -164,16 +164,16 @@ static void mig_node__is_told_when_the_server_takes_it(void **state)
 		assert_false(mig_node_is_in_sync(&c->m->mig));
 		assert_int_not_equal(c->m->mig.node.task.last_error.code, ERR_NONE);
 		assert_string_not_equal(c->m->mig.node.task.logged_error,
-			""); /* also a 409 that goes on */
+			""); /* also a repeated 409 */
 		c->patch_status = 0;
 		mig_cluster_wait(c, "success");
 		mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 		assert_int_equal(c->m->mig.node.task.last_error.code, ERR_NONE);
-		assert_string_equal(c->states, "success "); /* what was is over */
+		assert_string_equal(c->states, "success "); /* the former state is over */
 	}
 }
 
-static void mig_node__does_not_send_again_before_the_watch_could_tell(void **state)
+static void mig_node__does_not_send_again_before_the_watch_can_report_it(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -186,7 +186,7 @@ static void mig_node__does_not_send_again_before_the_watch_could_tell(void **sta
 	c->m->mig.node.task.on_due(&c->m->mig.node.task);
 	assert_null(c->m->mig.node.task.call);
 	assert_false(mig_node_is_in_sync(&c->m->mig));
-	/* What is new is sent at once. */
+	/* A new state is sent at once. */
 	mig_env_write(c->m, "go", "");
 	mig_cluster_wait(c, "success");
 	assert_int_equal(c->patches, 2);
@@ -194,7 +194,7 @@ static void mig_node__does_not_send_again_before_the_watch_could_tell(void **sta
 	mig_env_until(c->m, mig_node_is_in_sync(&c->m->mig));
 }
 
-static void mig_node__that_is_made_again_is_told_how_it_ended(void **state)
+static void mig_node__that_is_recreated_gets_the_result(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -208,7 +208,7 @@ static void mig_node__that_is_made_again_is_told_how_it_ended(void **state)
 	assert_int_equal(mig_env_count(c->m, "plan a"), 1); /* it is applied still */
 }
 
-static void mig_node__that_is_made_again_meanwhile_is_told_how_it_ended(void **state)
+static void mig_node__that_is_recreated_meanwhile_gets_the_result(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -242,7 +242,7 @@ static void begin_reset(struct mig_cluster *c, const char *labels, const char *a
 	mig_cluster_begin(c);
 }
 
-static void mig_reboot__comes_after_the_node_says_so(void **state)
+static void mig_reboot__runs_after_the_node_has_the_state(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -257,7 +257,7 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	assert_int_equal(agent_fixture_count(c->m->f, "MigConfigRebooting"), 1);
 	c->quiet = false;
 	mig_env_until(c->m, mig_env_count(c->m, "reboot") == 1);
-	/* It is asked for once, and the devices do not come back for the moment before it. */
+	/* The agent reboots once, and does not offer the devices again before the reboot. */
 	mig_env_until(c->m, !c->m->mig.host.child);
 	mig_phases[MIG_REBOOT].tick(&c->m->mig);
 	assert_null(c->m->mig.host.child);
@@ -268,7 +268,7 @@ static void mig_reboot__comes_after_the_node_says_so(void **state)
 	assert_ended(c->m, "failed", "the host did not reboot within 10 minutes");
 }
 
-static void mig_reboot__is_done_once_for_a_layout(void **state)
+static void mig_reboot__runs_once_for_a_layout(void **state)
 {
 	char key[MIG_DESIRED_KEY_MAX], annotation[256];
 	static const struct {
@@ -313,7 +313,7 @@ static void mig_reboot__is_forgotten_with_success(void **state)
 	assert_int_equal(c->m->mig.last_boot, MIG_BOOT_OTHER);
 }
 
-static void mig_reboot__does_not_come_when_it_cannot_be_told_or_done(void **state)
+static void mig_reboot__does_not_run_when_it_cannot_be_reported_or_started(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -335,7 +335,7 @@ static void mig_reboot__does_not_come_when_it_cannot_be_told_or_done(void **stat
 
 /* --- layouts of a ConfigMap --- */
 
-static void mig_sync__takes_the_layouts_of_a_config_map(void **state)
+static void mig_sync__uses_the_layouts_of_a_config_map(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -354,7 +354,7 @@ static void mig_sync__takes_the_layouts_of_a_config_map(void **state)
 	assert_string_equal(mig_env_read(c->m, "text"), "two");
 }
 
-static void mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards(void **state)
+static void mig_sync__of_a_config_map_removed_meanwhile_fails_afterwards(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -375,7 +375,7 @@ static void mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards(void 
 }
 
 /* An agent before us may have paused clients: they must not wait for layouts that never come. */
-static void mig_sync__without_layouts_brings_paused_clients_back(void **state)
+static void mig_sync__without_layouts_restores_paused_clients(void **state)
 {
 	struct mig_cluster *c = *state;
 
@@ -398,22 +398,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CLUSTER_TEST(mig_node__label_is_followed_before_the_default),
 		CLUSTER_TEST(mig_node__default_waits_for_the_node),
-		CLUSTER_TEST(mig_node__another_label_waits_for_what_is_being_applied),
+		CLUSTER_TEST(mig_node__another_label_waits_for_the_attempt_in_progress),
 		CLUSTER_TEST(
 			mig_node__label_that_changes_and_changes_back_meanwhile_did_not_change),
-		CLUSTER_TEST(mig_node__a_label_that_goes_meanwhile_leaves_nothing_pending),
-		CLUSTER_TEST(mig_node__without_a_label_takes_away_what_is_under_way),
-		CLUSTER_TEST(mig_node__is_told_when_the_server_takes_it),
-		CLUSTER_TEST(mig_node__does_not_send_again_before_the_watch_could_tell),
-		CLUSTER_TEST(mig_node__that_is_made_again_is_told_how_it_ended),
-		CLUSTER_TEST(mig_node__that_is_made_again_meanwhile_is_told_how_it_ended),
-		CLUSTER_TEST(mig_reboot__comes_after_the_node_says_so),
-		CLUSTER_TEST(mig_reboot__is_done_once_for_a_layout),
+		CLUSTER_TEST(mig_node__label_that_is_removed_meanwhile_leaves_nothing_pending),
+		CLUSTER_TEST(mig_node__without_a_label_removes_the_pending_state),
+		CLUSTER_TEST(mig_node__counts_a_state_as_reported_when_the_server_accepts_it),
+		CLUSTER_TEST(mig_node__does_not_send_again_before_the_watch_can_report_it),
+		CLUSTER_TEST(mig_node__that_is_recreated_gets_the_result),
+		CLUSTER_TEST(mig_node__that_is_recreated_meanwhile_gets_the_result),
+		CLUSTER_TEST(mig_reboot__runs_after_the_node_has_the_state),
+		CLUSTER_TEST(mig_reboot__runs_once_for_a_layout),
 		CLUSTER_TEST(mig_reboot__is_forgotten_with_success),
-		CLUSTER_TEST(mig_reboot__does_not_come_when_it_cannot_be_told_or_done),
-		CLUSTER_TEST(mig_sync__takes_the_layouts_of_a_config_map),
-		CLUSTER_TEST(mig_sync__of_a_config_map_that_goes_meanwhile_fails_afterwards),
-		CLUSTER_TEST(mig_sync__without_layouts_brings_paused_clients_back),
+		CLUSTER_TEST(mig_reboot__does_not_run_when_it_cannot_be_reported_or_started),
+		CLUSTER_TEST(mig_sync__uses_the_layouts_of_a_config_map),
+		CLUSTER_TEST(mig_sync__of_a_config_map_removed_meanwhile_fails_afterwards),
+		CLUSTER_TEST(mig_sync__without_layouts_restores_paused_clients),
 	};
 
 	return cmocka_run_group_tests_name("mig-node", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the MIG manager believes of the tool's lines, and what it takes out of the offer by them. */
+/* Which lines of the tool the MIG manager accepts, and which devices it removes from the offer by them. */
 #include "unit/model/core-fixture.h"
 
 #include "node/agent/mig/host.h"
@@ -11,7 +11,7 @@ static int line(struct mig_report *r, const char *text, struct error *err)
 	return mig_report_line(r, text, strlen(text), err);
 }
 
-static void mig_report__takes_the_lines_of_a_run(void **state)
+static void mig_report__accepts_the_lines_of_a_run(void **state)
 {
 	struct mig_report r = { 0 };
 	struct error err = ERROR_INIT;
@@ -61,7 +61,7 @@ static void mig_report__takes_the_lines_of_a_run(void **state)
 	assert_int_equal(r.n, 0);
 }
 
-static void mig_report__takes_a_second_plan_after_a_step(void **state)
+static void mig_report__accepts_a_second_plan_after_a_step(void **state)
 {
 	static const char *const lines[] = {
 		"{\"event\":\"planned\",\"gpu\":0,\"uuid\":\"a\",\"steps\":1,\"mode\":\"enable\","
@@ -86,7 +86,7 @@ static void mig_report__takes_a_second_plan_after_a_step(void **state)
 	mig_report_fini(&r);
 }
 
-static void mig_report__refuses_what_is_not_our_tool(void **state)
+static void mig_report__refuses_output_of_another_program(void **state)
 {
 	static const struct {
 		const char *text, *error;
@@ -118,7 +118,7 @@ static void mig_report__refuses_what_is_not_our_tool(void **state)
 	mig_report_fini(&r);
 }
 
-static void mig_report__keeps_gpus_apart_that_tell_no_uuid(void **state)
+static void mig_report__tells_gpus_without_a_uuid_apart(void **state)
 {
 	struct mig_report r = { 0 };
 	struct error err = ERROR_INIT;
@@ -192,7 +192,7 @@ static void make_mask(struct mig_mask *m, struct inventory **ret)
 	*ret = inv;
 }
 
-static void mig_mask__takes_what_goes_and_no_more(void **state)
+static void mig_mask__hides_removed_devices_and_no_more(void **state)
 {
 	struct mig_mask m = { 0 };
 	struct inventory *inv;
@@ -213,7 +213,7 @@ static void mig_mask__takes_what_goes_and_no_more(void **state)
 }
 
 /* For any result of a probe for the GPUs that change, and only for them. */
-static void mig_mask__holds_what_was_there(void **state)
+static void mig_mask__keeps_the_former_devices(void **state)
 {
 	static const uint32_t seen_of_0[] = { 0, 1, 2, 3 };
 	struct mig_mask m = { 0 };
@@ -247,7 +247,7 @@ static void mig_mask__holds_what_was_there(void **state)
 	inventory_free(before);
 }
 
-static void mig_mask__finds_who_holds_what_goes(void **state)
+static void mig_mask__finds_pods_that_have_removed_devices(void **state)
 {
 	static const struct {
 		const char *id;
@@ -283,7 +283,7 @@ static void mig_mask__finds_who_holds_what_goes(void **state)
 	inventory_free(inv);
 }
 
-static void mig_mask__of_new_instances_alone_takes_nobody_anything(void **state)
+static void mig_mask__of_new_instances_alone_hides_no_device(void **state)
 {
 	struct mig_mask m = { 0 };
 	struct mig_report r = { 0 };
@@ -307,15 +307,15 @@ static void mig_mask__of_new_instances_alone_takes_nobody_anything(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_report__takes_the_lines_of_a_run),
-		cmocka_unit_test(mig_report__takes_a_second_plan_after_a_step),
-		cmocka_unit_test(mig_report__refuses_what_is_not_our_tool),
-		cmocka_unit_test(mig_report__keeps_gpus_apart_that_tell_no_uuid),
+		cmocka_unit_test(mig_report__accepts_the_lines_of_a_run),
+		cmocka_unit_test(mig_report__accepts_a_second_plan_after_a_step),
+		cmocka_unit_test(mig_report__refuses_output_of_another_program),
+		cmocka_unit_test(mig_report__tells_gpus_without_a_uuid_apart),
 		cmocka_unit_test(mig_report__has_limits),
-		cmocka_unit_test(mig_mask__takes_what_goes_and_no_more),
-		cmocka_unit_test(mig_mask__holds_what_was_there),
-		cmocka_unit_test(mig_mask__finds_who_holds_what_goes),
-		cmocka_unit_test(mig_mask__of_new_instances_alone_takes_nobody_anything),
+		cmocka_unit_test(mig_mask__hides_removed_devices_and_no_more),
+		cmocka_unit_test(mig_mask__keeps_the_former_devices),
+		cmocka_unit_test(mig_mask__finds_pods_that_have_removed_devices),
+		cmocka_unit_test(mig_mask__of_new_instances_alone_hides_no_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

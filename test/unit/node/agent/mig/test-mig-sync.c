@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When the MIG manager begins an attempt: layouts from files, drift, retries, invalid options; and what others see of it. */
+/* When the MIG manager begins an attempt: layouts from files, drift, retries, invalid options; and its status. */
 #include "unit/node/agent/mig/mig-env.h"
 
 #include "io/config/json.h"
@@ -39,7 +39,7 @@ static void set_capable(struct mig_env *e, bool capable)
 	e->gpus->gpus[0].mig_capable = e->gpus->gpus[1].mig_capable = capable;
 }
 
-/* --- what is wanted --- */
+/* --- the desired layout --- */
 
 static void mig_sync__waits_until_the_gpus_are_known(void **state)
 {
@@ -90,7 +90,7 @@ static void mig_sync__does_nothing_where_it_is_off(void **state)
 	json_decref(status);
 }
 
-static void mig_sync__ends_a_plan_that_nobody_wants_any_more(void **state)
+static void mig_sync__ends_a_plan_that_is_no_longer_desired(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -122,7 +122,7 @@ static char *layouts_in(struct mig_env *e, const char *name, const char *text)
 	return mig_env_path(e, file);
 }
 
-static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
+static void mig_sync__passes_the_text_of_the_file_to_the_tool(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(freep) char *path = layouts_in(e, "a.yaml", "one");
@@ -145,7 +145,7 @@ static void mig_sync__gives_the_tool_the_text_of_the_file(void **state)
 	assert_int_equal(mig_env_count(e, "plan all"), 2);
 }
 
-static void mig_sync__takes_config_yaml_of_a_directory(void **state)
+static void mig_sync__reads_config_yaml_of_a_directory(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(freep) char *path = mig_env_path(e, "layouts");
@@ -157,7 +157,7 @@ static void mig_sync__takes_config_yaml_of_a_directory(void **state)
 	assert_string_equal(mig_env_read(e, "text"), "of a volume");
 }
 
-static void mig_sync__fails_without_the_file_until_it_comes(void **state)
+static void mig_sync__fails_without_the_file_until_it_is_created(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(freep) char *path = layouts_in(e, "a.yaml", NULL);
@@ -194,7 +194,7 @@ static void mig_sync__plans_again_when_the_text_changes_meanwhile(void **state)
 	assert_string_equal(mig_env_read(e, "text"), "two");
 }
 
-static void mig_sync__follows_a_text_after_what_is_being_applied(void **state)
+static void mig_sync__applies_a_new_text_after_the_attempt_in_progress(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(freep) char *path = layouts_in(e, "a.yaml", "one");
@@ -214,7 +214,7 @@ static void mig_sync__follows_a_text_after_what_is_being_applied(void **state)
 	assert_string_equal(mig_env_read(e, "text"), "two");
 }
 
-static void mig_sync__waits_for_layouts_but_not_for_ever(void **state)
+static void mig_sync__waits_for_layouts_until_a_timeout(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -248,7 +248,7 @@ static void fail_next_attempt(struct mig_env *e)
 	assert_string_equal(e->mig.node.state, "failed");
 }
 
-static void mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use(void **state)
+static void mig_sync__backs_off_unless_a_device_is_in_use(void **state)
 {
 	static const struct {
 		const char *plan;
@@ -285,7 +285,7 @@ static void mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use(void *
 	}
 }
 
-static void mig_sync__tries_again_at_once_when_the_gpus_are_other_ones(void **state)
+static void mig_sync__retries_at_once_when_the_gpus_changed(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -307,16 +307,16 @@ static void mig_sync__tries_again_at_once_when_the_gpus_are_other_ones(void **st
 
 /* --- drift --- */
 
-static void mig_sync__makes_again_what_a_gpu_lost_and_leaves_what_a_person_changed(void **state)
+static void mig_sync__recreates_lost_devices_and_keeps_manual_changes(void **state)
 {
 	static const struct {
 		uint32_t n, devices;
 		bool fault, down, again;
-		unsigned told;
+		unsigned n_reports;
 	} cases[] = {
 		{ 2, 2, .again = false }, { 2, 0, .again = true },
 		{ 3, 2, .again = true },                 /* a new GPU */
-		{ 2, 1, .told = 1 },                     /* by hand */
+		{ 2, 1, .n_reports = 1 },                /* by hand */
 		{ 2, 0, .fault = true, .again = false }, /* it cannot be read */
 		{ 2, 0, .down = true, .again = false },  /* none can */
 	};
@@ -347,7 +347,8 @@ static void mig_sync__makes_again_what_a_gpu_lost_and_leaves_what_a_person_chang
 		mig_sync(&e->mig);
 		mig_env_probe(e); /* each Event comes once */
 		assert_int_equal(e->mig.phase, MIG_REST);
-		assert_int_equal(agent_fixture_count(e->f, "MigConfigDrift"), cases[i].told);
+		assert_int_equal(agent_fixture_count(e->f, "MigConfigDrift"),
+			cases[i].n_reports);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigApplied"), 1);
 		assert_int_equal(mig_env_count(e, "plan all"), 1 + cases[i].again);
 	}
@@ -407,7 +408,7 @@ static void mig_retry__starts_when_the_file_has_become_valid(void **state)
 	mig_env_until(e, mig_env_attempted(e));
 	assert_ended(e, "success", "applied");
 	assert_int_equal(mig_env_count(e, "stop b.service"), 1);
-	/* While it runs it goes on with what it has, and says so. */
+	/* While the attempt runs, it continues with its own text, and reports that. */
 	mig_env_write(e, "clients.yaml", "version: v9\n");
 	mig_retry(&e->mig);
 	assert_non_null(strstr(why->msg, "the last valid one is in use"));
@@ -419,7 +420,7 @@ static void mig_retry__starts_when_the_file_has_become_valid(void **state)
 
 /* --- what an agent before us has left --- */
 
-static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
+static void mig_sync__starts_services_once_without_a_desired_layout(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -428,7 +429,7 @@ static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
 	set_capable(e, false);
 	mig_env_begin(e);
 	assert_int_equal(e->mig.phase, MIG_RESTORE);
-	/* What is wanted by now comes after that. */
+	/* The attempt for the new text follows. */
 	set_capable(e, true);
 	mig_env_probe(e);
 	assert_int_equal(e->mig.phase, MIG_RESTORE);
@@ -447,7 +448,7 @@ static void mig_sync__starts_services_once_where_nothing_is_wanted(void **state)
 	assert_ended(e, "failed", "start service a.service: status 1");
 }
 
-/* --- what others see --- */
+/* --- offer and status --- */
 
 static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **state)
 {
@@ -475,7 +476,7 @@ static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **sta
 	assert_ptr_equal(mig_hide_changes(&e->mig, seen, &held), seen);
 }
 
-static void mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes(void **state)
+static void mig_mask__offers_a_gpu_neither_whole_nor_partitioned_while_it_changes(void **state)
 {
 	struct mig_env *e = *state;
 	CLEANUP(inventory_freep) struct inventory *inv = gpus(2, 0);
@@ -509,7 +510,7 @@ static void assert_status(const struct mig_env *e, const char *key, const char *
 	json_decref(status);
 }
 
-static void mig_status__says_what_is_being_done(void **state)
+static void mig_status__shows_the_current_step(void **state)
 {
 	struct mig_env *e = *state;
 
@@ -540,7 +541,7 @@ static void mig_status__says_what_is_being_done(void **state)
 		"[{\"index\":0,\"uuid\":\"GPU-0\",\"steps\":2,\"result\":\"changed\",\"reason\":\"\"}]");
 }
 
-static void mig_status__says_when_it_tries_again(void **state)
+static void mig_status__shows_when_it_retries(void **state)
 {
 	struct mig_env *e = *state;
 	json_t *status;
@@ -567,24 +568,23 @@ int main(void)
 		MIG_TEST(mig_sync__waits_until_the_gpus_are_known),
 		MIG_TEST(mig_sync__leaves_gpus_without_mig_alone),
 		MIG_TEST(mig_sync__does_nothing_where_it_is_off),
-		MIG_TEST(mig_sync__ends_a_plan_that_nobody_wants_any_more),
-		MIG_TEST(mig_sync__gives_the_tool_the_text_of_the_file),
-		MIG_TEST(mig_sync__takes_config_yaml_of_a_directory),
-		MIG_TEST(mig_sync__fails_without_the_file_until_it_comes),
+		MIG_TEST(mig_sync__ends_a_plan_that_is_no_longer_desired),
+		MIG_TEST(mig_sync__passes_the_text_of_the_file_to_the_tool),
+		MIG_TEST(mig_sync__reads_config_yaml_of_a_directory),
+		MIG_TEST(mig_sync__fails_without_the_file_until_it_is_created),
 		MIG_TEST(mig_sync__plans_again_when_the_text_changes_meanwhile),
-		MIG_TEST(mig_sync__follows_a_text_after_what_is_being_applied),
-		MIG_TEST(mig_sync__waits_for_layouts_but_not_for_ever),
-		MIG_TEST(mig_sync__tries_again_ever_more_slowly_but_for_what_is_in_use),
-		MIG_TEST(mig_sync__tries_again_at_once_when_the_gpus_are_other_ones),
-		MIG_TEST(
-			mig_sync__makes_again_what_a_gpu_lost_and_leaves_what_a_person_changed),
+		MIG_TEST(mig_sync__applies_a_new_text_after_the_attempt_in_progress),
+		MIG_TEST(mig_sync__waits_for_layouts_until_a_timeout),
+		MIG_TEST(mig_sync__backs_off_unless_a_device_is_in_use),
+		MIG_TEST(mig_sync__retries_at_once_when_the_gpus_changed),
+		MIG_TEST(mig_sync__recreates_lost_devices_and_keeps_manual_changes),
 		MIG_TEST(mig_start__reports_invalid_options_and_leaves_mig_alone),
 		MIG_TEST(mig_retry__starts_when_the_file_has_become_valid),
-		MIG_TEST(mig_sync__starts_services_once_where_nothing_is_wanted),
+		MIG_TEST(mig_sync__starts_services_once_without_a_desired_layout),
 		MIG_TEST(mig_hide_changes__keeps_the_gpus_that_change_and_no_other),
-		MIG_TEST(mig_mask__offers_a_gpu_neither_whole_nor_cut_while_it_changes),
-		MIG_TEST(mig_status__says_what_is_being_done),
-		MIG_TEST(mig_status__says_when_it_tries_again),
+		MIG_TEST(mig_mask__offers_a_gpu_neither_whole_nor_partitioned_while_it_changes),
+		MIG_TEST(mig_status__shows_the_current_step),
+		MIG_TEST(mig_status__shows_when_it_retries),
 	};
 
 	return cmocka_run_group_tests_name("mig-sync", tests, NULL, NULL);

@@ -46,7 +46,7 @@ uint64_t env_now_ns(void)
 	return clock_ns;
 }
 
-/* --- who is asked --- */
+/* --- sources of a round --- */
 
 static void fill_processes(struct sample_device *to, const struct env_device *from)
 {
@@ -140,7 +140,7 @@ static void op_refresh_slices(void *arg, void (*done)(void *done_arg), void *don
 }
 
 /* True: it answers now. */
-static bool answers(struct env_asked *a)
+static bool answers(struct env_source *a)
 {
 	bool now = a->pending && a->how != ENV_NEVER;
 
@@ -385,7 +385,7 @@ uint64_t env_due_ms(const struct monitoring_env *e)
 	return rounds_ms;
 }
 
-/* --- who holds what --- */
+/* --- allocations --- */
 
 static char *text(const char *from)
 {

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Monitoring with a clock that stands still and a /proc of its own. The test plays NVML, the kubelet and the
+ * Monitoring with a virtual clock and a /proc of its own. The test plays NVML, the kubelet and the
  * arbiter. The test begins, answers and ends a round:
  *
  *	env_start(e);              the usage records are open, the first round has sent its requests
- *	env_answer(e);             the requests are answered, as .sample, .list and .slices_refresh say
+ *	env_answer(e);             the requests are answered, as .sample, .list and .slices_refresh define
  *	env_end(e);                the view is shown
  *	env_round(e, NS_PER_SEC);  the same for a round that begins a second later
  */
@@ -28,7 +28,7 @@ enum env_how {
 	ENV_NEVER,
 };
 
-struct env_asked {
+struct env_source {
 	enum env_how how;
 	unsigned n;   /* number of requests */
 	bool pending; /* it has not answered */
@@ -60,7 +60,7 @@ struct monitoring_env {
 	struct stored_slice *slice_at[4];
 	char state_dir[PATH_MAX], plugin_dir[PATH_MAX], proc_dir[PATH_MAX];
 
-	struct env_asked sample, list, slices_refresh;
+	struct env_source sample, list, slices_refresh;
 	struct env_device units[ENV_DEVICES];
 	struct pod_device pods[ENV_PODS];
 	struct pod_devices pod_list; /* .pods */
@@ -82,7 +82,7 @@ struct monitoring_env {
 int env_setup(void **state);
 int env_teardown(void **state);
 
-/* The clocks of all of this program: the monotonic one, with which that of the wall goes. */
+/* The clocks of the program: the monotonic one, and the wall clock, which follows it. */
 #define ENV_BOOT_S UINT64_C(1795000000) /* 2026-11-18 */
 void env_pass(uint64_t ns);
 uint64_t env_now_ns(void);
@@ -105,9 +105,9 @@ void env_allocate_device(struct monitoring_env *e, const char *pod, const char *
 	const char *id);
 void env_release_all(struct monitoring_env *e);
 void env_add_pending(struct monitoring_env *e, const char *resource, const char *id);
-/* The kubelet's checkpoint has the devices held now: of pods in the order of their names in @pods, UIDs 1, 2 ... */
+/* The kubelet's checkpoint has the allocated devices: of pods in the order of @pods, with UIDs 1, 2 ... */
 void env_write_checkpoint(struct monitoring_env *e, const char *const *pods, size_t n);
-/* /proc/PID: of the pod with UID @digit (0: of none), in @container (NULL: it does not say). */
+/* /proc/PID: of the pod with UID @digit (0: of none), in @container (NULL: without its name). */
 void env_process(struct monitoring_env *e, uint32_t pid, unsigned digit, const char *container);
 /* The slice of a device, as the arbiter has it: @seen is JSON of an array. */
 struct stored_slice *env_slice(struct monitoring_env *e, const char *id, const char *resource,

@@ -69,7 +69,7 @@ static const struct monitoring_replica *make_test_replica(const struct scene *s,
 
 /* Whatever the number of replicas: all replicas are the whole GPU, and no two differ by more than a
  * millionth. */
-static void seats__come_to_the_whole_exactly(void **state)
+static void replicas__add_up_to_the_whole_gpu_exactly(void **state)
 {
 	static const uint32_t replicas[] = { 1, 2, 3, 7, 48, 999, 30000 };
 
@@ -98,7 +98,7 @@ static void seats__come_to_the_whole_exactly(void **state)
 	}
 }
 
-static void seats__of_profiles_have_their_weight(void **state)
+static void replicas__of_profiles_have_their_weight(void **state)
 {
 	struct slice_set *set;
 	struct scene s;
@@ -122,7 +122,7 @@ static void seats__of_profiles_have_their_weight(void **state)
 }
 
 /* One GPU that two resources offer: each resource has half of the GPU. */
-static void seats__of_a_gpu_in_two_resources_count_half(void **state)
+static void replicas__of_a_gpu_in_two_resources_count_half(void **state)
 {
 	struct scene s;
 
@@ -142,7 +142,7 @@ static void seats__of_a_gpu_in_two_resources_count_half(void **state)
 }
 
 /* A GPU of the offer that NVML does not report any more: its replicas have no device. */
-static void seats__of_a_gpu_that_is_gone_are_none(void **state)
+static void replicas__of_a_missing_gpu_have_no_device(void **state)
 {
 	struct monitoring_devices devices = { .n = 0 };
 	struct monitoring_replicas replicas;
@@ -168,7 +168,7 @@ static void seats__of_a_gpu_that_is_gone_are_none(void **state)
 }
 
 /* A GPU in MIG mode that is offered as a whole is one device. Its MIG devices are none. */
-static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
+static void devices__of_a_gpu_in_mig_mode_follow_the_offer(void **state)
 {
 	static const struct {
 		enum mig_strategy strategy;
@@ -192,7 +192,7 @@ static void units__of_a_gpu_in_mig_mode_are_as_it_is_offered(void **state)
 }
 
 /* More compute slices than the GPU has: the shares still add up to no more than the whole. */
-static void units__never_come_to_more_than_the_gpu(void **state)
+static void devices__never_add_up_to_more_than_the_gpu(void **state)
 {
 	struct scene s;
 	uint64_t sum = 0;
@@ -210,9 +210,9 @@ static void units__never_come_to_more_than_the_gpu(void **state)
 	scene_fini(&s);
 }
 
-/* --- what was given out --- */
+/* --- pending allocations --- */
 
-static void givens__forget_the_oldest_of_too_many(void **state)
+static void pending__drops_the_oldest_beyond_its_limit(void **state)
 {
 	struct monitoring_pending g = { .n = 0 };
 	struct error err = ERROR_INIT;
@@ -236,7 +236,7 @@ static void givens__forget_the_oldest_of_too_many(void **state)
 
 /* --- allocations --- */
 
-static void listed_as(struct scene *s, const char *pod, const char *container,
+static void list_pod_as(struct scene *s, const char *pod, const char *container,
 	const char *resource, const char *id, bool dynamic)
 {
 	assert_true(s->list.n < ARRAY_LEN(s->listed));
@@ -248,9 +248,9 @@ static void listed_as(struct scene *s, const char *pod, const char *container,
 		.dynamic = dynamic };
 }
 
-static void listed(struct scene *s, const char *pod, const char *id)
+static void list_pod(struct scene *s, const char *pod, const char *id)
 {
-	listed_as(s, pod, "main", SHARED_RESOURCE, id, false);
+	list_pod_as(s, pod, "main", SHARED_RESOURCE, id, false);
 }
 
 static void add_test_pending(struct scene *s, const char *id, uint64_t after_ns)
@@ -281,7 +281,7 @@ static void update_allocations(struct scene *s)
 	s->list.n = 0;
 }
 
-static const char *holder(const struct scene *s, const char *resource, const char *id)
+static const char *find_holder(const struct scene *s, const char *resource, const char *id)
 {
 	const struct monitoring_allocation *h =
 		monitoring_allocations_find(&s->allocations, resource, id);
@@ -289,7 +289,7 @@ static const char *holder(const struct scene *s, const char *resource, const cha
 	return h ? h->pod : "nobody";
 }
 
-static void shared_scene(struct scene *s)
+static void init_shared_scene(struct scene *s)
 {
 	scene_init(s, 1);
 	(void)fixture_share(s->config, GPU_RESOURCE, SHARED_RESOURCE, 4, NULL);
@@ -297,14 +297,14 @@ static void shared_scene(struct scene *s)
 }
 
 /* Containers of a pod hand their devices on: both have the replica, and its share counts once for each. */
-static void holds__of_two_containers_of_a_pod_are_both(void **state)
+static void allocations__of_two_containers_of_a_pod_count_both(void **state)
 {
 	struct scene s;
 
 	(void)state;
-	shared_scene(&s);
-	listed_as(&s, "one", "init", SHARED_RESOURCE, "GPU-0::0", false);
-	listed_as(&s, "one", "main", SHARED_RESOURCE, "GPU-0::0", false);
+	init_shared_scene(&s);
+	list_pod_as(&s, "one", "init", SHARED_RESOURCE, "GPU-0::0", false);
+	list_pod_as(&s, "one", "main", SHARED_RESOURCE, "GPU-0::0", false);
 	update_allocations(&s);
 	assert_int_equal(s.allocations.n, 2);
 	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
@@ -312,14 +312,14 @@ static void holds__of_two_containers_of_a_pod_are_both(void **state)
 	scene_fini(&s);
 }
 
-static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
+static void allocations__of_a_claim_are_shared_by_pods_with_the_claim(void **state)
 {
 	struct scene s;
 
 	(void)state;
-	shared_scene(&s);
-	listed_as(&s, "one", "main", "claim", "GPU-0", true);
-	listed_as(&s, "two", "main", "claim", "GPU-0", true);
+	init_shared_scene(&s);
+	list_pod_as(&s, "one", "main", "claim", "GPU-0", true);
+	list_pod_as(&s, "two", "main", "claim", "GPU-0", true);
 	update_allocations(&s);
 	assert_int_equal(s.uses.n, 2);
 	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
@@ -332,47 +332,47 @@ static void holds__of_a_claim_are_shared_by_those_who_say_so(void **state)
 
 /* Of several new pods the last of the kubelet's list has the replica. A pod that had the replica loses it to a
  * pod that did not. */
-static void holds__of_several_pods_are_the_latest(void **state)
+static void allocations__of_several_pods_belong_to_the_latest(void **state)
 {
 	struct scene s;
 
 	(void)state;
-	shared_scene(&s);
-	listed(&s, "one", "GPU-0::0");
-	listed(&s, "two", "GPU-0::0");
+	init_shared_scene(&s);
+	list_pod(&s, "one", "GPU-0::0");
+	list_pod(&s, "two", "GPU-0::0");
 	update_allocations(&s);
-	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
+	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
 	assert_int_equal(s.uses.n, 1);
-	listed(&s, "three", "GPU-0::0");
-	listed(&s, "two", "GPU-0::0");
-	listed(&s, "one", "GPU-0::0");
+	list_pod(&s, "three", "GPU-0::0");
+	list_pod(&s, "two", "GPU-0::0");
+	list_pod(&s, "one", "GPU-0::0");
 	update_allocations(&s);
-	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
+	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
 	/* A pod that has lost the replica does not get it back, whatever the order. */
-	listed(&s, "three", "GPU-0::0");
-	listed(&s, "one", "GPU-0::0");
+	list_pod(&s, "three", "GPU-0::0");
+	list_pod(&s, "one", "GPU-0::0");
 	update_allocations(&s);
-	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
-	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::1"), "nobody");
-	assert_string_equal(holder(&s, GPU_RESOURCE, "GPU-0::0"), "nobody");
+	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "three");
+	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::1"), "nobody");
+	assert_string_equal(find_holder(&s, GPU_RESOURCE, "GPU-0::0"), "nobody");
 	scene_fini(&s);
 }
 
 /* The replica goes from one pod to the other within the round: their times add up to the round. */
-static void holds__split_the_round_at_the_allocation(void **state)
+static void allocations__split_the_round_at_the_allocation(void **state)
 {
 	struct scene s;
 	uint64_t sum = 0;
 
 	(void)state;
-	shared_scene(&s);
-	listed(&s, "one", "GPU-0::0");
+	init_shared_scene(&s);
+	list_pod(&s, "one", "GPU-0::0");
 	update_allocations(&s);
 	add_test_pending(&s, "GPU-0::0", NS_PER_SEC / 4);
-	listed(&s, "two", "GPU-0::0");
-	listed(&s, "one", "GPU-0::0"); /* it has ended, and an old kubelet lists it */
+	list_pod(&s, "two", "GPU-0::0");
+	list_pod(&s, "one", "GPU-0::0"); /* it has ended, and an old kubelet lists it */
 	update_allocations(&s);
-	assert_string_equal(holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
+	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
 	assert_int_equal(s.uses.n, 2);
 	for (uint32_t i = 0; i < s.uses.n; i++)
 		sum += s.uses.v[i].in.allocated_ns;
@@ -380,29 +380,29 @@ static void holds__split_the_round_at_the_allocation(void **state)
 	scene_fini(&s);
 }
 
-static void holds__listed_twice_are_one(void **state)
+static void allocations__listed_twice_count_once(void **state)
 {
 	struct scene s;
 
 	(void)state;
-	shared_scene(&s);
-	listed(&s, "one", "GPU-0::0");
-	listed(&s, "one", "GPU-0::0");
-	listed(&s, "one", "of another vendor");
+	init_shared_scene(&s);
+	list_pod(&s, "one", "GPU-0::0");
+	list_pod(&s, "one", "GPU-0::0");
+	list_pod(&s, "one", "of another vendor");
 	update_allocations(&s);
 	assert_int_equal(s.allocations.n, 1);
 	scene_fini(&s);
 }
 
 /* A pending allocation that was never listed is forgotten. One from after the list waits for the next list. */
-static void givens__wait_two_minutes(void **state)
+static void pending__expires_after_two_minutes(void **state)
 {
 	struct scene s;
 
 	(void)state;
-	shared_scene(&s);
+	init_shared_scene(&s);
 	add_test_pending(&s, "GPU-0::0", 2 * NS_PER_SEC);
-	listed(&s, "one", "GPU-0::0"); /* the earlier pod */
+	list_pod(&s, "one", "GPU-0::0"); /* the earlier pod */
 	update_allocations(&s);
 	assert_int_equal(s.pending.n, 1);
 	assert_false(s.allocations.v[0].fresh);
@@ -418,7 +418,7 @@ static void givens__wait_two_minutes(void **state)
 }
 
 /* Names that mean a share of a GPU by the ID of another plugin. */
-static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state)
+static void allocations__of_other_devices_have_the_mode_of_their_id(void **state)
 {
 	static const struct {
 		const char *id;
@@ -430,8 +430,8 @@ static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct scene s;
 
-		shared_scene(&s);
-		listed_as(&s, "one", "main", "other.com/gpu", rows[i].id, false);
+		init_shared_scene(&s);
+		list_pod_as(&s, "one", "main", "other.com/gpu", rows[i].id, false);
 		update_allocations(&s);
 		assert_int_equal(s.allocations.n, 1);
 		assert_int_equal(s.allocations.v[0].mode, rows[i].mode);
@@ -444,20 +444,20 @@ static void holds__of_what_is_not_offered_have_the_mode_of_their_id(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(seats__come_to_the_whole_exactly),
-		cmocka_unit_test(seats__of_profiles_have_their_weight),
-		cmocka_unit_test(seats__of_a_gpu_in_two_resources_count_half),
-		cmocka_unit_test(seats__of_a_gpu_that_is_gone_are_none),
-		cmocka_unit_test(units__of_a_gpu_in_mig_mode_are_as_it_is_offered),
-		cmocka_unit_test(units__never_come_to_more_than_the_gpu),
-		cmocka_unit_test(givens__forget_the_oldest_of_too_many),
-		cmocka_unit_test(holds__of_two_containers_of_a_pod_are_both),
-		cmocka_unit_test(holds__of_a_claim_are_shared_by_those_who_say_so),
-		cmocka_unit_test(holds__of_several_pods_are_the_latest),
-		cmocka_unit_test(holds__split_the_round_at_the_allocation),
-		cmocka_unit_test(holds__listed_twice_are_one),
-		cmocka_unit_test(givens__wait_two_minutes),
-		cmocka_unit_test(holds__of_what_is_not_offered_have_the_mode_of_their_id),
+		cmocka_unit_test(replicas__add_up_to_the_whole_gpu_exactly),
+		cmocka_unit_test(replicas__of_profiles_have_their_weight),
+		cmocka_unit_test(replicas__of_a_gpu_in_two_resources_count_half),
+		cmocka_unit_test(replicas__of_a_missing_gpu_have_no_device),
+		cmocka_unit_test(devices__of_a_gpu_in_mig_mode_follow_the_offer),
+		cmocka_unit_test(devices__never_add_up_to_more_than_the_gpu),
+		cmocka_unit_test(pending__drops_the_oldest_beyond_its_limit),
+		cmocka_unit_test(allocations__of_two_containers_of_a_pod_count_both),
+		cmocka_unit_test(allocations__of_a_claim_are_shared_by_pods_with_the_claim),
+		cmocka_unit_test(allocations__of_several_pods_belong_to_the_latest),
+		cmocka_unit_test(allocations__split_the_round_at_the_allocation),
+		cmocka_unit_test(allocations__listed_twice_count_once),
+		cmocka_unit_test(pending__expires_after_two_minutes),
+		cmocka_unit_test(allocations__of_other_devices_have_the_mode_of_their_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

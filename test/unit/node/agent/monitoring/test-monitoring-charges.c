@@ -81,7 +81,7 @@ static void charge__of_a_new_slice_counts_from_zero(void **state)
 }
 
 /* An earlier agent has counted what the slice had before this agent, or no agent has. */
-static void charge__of_an_old_slice_counts_from_when_it_is_seen(void **state)
+static void charge__of_an_old_slice_counts_from_its_first_sample(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -98,7 +98,7 @@ static void charge__of_an_old_slice_counts_from_when_it_is_seen(void **state)
 }
 
 /* A busy time that NVML has counted meanwhile is not counted twice. */
-static void charge__of_the_time_when_the_arbiter_was_away_counts_once(void **state)
+static void charge__of_the_time_without_an_arbiter_counts_once(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -127,7 +127,7 @@ static void charge__of_the_time_when_the_arbiter_was_away_counts_once(void **sta
 	assert_int_equal(busy(e, "one"), MS(2600));
 }
 
-static void charge__that_goes_back_takes_nothing_away(void **state)
+static void charge__that_decreases_subtracts_nothing(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -146,7 +146,7 @@ static void charge__that_goes_back_takes_nothing_away(void **state)
 	assert_int_equal(busy(e, "one"), MS(450));
 }
 
-static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
+static void charge__of_an_ended_pod_stays_its_own(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -165,7 +165,8 @@ static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(200));
 	assert_int_equal(e->mon.charges.n, 1);
-	env_set_arbiter_status(e, NULL); /* down: no answer says that the slice is gone */
+	env_set_arbiter_status(e,
+		NULL); /* down: no answer reports that the slice was removed */
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.charges.n, 1);
 	/* The arbiter has other slices, and not this one any more. */
@@ -175,7 +176,7 @@ static void charge__of_a_pod_that_ended_is_still_its_own(void **state)
 }
 
 /* The pod's successor with the same devices has a slice of its own. */
-static void charge__of_a_superseded_slice_is_not_that_of_the_next_pod(void **state)
+static void charge__of_a_superseded_slice_does_not_go_to_the_next_pod(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct stored_slice *s;
@@ -197,7 +198,7 @@ static void charge__of_a_superseded_slice_is_not_that_of_the_next_pod(void **sta
 	assert_null(env_find_use(e, "two")->slice);
 }
 
-static void charge__of_a_slice_without_compute_is_none(void **state)
+static void charge__of_a_slice_without_compute_is_zero(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -215,7 +216,7 @@ static void charge__of_a_slice_without_compute_is_none(void **state)
 }
 
 /* Two containers: each has its own charge. NVML's busy time of the GPU is no more than the rest. */
-static void charge__of_two_slices_is_of_each_its_own(void **state)
+static void charge__of_two_slices_is_separate(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -241,7 +242,7 @@ static void charge__of_two_slices_is_of_each_its_own(void **state)
 }
 
 /* NVML samples, where the runtime measures. The last hour has the larger of the two, at most the whole. */
-static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
+static void charge__beyond_the_sample_of_nvml_is_in_the_last_hour(void **state)
 {
 	static const struct {
 		uint64_t charged_ms, points_millionths;
@@ -275,7 +276,7 @@ static void charge__that_is_more_than_nvml_saw_is_in_the_last_hour(void **state)
 
 /* --- memory --- */
 
-static void slice__memory_is_the_most_that_is_known(void **state)
+static void slice__memory_is_the_largest_known_figure(void **state)
 {
 	static const struct {
 		const char *what, *gpu;
@@ -331,7 +332,7 @@ static void slice__memory_is_the_most_that_is_known(void **state)
 }
 
 /* /proc of its container may be hidden: the arbiter knows the processes of its clients, and the unhooked ones. */
-static void slice__processes_are_known_to_the_arbiter(void **state)
+static void slice__processes_come_from_the_arbiter(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -356,7 +357,7 @@ static void slice__processes_are_known_to_the_arbiter(void **state)
 
 /* --- in the view --- */
 
-static void slice__shows_what_the_arbiter_says(void **state)
+static void slice__shows_the_figures_of_the_arbiter(void **state)
 {
 	struct monitoring_env *e = *state;
 	const struct view_slice *s;
@@ -406,7 +407,7 @@ static void slice__shows_what_the_arbiter_says(void **state)
 		     s->refusals_known || s->quantum_ends_known);
 }
 
-static void slice__says_how_its_compute_is_shared(void **state)
+static void slice__shows_how_its_compute_is_shared(void **state)
 {
 	static const struct {
 		enum slice_compute compute;
@@ -440,7 +441,7 @@ static void slice__says_how_its_compute_is_shared(void **state)
 }
 
 /* As where an init container has handed its device on. */
-static void slice__of_two_of_a_container_is_the_younger(void **state)
+static void slice__is_the_newer_of_two_of_a_container(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -455,7 +456,7 @@ static void slice__of_two_of_a_container_is_the_younger(void **state)
 	assert_string_equal(env_find_use(e, "one")->slice->id, ID);
 }
 
-static void slice__of_another_gpu_or_device_is_of_nobody(void **state)
+static void slice__of_another_gpu_or_device_belongs_to_no_container(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -469,8 +470,8 @@ static void slice__of_another_gpu_or_device_is_of_nobody(void **state)
 
 /* --- a restart --- */
 
-/* What was charged while no agent was there is counted by the next one, once. */
-static void charge__goes_on_where_the_agent_before_has_ended(void **state)
+/* The next agent counts charges from the time without an agent, once. */
+static void charge__continues_where_the_former_agent_ended(void **state)
 {
 	struct monitoring_env *e = *state;
 	uint64_t before;
@@ -499,21 +500,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(charge__of_a_new_slice_counts_from_zero),
-		ENV_TEST(charge__of_an_old_slice_counts_from_when_it_is_seen),
-		ENV_TEST(charge__of_the_time_when_the_arbiter_was_away_counts_once),
-		ENV_TEST(charge__that_goes_back_takes_nothing_away),
-		ENV_TEST(charge__of_a_pod_that_ended_is_still_its_own),
-		ENV_TEST(charge__of_a_superseded_slice_is_not_that_of_the_next_pod),
-		ENV_TEST(charge__of_a_slice_without_compute_is_none),
-		ENV_TEST(charge__of_two_slices_is_of_each_its_own),
-		ENV_TEST(charge__that_is_more_than_nvml_saw_is_in_the_last_hour),
-		ENV_TEST(slice__memory_is_the_most_that_is_known),
-		ENV_TEST(slice__processes_are_known_to_the_arbiter),
-		ENV_TEST(slice__shows_what_the_arbiter_says),
-		ENV_TEST(slice__says_how_its_compute_is_shared),
-		ENV_TEST(slice__of_two_of_a_container_is_the_younger),
-		ENV_TEST(slice__of_another_gpu_or_device_is_of_nobody),
-		ENV_TEST(charge__goes_on_where_the_agent_before_has_ended),
+		ENV_TEST(charge__of_an_old_slice_counts_from_its_first_sample),
+		ENV_TEST(charge__of_the_time_without_an_arbiter_counts_once),
+		ENV_TEST(charge__that_decreases_subtracts_nothing),
+		ENV_TEST(charge__of_an_ended_pod_stays_its_own),
+		ENV_TEST(charge__of_a_superseded_slice_does_not_go_to_the_next_pod),
+		ENV_TEST(charge__of_a_slice_without_compute_is_zero),
+		ENV_TEST(charge__of_two_slices_is_separate),
+		ENV_TEST(charge__beyond_the_sample_of_nvml_is_in_the_last_hour),
+		ENV_TEST(slice__memory_is_the_largest_known_figure),
+		ENV_TEST(slice__processes_come_from_the_arbiter),
+		ENV_TEST(slice__shows_the_figures_of_the_arbiter),
+		ENV_TEST(slice__shows_how_its_compute_is_shared),
+		ENV_TEST(slice__is_the_newer_of_two_of_a_container),
+		ENV_TEST(slice__of_another_gpu_or_device_belongs_to_no_container),
+		ENV_TEST(charge__continues_where_the_former_agent_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

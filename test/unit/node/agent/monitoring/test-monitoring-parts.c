@@ -15,7 +15,7 @@
 
 /* --- the kubelet's checkpoint --- */
 
-static void monitoring_checkpoint__knows_the_pod_of_a_device(void **state)
+static void monitoring_checkpoint__finds_the_pod_of_a_device(void **state)
 {
 	static const char text[] =
 		"{\"Data\":{\"PodDeviceEntries\":["
@@ -31,7 +31,7 @@ static void monitoring_checkpoint__knows_the_pod_of_a_device(void **state)
 		{ "c", "r", "a", "u1" },
 		{ "c", "r", "b", "u1" },
 		{ "c", "r", "d", "u2" },
-		{ "c", "r", "e", "" }, /* two say that they have it */
+		{ "c", "r", "e", "" }, /* two pods report it */
 		{ "x", "r", "a", "" },
 		{ "c", "x", "a", "" },
 		{ "c", "r", "", "" },
@@ -98,10 +98,10 @@ static void make_node(struct inventory **inv, struct monitoring_devices *devices
 	assert_ok(monitoring_devices_make(devices, *inv, NULL, NULL, &err), &err);
 }
 
-static void monitoring_devices_find_id__reads_all_forms(void **state)
+static void monitoring_devices_find_id__accepts_all_forms(void **state)
 {
 	static const struct {
-		const char *id, *want; /* NULL: none of ours */
+		const char *id, *want; /* NULL: not offered */
 		bool dynamic;
 	} rows[] = {
 		{ "GPU-0", "GPU-0", false },
@@ -149,7 +149,7 @@ static void monitoring_devices_find_id__reads_all_forms(void **state)
 	monitoring_devices_fini(&devices);
 }
 
-/* --- who held what --- */
+/* --- usage of pods --- */
 
 struct scene {
 	struct inventory *inv;
@@ -182,7 +182,7 @@ static void scene_fini(struct scene *s)
 	s->inv = inventory_free(s->inv);
 }
 
-static void listed(struct scene *s, const char *pod, const char *id)
+static void list_pod(struct scene *s, const char *pod, const char *id)
 {
 	static char ns[] = "ns", container[] = "main", resource[] = "nvidia.com/gpu";
 
@@ -190,7 +190,7 @@ static void listed(struct scene *s, const char *pod, const char *id)
 		resource, (char *)(uintptr_t)id, false };
 }
 
-static void add_see_pending(struct scene *s, const char *id, uint64_t at_ns)
+static void add_test_pending(struct scene *s, const char *id, uint64_t at_ns)
 {
 	struct error err = ERROR_INIT;
 
@@ -229,7 +229,8 @@ static void update_test_usage(struct scene *s)
 	s->list.n = 0;
 }
 
-static const struct account_use *find_see_use(const struct scene *s, const char *pod, bool live)
+static const struct account_use *find_test_use(const struct scene *s, const char *pod,
+	bool live)
 {
 	const struct account_use *found = NULL;
 
@@ -245,65 +246,65 @@ static const struct account_use *find_see_use(const struct scene *s, const char 
 	return found;
 }
 
-static void monitoring_usage__counts_from_when_it_was_given(void **state)
+static void monitoring_usage__counts_from_the_allocation(void **state)
 {
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
-	add_see_pending(&s, "GPU-0", s.now_ns + SEC / 4);
-	listed(&s, "one", "GPU-0");
+	add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
+	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
 	assert_int_equal(s.uses.n, 1);
-	assert_true(find_see_use(&s, "one", true)->fresh);
-	assert_int_equal(find_see_use(&s, "one", true)->allocated_ns, SEC - SEC / 4);
+	assert_true(find_test_use(&s, "one", true)->fresh);
+	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC - SEC / 4);
 	assert_int_equal(s.pending.n, 0);
-	listed(&s, "one", "GPU-0");
+	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
-	assert_false(find_see_use(&s, "one", true)->fresh);
-	assert_int_equal(find_see_use(&s, "one", true)->allocated_ns, SEC);
-	assert_int_equal(find_see_use(&s, "one", true)->share_ns, SEC * ACCOUNT_MILLION);
+	assert_false(find_test_use(&s, "one", true)->fresh);
+	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC);
+	assert_int_equal(find_test_use(&s, "one", true)->share_ns, SEC * ACCOUNT_MILLION);
 	update_test_usage(&s);
 	assert_int_equal(s.uses.n, 1);
-	assert_int_equal(find_see_use(&s, "one", false)->allocated_ns, SEC / 2);
-	assert_int_equal(find_see_use(&s, "one", false)->share, 0);
+	assert_int_equal(find_test_use(&s, "one", false)->allocated_ns, SEC / 2);
+	assert_int_equal(find_test_use(&s, "one", false)->share, 0);
 	update_test_usage(&s);
 	assert_int_equal(s.uses.n, 0);
 	scene_fini(&s);
 }
 
 /* It ends in the round after that in which it was news, and is the same all the same. */
-static void monitoring_usage__who_ends_is_no_news(void **state)
+static void monitoring_usage__ended_pod_is_not_reported_as_new(void **state)
 {
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
-	add_see_pending(&s, "GPU-0", s.now_ns + SEC / 4);
-	listed(&s, "one", "GPU-0");
+	add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
+	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
 	update_test_usage(&s);
-	assert_false(find_see_use(&s, "one", false)->fresh);
+	assert_false(find_test_use(&s, "one", false)->fresh);
 	scene_fini(&s);
 }
 
-static void monitoring_usage__what_is_given_waits_until_it_is_listed(void **state)
+static void monitoring_usage__pending_allocation_waits_until_it_is_listed(void **state)
 {
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
-	add_see_pending(&s, "GPU-0", s.now_ns + SEC / 4);
+	add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
 	update_test_usage(&s);
 	assert_int_equal(s.uses.n, 0);
-	listed(&s, "one", "GPU-0");
+	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
-	assert_true(find_see_use(&s, "one", true)->fresh);
-	assert_int_equal(find_see_use(&s, "one", true)->allocated_ns, SEC);
+	assert_true(find_test_use(&s, "one", true)->fresh);
+	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC);
 	scene_fini(&s);
 }
 
-static void monitoring_usage__a_replica_goes_over_to_the_next(void **state)
+static void monitoring_usage__replica_passes_to_the_next_pod(void **state)
 {
 	/* The same name, and another one. */
 	static const char *const next[] = { "web-0", "two" };
@@ -314,64 +315,64 @@ static void monitoring_usage__a_replica_goes_over_to_the_next(void **state)
 
 		scene_init(&s);
 		noted(&s, "uid-1", "GPU-0");
-		listed(&s, "web-0", "GPU-0");
+		list_pod(&s, "web-0", "GPU-0");
 		update_test_usage(&s);
-		listed(&s, "web-0", "GPU-0");
+		list_pod(&s, "web-0", "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_see_use(&s, "web-0", true)->uid, "uid-1");
+		assert_string_equal(find_test_use(&s, "web-0", true)->uid, "uid-1");
 		/* The kubelet's notes still are those of before. */
-		add_see_pending(&s, "GPU-0", s.now_ns + SEC / 4);
-		listed(&s, next[i], "GPU-0");
+		add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
+		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
 		assert_int_equal(s.uses.n, 2);
-		assert_int_equal(find_see_use(&s, "web-0", false)->allocated_ns, SEC / 4);
-		assert_string_equal(find_see_use(&s, "web-0", false)->uid, "uid-1");
-		assert_int_equal(find_see_use(&s, next[i], true)->allocated_ns, SEC - SEC / 4);
-		assert_string_equal(find_see_use(&s, next[i], true)->uid, "");
-		assert_true(find_see_use(&s, next[i], true)->fresh);
+		assert_int_equal(find_test_use(&s, "web-0", false)->allocated_ns, SEC / 4);
+		assert_string_equal(find_test_use(&s, "web-0", false)->uid, "uid-1");
+		assert_int_equal(find_test_use(&s, next[i], true)->allocated_ns, SEC - SEC / 4);
+		assert_string_equal(find_test_use(&s, next[i], true)->uid, "");
+		assert_true(find_test_use(&s, next[i], true)->fresh);
 		noted(&s, "uid-2", "GPU-0");
-		listed(&s, next[i], "GPU-0");
+		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_see_use(&s, next[i], true)->uid, "uid-2");
+		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");
 		/* Notes that cannot be read for a while do not make it another pod. */
 		noted(&s, "uid-3", "GPU-2");
-		listed(&s, next[i], "GPU-0");
+		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_see_use(&s, next[i], true)->uid, "uid-2");
+		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");
 		scene_fini(&s);
 	}
 }
 
 /* As kubelets before 1.34 list pods that have ended. */
-static void monitoring_usage__of_two_pods_with_a_replica_the_later_one_has_it(void **state)
+static void monitoring_usage__replica_belongs_to_the_later_of_two_pods(void **state)
 {
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
-	listed(&s, "old", "GPU-0");
+	list_pod(&s, "old", "GPU-0");
 	update_test_usage(&s);
 	for (int i = 0; i < 3; i++) {
-		listed(&s, "new", "GPU-0");
-		listed(&s, "old", "GPU-0");
+		list_pod(&s, "new", "GPU-0");
+		list_pod(&s, "old", "GPU-0");
 		update_test_usage(&s);
-		(void)find_see_use(&s, "new", true);
+		(void)find_test_use(&s, "new", true);
 		assert_int_equal(s.uses.n, i ? 1 : 2);
 	}
 	scene_fini(&s);
 }
 
-static void monitoring_usage__replicas_of_a_container_are_one_use(void **state)
+static void monitoring_usage__replicas_of_a_container_are_one_record(void **state)
 {
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
 	for (int i = 0; i < 2; i++) {
-		listed(&s, "one", "GPU-0::1");
-		listed(&s, "one", "GPU-0::0");
-		listed(&s, "one", "MIG-aaaa");
-		listed(&s, "other", "nonsense");
+		list_pod(&s, "one", "GPU-0::1");
+		list_pod(&s, "one", "GPU-0::0");
+		list_pod(&s, "one", "MIG-aaaa");
+		list_pod(&s, "other", "nonsense");
 		update_test_usage(&s);
 	}
 	assert_int_equal(s.uses.n, 2);
@@ -384,7 +385,7 @@ static void monitoring_usage__replicas_of_a_container_are_one_use(void **state)
 	scene_fini(&s);
 }
 
-/* --- what is kept --- */
+/* --- saved state --- */
 
 static void ignore_xid(void *arg, const struct monitoring_persist_xid *x)
 {
@@ -393,10 +394,10 @@ static void ignore_xid(void *arg, const struct monitoring_persist_xid *x)
 
 static void count(struct accounts *a, struct account_round *r, struct account_use *in)
 {
-	static struct account_device_round unit;
+	static struct account_device_round device_round;
 	struct error err = ERROR_INIT;
 
-	unit = (struct account_device_round){ .uuid = "GPU-0",
+	device_round = (struct account_device_round){ .uuid = "GPU-0",
 		.part = ACCOUNT_MILLION,
 		.priced = true,
 		.n_uses = 1 };
@@ -416,7 +417,7 @@ static void count(struct accounts *a, struct account_round *r, struct account_us
 		.price_nano_per_hour = 3600 * SEC,
 		.n_gpus = 1,
 		.complete = true,
-		.devices = &unit,
+		.devices = &device_round,
 		.n_devices = 1,
 		.uses = in,
 		.n_uses = 1 };
@@ -439,7 +440,7 @@ static int add_row(void *arg, const struct usage_db_period *period,
 	return 0;
 }
 
-static void monitoring_persist__goes_on_after_a_restart(void **state)
+static void monitoring_persist__continues_after_a_restart(void **state)
 {
 	static const char *const gpus[] = { "GPU-0" };
 	const struct monitoring_persist_node node = { .node = "n",
@@ -525,8 +526,8 @@ static void monitoring_persist__goes_on_after_a_restart(void **state)
 	test_rmdir(dir);
 }
 
-/* What could not be written is given again, added up. */
-static void monitoring_persist__loses_nothing_while_it_cannot_write(void **state)
+/* Unwritten records are passed again, added up. */
+static void monitoring_persist__loses_no_record_while_it_cannot_write(void **state)
 {
 	static const char *const gpus[] = { "GPU-0" };
 	const struct monitoring_persist_node node = { .node = "n",
@@ -578,7 +579,7 @@ static void monitoring_persist__loses_nothing_while_it_cannot_write(void **state
 
 /* --- the last hour --- */
 
-static void monitoring_history__makes_a_point_each_half_minute(void **state)
+static void monitoring_history__adds_a_point_every_30_s(void **state)
 {
 	struct monitoring_history_sample m = { .dt_ns = 5 * SEC,
 		.wall_ns = 60 * SEC,
@@ -628,18 +629,17 @@ static void monitoring_history__makes_a_point_each_half_minute(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(monitoring_checkpoint__knows_the_pod_of_a_device),
-		cmocka_unit_test(monitoring_devices_find_id__reads_all_forms),
-		cmocka_unit_test(monitoring_usage__counts_from_when_it_was_given),
-		cmocka_unit_test(monitoring_usage__who_ends_is_no_news),
-		cmocka_unit_test(monitoring_usage__what_is_given_waits_until_it_is_listed),
-		cmocka_unit_test(monitoring_usage__a_replica_goes_over_to_the_next),
-		cmocka_unit_test(
-			monitoring_usage__of_two_pods_with_a_replica_the_later_one_has_it),
-		cmocka_unit_test(monitoring_usage__replicas_of_a_container_are_one_use),
-		cmocka_unit_test(monitoring_persist__goes_on_after_a_restart),
-		cmocka_unit_test(monitoring_persist__loses_nothing_while_it_cannot_write),
-		cmocka_unit_test(monitoring_history__makes_a_point_each_half_minute),
+		cmocka_unit_test(monitoring_checkpoint__finds_the_pod_of_a_device),
+		cmocka_unit_test(monitoring_devices_find_id__accepts_all_forms),
+		cmocka_unit_test(monitoring_usage__counts_from_the_allocation),
+		cmocka_unit_test(monitoring_usage__ended_pod_is_not_reported_as_new),
+		cmocka_unit_test(monitoring_usage__pending_allocation_waits_until_it_is_listed),
+		cmocka_unit_test(monitoring_usage__replica_passes_to_the_next_pod),
+		cmocka_unit_test(monitoring_usage__replica_belongs_to_the_later_of_two_pods),
+		cmocka_unit_test(monitoring_usage__replicas_of_a_container_are_one_record),
+		cmocka_unit_test(monitoring_persist__continues_after_a_restart),
+		cmocka_unit_test(monitoring_persist__loses_no_record_while_it_cannot_write),
+		cmocka_unit_test(monitoring_history__adds_a_point_every_30_s),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What a restart finds again, and what is in the usage records. */
+/* What a restart restores, and the usage records. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
@@ -82,7 +82,7 @@ static struct records records_of(const struct monitoring_env *e)
 	return r;
 }
 
-static void records__have_held_and_idle_time_of_the_round(void **state)
+static void records__have_the_allocated_and_idle_time_of_the_round(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct records r;
@@ -106,7 +106,7 @@ static void records__have_held_and_idle_time_of_the_round(void **state)
 }
 
 /* Time in which the idle state is unknown has no record, and is not covered. */
-static void records__have_nothing_of_unknown_time(void **state)
+static void records__have_no_unknown_time(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct records r;
@@ -155,7 +155,7 @@ static void records__call_a_mig_device_mig(void **state)
 }
 
 /* The kubelet's names are foreign input: the file takes UTF-8 of a bounded length. */
-static void records__make_names_fit(void **state)
+static void records__truncate_names(void **state)
 {
 	struct monitoring_env *e = *state;
 	char pod[400];
@@ -178,7 +178,7 @@ static void records__make_names_fit(void **state)
 }
 
 /* Rounds that could not be written are one row: the largest peak, and unknown where one of them was. */
-static void records__of_rounds_that_could_not_be_written_are_added_up(void **state)
+static void records__of_unwritten_rounds_are_added_up(void **state)
 {
 	static const char *const pods[] = { "train" };
 	struct monitoring_env *e = *state;
@@ -222,7 +222,7 @@ static void records__of_rounds_that_could_not_be_written_are_added_up(void **sta
 
 /* --- a restart --- */
 
-static void restart__goes_on_with_counters(void **state)
+static void restart__continues_counters(void **state)
 {
 	static const char *const pods[] = { "train" };
 	struct monitoring_env *e = *state;
@@ -264,7 +264,7 @@ static void restart__goes_on_with_counters(void **state)
 }
 
 /* XIDs that come while the file is being opened are added to those that are in it. */
-static void restart__adds_xids_that_come_before_it_is_over(void **state)
+static void restart__adds_xids_that_arrive_before_it_is_over(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -286,7 +286,7 @@ static void restart__adds_xids_that_come_before_it_is_over(void **state)
 }
 
 /* It ended while no agent was there. */
-static void restart__ends_the_use_of_a_pod_that_is_gone(void **state)
+static void restart__ends_the_usage_of_a_removed_pod(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -308,8 +308,8 @@ static void restart__ends_the_use_of_a_pod_that_is_gone(void **state)
 	assert_true(env_find_use(e, "train")->ended_wall_ns > 0);
 }
 
-/* What was never known is not known after a restart either. */
-static void restart__remembers_what_was_not_known(void **state)
+/* Unknown figures stay unknown after a restart. */
+static void restart__keeps_unknown_figures_unknown(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -341,7 +341,7 @@ static void restart__remembers_what_was_not_known(void **state)
 
 /* --- the file --- */
 
-static void keep__writes_a_new_file_where_it_was_removed(void **state)
+static void persist__writes_a_new_file_where_it_was_removed(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -353,14 +353,14 @@ static void keep__writes_a_new_file_where_it_was_removed(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
 	assert_int_equal(records_of(e).held_ns, NS_PER_SEC);
-	/* The counters are in it as they are. */
+	/* The new file has the present counters. */
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, 2 * NS_PER_SEC);
 }
 
-static void keep__begins_anew_where_the_file_is_damaged(void **state)
+static void persist__recreates_a_damaged_file(void **state)
 {
 	struct monitoring_env *e = *state;
 	static char junk[8192];
@@ -377,7 +377,7 @@ static void keep__begins_anew_where_the_file_is_damaged(void **state)
 	assert_true(e->view->agent.usage_db_known);
 }
 
-static void keep__makes_its_directory(void **state)
+static void persist__creates_its_directory(void **state)
 {
 	struct monitoring_env *e = *state;
 	char dir[PATH_MAX];
@@ -392,7 +392,7 @@ static void keep__makes_its_directory(void **state)
 	assert_int_equal(access(e->mon.persist.path, F_OK), 0);
 }
 
-/* --- keys of totals that no agent of ours wrote --- */
+/* --- keys of totals that the agent did not write --- */
 
 #define S "\x1f"
 
@@ -409,7 +409,7 @@ static void write_test_totals(const struct monitoring_env *e, const struct usage
 	assert_ok(usage_db_add(l, &b, 1000, &err), &err);
 }
 
-static void restore__leaves_out_what_it_does_not_understand(void **state)
+static void restore__skips_malformed_records(void **state)
 {
 	static const struct usage_db_total rows[] = {
 		{ "unit" S "GPU-0", { 100 } },
@@ -446,11 +446,11 @@ static void restore__leaves_out_what_it_does_not_understand(void **state)
 	assert_int_equal(e->mon.charges.v[0].estimated_ns, 9);
 	assert_int_equal(e->mon.persist.n_loaded_totals, 0);
 	env_answer(e);
-	(void)env_end(e); /* view_check() holds of what is left */
+	(void)env_end(e); /* view_check() accepts the remaining ones */
 }
 
 /* Numbers below zero, or that could not be so. */
-static void restore__takes_no_impossible_numbers(void **state)
+static void restore__rejects_impossible_numbers(void **state)
 {
 	static const struct usage_db_total rows[] = {
 		{ "node", { -5, -5, -5, INT64_MAX, INT64_MAX } },
@@ -481,7 +481,7 @@ static void restore__takes_no_impossible_numbers(void **state)
 }
 
 /* A name that makes no key is counted, and begins at zero after a restart. */
-static void totals__leave_out_what_makes_no_key(void **state)
+static void totals__skip_names_that_form_no_key(void **state)
 {
 	struct monitoring_env *e = *state;
 	char longest[USAGE_DB_KEY_MAX + 1];
@@ -510,22 +510,22 @@ static void totals__leave_out_what_makes_no_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ENV_TEST(records__have_held_and_idle_time_of_the_round),
-		ENV_TEST(records__have_nothing_of_unknown_time),
+		ENV_TEST(records__have_the_allocated_and_idle_time_of_the_round),
+		ENV_TEST(records__have_no_unknown_time),
 		ENV_TEST(records__have_the_cost_of_a_node_without_gpus),
 		ENV_TEST(records__call_a_mig_device_mig),
-		ENV_TEST(records__make_names_fit),
-		ENV_TEST(records__of_rounds_that_could_not_be_written_are_added_up),
-		ENV_TEST(restart__goes_on_with_counters),
-		ENV_TEST(restart__adds_xids_that_come_before_it_is_over),
-		ENV_TEST(restart__ends_the_use_of_a_pod_that_is_gone),
-		ENV_TEST(restart__remembers_what_was_not_known),
-		ENV_TEST(keep__writes_a_new_file_where_it_was_removed),
-		ENV_TEST(keep__begins_anew_where_the_file_is_damaged),
-		ENV_TEST(keep__makes_its_directory),
-		ENV_TEST(restore__leaves_out_what_it_does_not_understand),
-		ENV_TEST(restore__takes_no_impossible_numbers),
-		ENV_TEST(totals__leave_out_what_makes_no_key),
+		ENV_TEST(records__truncate_names),
+		ENV_TEST(records__of_unwritten_rounds_are_added_up),
+		ENV_TEST(restart__continues_counters),
+		ENV_TEST(restart__adds_xids_that_arrive_before_it_is_over),
+		ENV_TEST(restart__ends_the_usage_of_a_removed_pod),
+		ENV_TEST(restart__keeps_unknown_figures_unknown),
+		ENV_TEST(persist__writes_a_new_file_where_it_was_removed),
+		ENV_TEST(persist__recreates_a_damaged_file),
+		ENV_TEST(persist__creates_its_directory),
+		ENV_TEST(restore__skips_malformed_records),
+		ENV_TEST(restore__rejects_impossible_numbers),
+		ENV_TEST(totals__skip_names_that_form_no_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static int make(struct monitoring_pod_list *ret, const char *text, const char *p
 	return r;
 }
 
-static void monitoring_pod_list__has_the_labels_that_are_wanted(void **state)
+static void monitoring_pod_list__has_the_requested_labels(void **state)
 {
 	static const char text[] =
 		"{\"items\": ["
@@ -92,7 +92,7 @@ static void monitoring_pod_list__has_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(monitoring_pod_list__has_the_labels_that_are_wanted),
+		cmocka_unit_test(monitoring_pod_list__has_the_requested_labels),
 		cmocka_unit_test(monitoring_pod_list__has_limits),
 	};
 

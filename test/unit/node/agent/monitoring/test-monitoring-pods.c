@@ -16,7 +16,7 @@ struct scene {
 	struct env *e;
 	struct monitoring_pods pods;
 	struct strv patterns;
-	struct monitoring_allocation holds_at[2];
+	struct monitoring_allocation allocation_list[2];
 	struct monitoring_allocations allocations;
 	uint64_t now_ns;
 };
@@ -25,7 +25,9 @@ static void scene_init(struct scene *s, struct env *e)
 {
 	struct error err = ERROR_INIT;
 
-	*s = (struct scene){ .e = e, .now_ns = time_mono_ns(), .allocations.v = s->holds_at };
+	*s = (struct scene){ .e = e,
+		.now_ns = time_mono_ns(),
+		.allocations.v = s->allocation_list };
 	assert_ok(strv_add(&s->patterns, "team", &err), &err);
 	monitoring_pods_init(&s->pods, &e->loop, &s->patterns, "node a", INTERVAL_NS);
 	api_open(e, "secret", NULL);
@@ -42,7 +44,7 @@ static void scene_fini(struct scene *s)
 
 static void allocate_test_device(struct scene *s, const char *pod, const char *uid)
 {
-	s->holds_at[s->allocations.n++] =
+	s->allocation_list[s->allocations.n++] =
 		(struct monitoring_allocation){ .namespace_ = (char *)(uintptr_t) "ml",
 			.pod = (char *)(uintptr_t)pod,
 			.uid = (char *)(uintptr_t)uid };
@@ -72,7 +74,7 @@ static const char *team_of(const struct scene *s, const char *pod, const char *u
 	return p && p->n_labels ? p->labels[0].value : "";
 }
 
-static void pods__are_asked_for_where_one_is_not_known(void **state)
+static void pods__are_requested_where_one_is_unknown(void **state)
 {
 	struct env *e = *state;
 	struct scene s;
@@ -89,12 +91,12 @@ static void pods__are_asked_for_where_one_is_not_known(void **state)
 	assert_false(asks(&s, INTERVAL_NS)); /* the pod is known, for a minute */
 	assert_false(asks(&s, 50 * NS_PER_SEC));
 	/* The same name is another pod. */
-	s.holds_at[0].uid = (char *)(uintptr_t) "uid-other";
+	s.allocation_list[0].uid = (char *)(uintptr_t) "uid-other";
 	assert_true(asks(&s, 0));
 	scene_fini(&s);
 }
 
-static void pods__are_asked_for_once_a_minute_where_all_are_known(void **state)
+static void pods__are_requested_once_a_minute_where_all_are_known(void **state)
 {
 	struct env *e = *state;
 	struct scene s;
@@ -112,7 +114,7 @@ static void pods__are_asked_for_once_a_minute_where_all_are_known(void **state)
 }
 
 /* A pod that is in no list: after 5, 10, 20, 40 seconds, then once a minute. */
-static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **state)
+static void pods__missing_from_the_list_are_requested_with_back_off(void **state)
 {
 	static const uint64_t waits_s[] = { 5, 10, 20, 40, 60, 60, 60, 60, 60, 60 };
 	struct env *e = *state;
@@ -134,7 +136,7 @@ static void pods__that_are_in_no_list_are_asked_for_more_and_more_rarely(void **
 	scene_fini(&s);
 }
 
-static void pods__that_are_known_stay_while_the_server_fails(void **state)
+static void pods__stay_known_while_the_server_fails(void **state)
 {
 	static const char *const bad[] = { ANSWER("500 No", "{}"),
 		ANSWER("403 Forbidden", "{\"message\":\"pods is forbidden\"}") };
@@ -158,7 +160,7 @@ static void pods__that_are_known_stay_while_the_server_fails(void **state)
 }
 
 /* An answer that is no list of pods is one without pods. */
-static void pods__of_an_answer_that_is_no_list_are_none(void **state)
+static void pods__of_an_invalid_answer_are_ignored(void **state)
 {
 	struct env *e = *state;
 	struct scene s;
@@ -172,7 +174,7 @@ static void pods__of_an_answer_that_is_no_list_are_none(void **state)
 	scene_fini(&s);
 }
 
-static void pods__are_not_asked_for_without_patterns_or_server(void **state)
+static void pods__are_not_requested_without_patterns_or_server(void **state)
 {
 	struct env *e = *state;
 	struct scene s;
@@ -197,12 +199,12 @@ static void pods__are_not_asked_for_without_patterns_or_server(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PODS_TEST(pods__are_asked_for_where_one_is_not_known),
-		PODS_TEST(pods__are_asked_for_once_a_minute_where_all_are_known),
-		PODS_TEST(pods__that_are_in_no_list_are_asked_for_more_and_more_rarely),
-		PODS_TEST(pods__that_are_known_stay_while_the_server_fails),
-		PODS_TEST(pods__of_an_answer_that_is_no_list_are_none),
-		PODS_TEST(pods__are_not_asked_for_without_patterns_or_server),
+		PODS_TEST(pods__are_requested_where_one_is_unknown),
+		PODS_TEST(pods__are_requested_once_a_minute_where_all_are_known),
+		PODS_TEST(pods__missing_from_the_list_are_requested_with_back_off),
+		PODS_TEST(pods__stay_known_while_the_server_fails),
+		PODS_TEST(pods__of_an_invalid_answer_are_ignored),
+		PODS_TEST(pods__are_not_requested_without_patterns_or_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static const struct monitoring_price *update_test_price(struct monitoring_env *e
 	return &e->mon.price;
 }
 
-static void price__is_that_of_the_option_before_any_other(void **state)
+static void price__of_the_option_has_precedence(void **state)
 {
 	static const struct {
 		const char *currency, *want;
@@ -67,7 +67,7 @@ static void price__is_that_of_the_option_before_any_other(void **state)
 	}
 }
 
-static void price__is_looked_up_by_type_and_region(void **state)
+static void price__is_found_by_type_and_region(void **state)
 {
 	static const struct {
 		const char *type, *region;
@@ -103,7 +103,7 @@ static void price__is_looked_up_by_type_and_region(void **state)
 }
 
 /* The Node's labels will have the region. The price of another region would have to be corrected. */
-static void price__waits_for_the_region_that_the_node_will_say(void **state)
+static void price__waits_for_the_region_of_the_node(void **state)
 {
 	struct monitoring_env *e = *state;
 	char path[PATH_MAX];
@@ -124,7 +124,7 @@ static void price__waits_for_the_region_that_the_node_will_say(void **state)
 	assert_non_null(strstr(p->source, "region unknown"));
 }
 
-static void price__of_a_region_that_is_given_waits_for_nobody(void **state)
+static void price__of_a_configured_region_does_not_wait(void **state)
 {
 	struct monitoring_env *e = *state;
 	char path[PATH_MAX];
@@ -138,7 +138,7 @@ static void price__of_a_region_that_is_given_waits_for_nobody(void **state)
 	assert_false(e->mon.price.region_awaited);
 }
 
-static void retry__loads_a_file_that_has_come_or_changed(void **state)
+static void retry__loads_a_new_or_changed_file(void **state)
 {
 	struct monitoring_env *e = *state;
 	const struct monitoring_price *p;
@@ -165,7 +165,7 @@ static void retry__loads_a_file_that_has_come_or_changed(void **state)
 }
 
 /* The file existed all the time; the agent had no memory or no descriptor for it. */
-static void retry__loads_a_file_that_could_not_be_read_and_is_the_same(void **state)
+static void retry__loads_an_unchanged_file_that_could_not_be_read(void **state)
 {
 	struct monitoring_env *e = *state;
 	char path[PATH_MAX];
@@ -180,7 +180,7 @@ static void retry__loads_a_file_that_could_not_be_read_and_is_the_same(void **st
 	assert_int_equal(e->mon.price.nano_per_hour, 4250 * (PRICE_NANO / 1000));
 }
 
-static void retry__does_not_read_a_file_that_is_the_same(void **state)
+static void retry__does_not_read_an_unchanged_file(void **state)
 {
 	struct monitoring_env *e = *state;
 	const struct price_catalogue *before;
@@ -198,7 +198,7 @@ static void retry__does_not_read_a_file_that_is_the_same(void **state)
 static void retry__keeps_the_last_valid_prices(void **state)
 {
 	static const struct {
-		const char *text; /* NULL: the file is gone */
+		const char *text; /* NULL: the file was removed */
 		const char *why;
 	} rows[] = {
 		{ "version: gpuslice/prices/v1\ntypes: {gpu.big: {pricePerHour: {us-east-1: free}}}\n",
@@ -238,7 +238,7 @@ static void retry__keeps_the_last_valid_prices(void **state)
 
 /* --- in the view --- */
 
-static void cost__is_that_of_the_time_and_adds_up(void **state)
+static void cost__follows_time_and_adds_up(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -260,7 +260,7 @@ static void cost__is_that_of_the_time_and_adds_up(void **state)
 }
 
 /* While the allocations are unknown, no pod pays for the time. */
-static void cost__of_unknown_holders_is_the_nodes_other_cost(void **state)
+static void cost__of_unknown_pods_is_the_other_cost_of_the_node(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -297,16 +297,16 @@ static void cost__is_not_shown_before_the_gpus_are_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ENV_TEST(price__is_that_of_the_option_before_any_other),
-		ENV_TEST(price__is_looked_up_by_type_and_region),
-		ENV_TEST(price__waits_for_the_region_that_the_node_will_say),
-		ENV_TEST(price__of_a_region_that_is_given_waits_for_nobody),
-		ENV_TEST(retry__loads_a_file_that_has_come_or_changed),
-		ENV_TEST(retry__loads_a_file_that_could_not_be_read_and_is_the_same),
-		ENV_TEST(retry__does_not_read_a_file_that_is_the_same),
+		ENV_TEST(price__of_the_option_has_precedence),
+		ENV_TEST(price__is_found_by_type_and_region),
+		ENV_TEST(price__waits_for_the_region_of_the_node),
+		ENV_TEST(price__of_a_configured_region_does_not_wait),
+		ENV_TEST(retry__loads_a_new_or_changed_file),
+		ENV_TEST(retry__loads_an_unchanged_file_that_could_not_be_read),
+		ENV_TEST(retry__does_not_read_an_unchanged_file),
 		ENV_TEST(retry__keeps_the_last_valid_prices),
-		ENV_TEST(cost__is_that_of_the_time_and_adds_up),
-		ENV_TEST(cost__of_unknown_holders_is_the_nodes_other_cost),
+		ENV_TEST(cost__follows_time_and_adds_up),
+		ENV_TEST(cost__of_unknown_pods_is_the_other_cost_of_the_node),
 		ENV_TEST(cost__is_not_shown_before_the_gpus_are_known),
 	};
 

@@ -35,7 +35,7 @@ static void write_process(const char *dir, const char *pid, const char *start,
 }
 
 /* A kubelet may make no control groups (cgroupsPerQOS: false). */
-static void monitoring_processes__goes_by_mounts_without_a_cgroup(void **state)
+static void monitoring_processes__uses_mounts_without_a_cgroup(void **state)
 {
 	char *dir = test_tmpdir();
 	const struct monitoring_process *p;
@@ -56,7 +56,7 @@ static void monitoring_processes__goes_by_mounts_without_a_cgroup(void **state)
 }
 
 /* A process of which nothing can be read is not one of no pod. */
-static void monitoring_processes__knows_what_it_could_not_read(void **state)
+static void monitoring_processes__reports_unreadable_processes(void **state)
 {
 	static const struct {
 		const char *cgroup, *mounts; /* NULL: cannot be read */
@@ -138,9 +138,9 @@ static void monitoring_processes__reads_a_process_once(void **state)
 	test_rmdir(dir);
 }
 
-/* A process whose files have no end: the agent knows what it could read, reads other processes, and skips
+/* A process with endless files: the agent uses what it could read, reads other processes, and skips
  * this one for a while. */
-static void monitoring_processes__stops_reading_what_has_no_end(void **state)
+static void monitoring_processes__limits_the_bytes_it_reads(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	const struct monitoring_process *p;
@@ -172,7 +172,7 @@ static void monitoring_processes__stops_reading_what_has_no_end(void **state)
 }
 
 /* The time limit of a round is over: no process is forgotten, and the next round reads the rest. */
-static void monitoring_processes__goes_on_in_the_next_round(void **state)
+static void monitoring_processes__continues_in_the_next_round(void **state)
 {
 	char *dir = test_tmpdir();
 	struct monitoring_processes all;
@@ -200,11 +200,11 @@ static void monitoring_processes__goes_on_in_the_next_round(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(monitoring_processes__goes_by_mounts_without_a_cgroup),
-		cmocka_unit_test(monitoring_processes__knows_what_it_could_not_read),
+		cmocka_unit_test(monitoring_processes__uses_mounts_without_a_cgroup),
+		cmocka_unit_test(monitoring_processes__reports_unreadable_processes),
 		cmocka_unit_test(monitoring_processes__reads_a_process_once),
-		cmocka_unit_test(monitoring_processes__stops_reading_what_has_no_end),
-		cmocka_unit_test(monitoring_processes__goes_on_in_the_next_round),
+		cmocka_unit_test(monitoring_processes__limits_the_bytes_it_reads),
+		cmocka_unit_test(monitoring_processes__continues_in_the_next_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

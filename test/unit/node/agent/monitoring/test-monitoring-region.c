@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The price of the node by what its labels say in the API server: instance type and region. */
+/* The price of the node by the labels of its Node object: instance type and region. */
 #include "unit/io/kube-api/api-env.h"
 
 #include "lib/base/fd.h"
@@ -72,11 +72,11 @@ static void scene_fini(struct scene *s)
 	monitoring_price_fini(&s->mon.price);
 }
 
-static void price__is_that_of_the_labels_of_the_node(void **state)
+static void price__uses_the_region_labels_of_the_node(void **state)
 {
 	static const struct {
 		const char *what, *answer;
-		const char *type, *region; /* options; NULL: not given */
+		const char *type, *region; /* options; NULL: not set */
 		int64_t price;             /* whole; 0: not known */
 		const char *source;
 	} rows[] = {
@@ -115,7 +115,7 @@ static void price__is_that_of_the_labels_of_the_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(price__is_that_of_the_labels_of_the_node,
+		cmocka_unit_test_setup_teardown(price__uses_the_region_labels_of_the_node,
 			api_env_setup, api_env_teardown),
 	};
 

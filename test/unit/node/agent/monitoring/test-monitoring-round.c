@@ -44,7 +44,7 @@ static void round__shows_a_view_when_all_have_answered(void **state)
 }
 
 /* Each order of the three answers, one of them before its question returns. */
-static void round__waits_for_each_asker(void **state)
+static void round__waits_for_each_source(void **state)
 {
 	static const struct {
 		enum env_how sample, list, slices;
@@ -96,7 +96,7 @@ static void round__ends_where_all_answer_at_once(void **state)
 	assert_int_equal(env_due_ms(e), 5001);
 }
 
-static void round__begins_an_interval_after_the_one_before_began(void **state)
+static void round__begins_one_interval_after_the_last_begin(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -119,7 +119,7 @@ static void round__begins_an_interval_after_the_one_before_began(void **state)
 	assert_int_equal(env_due_ms(e), 1);
 }
 
-static void round__takes_five_seconds_for_an_interval_of_zero(void **state)
+static void round__replaces_an_interval_of_zero_by_5_s(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -131,7 +131,7 @@ static void round__takes_five_seconds_for_an_interval_of_zero(void **state)
 	assert_int_equal(e->request.interval_ns, MONITORING_INTERVAL_NS);
 }
 
-static void round__asks_for_what_is_wanted_and_what_everybody_looks_at(void **state)
+static void round__requests_the_desired_fields_and_the_common_ones(void **state)
 {
 	struct monitoring_env *e = *state;
 	size_t clock = (size_t)field_position("DCGM_FI_DEV_SM_CLOCK"), n = 0;
@@ -154,7 +154,7 @@ static void round__asks_for_what_is_wanted_and_what_everybody_looks_at(void **st
 	assert_null(e->view->gpus[0].p2p);
 }
 
-static void monitoring__asks_nobody_where_nothing_is_shown(void **state)
+static void monitoring__requests_nothing_where_nothing_is_shown(void **state)
 {
 	struct monitoring_env *e = *state;
 	uint64_t peak;
@@ -208,7 +208,7 @@ static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
 	assert_true(env_find_device(e, "GPU-0")->memory_known);
 }
 
-static void sample__that_never_comes_is_given_up_after_eight_seconds(void **state)
+static void sample__that_never_arrives_times_out_after_8_s(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -230,7 +230,7 @@ static void sample__that_never_comes_is_given_up_after_eight_seconds(void **stat
 }
 
 /* It belongs to no round: not to the one under way, not to the time between. */
-static void sample__that_comes_too_late_is_dropped(void **state)
+static void sample__that_arrives_too_late_is_dropped(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -268,7 +268,7 @@ static void round__does_not_end_without_list_and_slices(void **state)
 	assert_int_equal(e->shown, 1);
 }
 
-static void sample__of_a_device_that_cannot_be_read_is_none(void **state)
+static void sample__of_an_unreadable_device_is_unknown(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -288,7 +288,7 @@ static void sample__of_a_device_that_cannot_be_read_is_none(void **state)
 
 /* --- the kubelet --- */
 
-static void list__that_fails_leaves_holders_for_three_rounds(void **state)
+static void list__that_fails_keeps_allocations_for_three_rounds(void **state)
 {
 	struct monitoring_env *e = *state;
 	uint64_t held;
@@ -326,7 +326,7 @@ static void list__that_fails_leaves_holders_for_three_rounds(void **state)
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, 240 * NS_PER_SEC);
 }
 
-static void list__that_never_came_makes_nothing_idle(void **state)
+static void list__that_never_arrived_makes_nothing_idle(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -348,7 +348,7 @@ static void list__that_never_came_makes_nothing_idle(void **state)
 }
 
 /* Half of 5, 10, 20 ... seconds, at most of a minute. */
-static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
+static void list__that_fails_is_requested_with_back_off(void **state)
 {
 	static const uint64_t waits_ms[] = { 2500, 5000, 10000, 20000, 30000, 30000, 30000 };
 	struct monitoring_env *e = *state;
@@ -378,7 +378,7 @@ static void list__that_fails_is_asked_for_more_and_more_rarely(void **state)
 
 /* --- allocations --- */
 
-static void allocated__makes_the_next_round_come_soon(void **state)
+static void allocated__starts_the_next_round_soon(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -397,7 +397,7 @@ static void allocated__makes_the_next_round_come_soon(void **state)
 }
 
 /* A pod that is not listed within three seconds will not be listed. */
-static void allocated__is_waited_for_until_it_is_listed(void **state)
+static void allocated__is_pending_until_it_is_listed(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -421,7 +421,7 @@ static void allocated__is_waited_for_until_it_is_listed(void **state)
 	assert_int_equal(e->mon.pending.n, 0);
 }
 
-static void allocated__within_a_round_is_of_the_next(void **state)
+static void allocated__within_a_round_counts_in_the_next(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -442,7 +442,7 @@ static void allocated__within_a_round_is_of_the_next(void **state)
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
 }
 
-static void allocated__before_the_start_is_over_waits_for_it(void **state)
+static void allocated__before_the_end_of_the_start_waits_for_it(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -459,7 +459,7 @@ static void allocated__before_the_start_is_over_waits_for_it(void **state)
 	assert_true(env_find_use(e, "train")->live);
 }
 
-static void allocated__counts_what_could_not_be_given(void **state)
+static void allocated__counts_failed_allocations(void **state)
 {
 	static const char *const ids[] = { "GPU-0" };
 	struct monitoring_env *e = *state;
@@ -478,7 +478,7 @@ static void allocated__counts_what_could_not_be_given(void **state)
 
 /* --- the end --- */
 
-static void stop__while_they_are_asked_shows_nothing_more(void **state)
+static void stop__during_requests_shows_no_further_view(void **state)
 {
 	static const enum env_how lates[] = { ENV_LATER, ENV_FAILS };
 	struct monitoring_env *e = *state;
@@ -522,7 +522,7 @@ static void stop__while_it_reads_or_writes_waits_for_the_thread(void **state)
 }
 
 /* A restart never takes back a figure that was shown. */
-static void view__is_shown_after_it_is_kept(void **state)
+static void view__is_shown_after_it_is_saved(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -539,7 +539,7 @@ static void view__is_shown_after_it_is_kept(void **state)
 	assert_true(e->view->agent.usage_db_known && e->view->agent.usage_db_bytes > 0);
 }
 
-static void view__is_shown_where_nothing_can_be_kept(void **state)
+static void view__is_shown_where_nothing_can_be_saved(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -558,7 +558,7 @@ static void view__is_shown_where_nothing_can_be_kept(void **state)
 	assert_false(e->view->agent.usage_db_known);
 }
 
-static void view__is_shown_where_the_state_directory_has_too_long_a_name(void **state)
+static void view__is_shown_with_too_long_a_state_directory(void **state)
 {
 	static const char *const pods[] = { "train" };
 	struct monitoring_env *e = *state;
@@ -598,7 +598,7 @@ static void round__of_more_than_an_hour_counts_an_hour(void **state)
 }
 
 /* The pods of the first list were there before the agent: the time since its start is theirs. */
-static void round__that_is_the_first_is_of_those_who_were_there(void **state)
+static void round__first_one_counts_existing_pods(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -619,32 +619,32 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ENV_TEST(round__shows_a_view_when_all_have_answered),
-		ENV_TEST(round__waits_for_each_asker),
+		ENV_TEST(round__waits_for_each_source),
 		ENV_TEST(round__ends_where_all_answer_at_once),
-		ENV_TEST(round__begins_an_interval_after_the_one_before_began),
-		ENV_TEST(round__takes_five_seconds_for_an_interval_of_zero),
-		ENV_TEST(round__asks_for_what_is_wanted_and_what_everybody_looks_at),
-		ENV_TEST(monitoring__asks_nobody_where_nothing_is_shown),
+		ENV_TEST(round__begins_one_interval_after_the_last_begin),
+		ENV_TEST(round__replaces_an_interval_of_zero_by_5_s),
+		ENV_TEST(round__requests_the_desired_fields_and_the_common_ones),
+		ENV_TEST(monitoring__requests_nothing_where_nothing_is_shown),
 		ENV_TEST(sample__that_fails_leaves_the_rest_of_the_view),
-		ENV_TEST(sample__that_never_comes_is_given_up_after_eight_seconds),
-		ENV_TEST(sample__that_comes_too_late_is_dropped),
+		ENV_TEST(sample__that_never_arrives_times_out_after_8_s),
+		ENV_TEST(sample__that_arrives_too_late_is_dropped),
 		ENV_TEST(round__does_not_end_without_list_and_slices),
-		ENV_TEST(sample__of_a_device_that_cannot_be_read_is_none),
-		ENV_TEST(list__that_fails_leaves_holders_for_three_rounds),
-		ENV_TEST(list__that_never_came_makes_nothing_idle),
-		ENV_TEST(list__that_fails_is_asked_for_more_and_more_rarely),
-		ENV_TEST(allocated__makes_the_next_round_come_soon),
-		ENV_TEST(allocated__is_waited_for_until_it_is_listed),
-		ENV_TEST(allocated__within_a_round_is_of_the_next),
-		ENV_TEST(allocated__before_the_start_is_over_waits_for_it),
-		ENV_TEST(allocated__counts_what_could_not_be_given),
-		ENV_TEST(stop__while_they_are_asked_shows_nothing_more),
+		ENV_TEST(sample__of_an_unreadable_device_is_unknown),
+		ENV_TEST(list__that_fails_keeps_allocations_for_three_rounds),
+		ENV_TEST(list__that_never_arrived_makes_nothing_idle),
+		ENV_TEST(list__that_fails_is_requested_with_back_off),
+		ENV_TEST(allocated__starts_the_next_round_soon),
+		ENV_TEST(allocated__is_pending_until_it_is_listed),
+		ENV_TEST(allocated__within_a_round_counts_in_the_next),
+		ENV_TEST(allocated__before_the_end_of_the_start_waits_for_it),
+		ENV_TEST(allocated__counts_failed_allocations),
+		ENV_TEST(stop__during_requests_shows_no_further_view),
 		ENV_TEST(stop__while_it_reads_or_writes_waits_for_the_thread),
-		ENV_TEST(view__is_shown_after_it_is_kept),
-		ENV_TEST(view__is_shown_where_nothing_can_be_kept),
-		ENV_TEST(view__is_shown_where_the_state_directory_has_too_long_a_name),
+		ENV_TEST(view__is_shown_after_it_is_saved),
+		ENV_TEST(view__is_shown_where_nothing_can_be_saved),
+		ENV_TEST(view__is_shown_with_too_long_a_state_directory),
 		ENV_TEST(round__of_more_than_an_hour_counts_an_hour),
-		ENV_TEST(round__that_is_the_first_is_of_those_who_were_there),
+		ENV_TEST(round__first_one_counts_existing_pods),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ static void check(const struct monitoring_env *e, const char *pod, struct expect
 
 /* --- processes of pods --- */
 
-static void assign__gives_processes_to_their_pods(void **state)
+static void assign__attributes_processes_to_their_pods(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -104,10 +104,10 @@ static void assign__gives_processes_to_their_pods(void **state)
 	assert_int_equal(env_find_use(e, "two")->received, 300000);
 }
 
-static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
+static void assign__attributes_a_process_of_no_pod_to_no_pod(void **state)
 {
 	static const unsigned digits[] = { 0,
-		7 }; /* of the node itself, of a pod that holds nothing */
+		7 }; /* of the node itself, of a pod without a device */
 	struct monitoring_env *e = *state;
 
 	shared_gpu(e, SHARING_TIME_SLICING);
@@ -128,7 +128,7 @@ static void assign__leaves_a_process_of_no_pod_to_nobody(void **state)
 }
 
 /* An unreadable process may belong to each container without a process. */
-static void assign__does_not_know_who_is_idle_beside_a_hidden_process(void **state)
+static void assign__reports_unknown_idle_time_beside_a_hidden_process(void **state)
 {
 	static const struct {
 		const char *what;
@@ -180,7 +180,7 @@ static void assign__waits_for_the_uid_of_a_new_pod(void **state)
 	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 300, 1, true });
 }
 
-static void checkpoint__that_is_malformed_or_gone_leaves_what_was_known(void **state)
+static void checkpoint__that_is_malformed_or_missing_keeps_the_former_pods(void **state)
 {
 	static const char *const texts[] = { "", "{", "{\"Data\":{}}", "[]", NULL };
 	struct monitoring_env *e = *state;
@@ -230,7 +230,7 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 }
 
 /* The largest figure that NVML has of a process counts. An unknown figure makes the sum unknown. */
-static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
+static void assign__reports_a_sum_with_an_unknown_term_as_unknown(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -251,7 +251,7 @@ static void assign__does_not_know_a_sum_with_an_unknown_part(void **state)
 
 /* A process whose files have no end: its control group has the pod. The container is known once the files
  * are readable. */
-static void assign__does_not_know_the_container_of_files_without_end(void **state)
+static void assign__reports_the_container_of_endless_files_as_unknown(void **state)
 {
 	static const char *const pods[] = { "one" };
 	struct monitoring_env *e = *state;
@@ -288,7 +288,7 @@ static void assign__does_not_know_the_container_of_files_without_end(void **stat
 	assert_true(e->view->uses[1].processes_known);
 }
 
-static void assign__knows_no_time_of_the_first_look(void **state)
+static void assign__reports_no_time_for_the_first_sample(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -303,9 +303,9 @@ static void assign__knows_no_time_of_the_first_look(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->busy, VIEW_NONE);
 }
 
-/* --- a container that alone holds the GPU --- */
+/* --- a container that has the GPU alone --- */
 
-static void sole__has_the_figures_of_the_device_where_nothing_is_better(void **state)
+static void sole_pod__has_the_figures_of_the_device_without_better_ones(void **state)
 {
 	static const struct {
 		const char *what;
@@ -346,8 +346,8 @@ static void sole__has_the_figures_of_the_device_where_nothing_is_better(void **s
 	}
 }
 
-/* Two containers hold the device: its figures belong to neither. */
-static void sole__is_nobody_where_two_hold_it(void **state)
+/* Two containers have the device: its figures belong to neither. */
+static void sole_pod__does_not_exist_on_a_device_with_two_pods(void **state)
 {
 	struct monitoring_env *e = *state;
 
@@ -362,7 +362,7 @@ static void sole__is_nobody_where_two_hold_it(void **state)
 
 /* --- the agent's own PID namespace --- */
 
-static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **state)
+static void pids__of_an_own_namespace_degrade_the_usage_of_shared_gpus(void **state)
 {
 	static const struct {
 		enum kubelet_pids pids;
@@ -402,7 +402,7 @@ static void pids__of_an_own_namespace_degrade_the_use_of_shared_gpus(void **stat
 /* --- MPS --- */
 
 /* The driver does not report the time of a process, and a single client does not get all of the GPU's time. */
-static void mps__has_memory_and_no_time_of_a_client(void **state)
+static void mps__reports_memory_and_no_time_of_a_client(void **state)
 {
 	static const char *const pods[] = { "one" };
 	struct monitoring_env *e = *state;
@@ -432,7 +432,7 @@ static bool has_peak(const struct monitoring_env *e, const char *uuid, const cha
 	return monitoring_peak(&e->mon, uuid, &of, ret);
 }
 
-static void peak__is_of_the_container_that_holds_it_now(void **state)
+static void peak__belongs_to_the_present_container(void **state)
 {
 	static const char *const pods[] = { "one" };
 	static const struct {
@@ -472,7 +472,7 @@ static void peak__is_of_the_container_that_holds_it_now(void **state)
 
 /* --- pods end, pods come --- */
 
-static void use__that_has_ended_keeps_its_last_figures(void **state)
+static void usage__that_ended_keeps_its_last_figures(void **state)
 {
 	static const char *const pods[] = { "one" };
 	struct monitoring_env *e = *state;
@@ -503,7 +503,7 @@ static void use__that_has_ended_keeps_its_last_figures(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->past.gpu_ns, 6 * NS_PER_SEC);
 }
 
-static void use__of_a_device_that_is_not_offered_now_goes_on(void **state)
+static void usage__of_a_device_that_is_not_offered_continues(void **state)
 {
 	struct monitoring_env *e = *state;
 	uint64_t held;
@@ -524,11 +524,11 @@ static void use__of_a_device_that_is_not_offered_now_goes_on(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->replicas_used, 0);
 }
 
-static void use__ends_with_its_device_unless_nvml_is_away(void **state)
+static void usage__ends_with_its_device_unless_nvml_is_unavailable(void **state)
 {
 	struct monitoring_env *e = *state;
 
-	e->context.options.price_given = true; /* what is not shown is the node's other cost */
+	e->context.options.price_given = true; /* the hidden rest is the node's other cost */
 	e->context.options.price_nano = 3600 * PRICE_NANO;
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-1");
@@ -558,23 +558,23 @@ static void use__ends_with_its_device_unless_nvml_is_away(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ENV_TEST(assign__gives_processes_to_their_pods),
-		ENV_TEST(assign__leaves_a_process_of_no_pod_to_nobody),
-		ENV_TEST(assign__does_not_know_who_is_idle_beside_a_hidden_process),
+		ENV_TEST(assign__attributes_processes_to_their_pods),
+		ENV_TEST(assign__attributes_a_process_of_no_pod_to_no_pod),
+		ENV_TEST(assign__reports_unknown_idle_time_beside_a_hidden_process),
 		ENV_TEST(assign__waits_for_the_uid_of_a_new_pod),
-		ENV_TEST(checkpoint__that_is_malformed_or_gone_leaves_what_was_known),
+		ENV_TEST(checkpoint__that_is_malformed_or_missing_keeps_the_former_pods),
 		ENV_TEST(assign__tells_containers_of_one_pod_apart),
-		ENV_TEST(assign__does_not_know_a_sum_with_an_unknown_part),
-		ENV_TEST(assign__does_not_know_the_container_of_files_without_end),
-		ENV_TEST(assign__knows_no_time_of_the_first_look),
-		ENV_TEST(sole__has_the_figures_of_the_device_where_nothing_is_better),
-		ENV_TEST(sole__is_nobody_where_two_hold_it),
-		ENV_TEST(pids__of_an_own_namespace_degrade_the_use_of_shared_gpus),
-		ENV_TEST(mps__has_memory_and_no_time_of_a_client),
-		ENV_TEST(peak__is_of_the_container_that_holds_it_now),
-		ENV_TEST(use__that_has_ended_keeps_its_last_figures),
-		ENV_TEST(use__of_a_device_that_is_not_offered_now_goes_on),
-		ENV_TEST(use__ends_with_its_device_unless_nvml_is_away),
+		ENV_TEST(assign__reports_a_sum_with_an_unknown_term_as_unknown),
+		ENV_TEST(assign__reports_the_container_of_endless_files_as_unknown),
+		ENV_TEST(assign__reports_no_time_for_the_first_sample),
+		ENV_TEST(sole_pod__has_the_figures_of_the_device_without_better_ones),
+		ENV_TEST(sole_pod__does_not_exist_on_a_device_with_two_pods),
+		ENV_TEST(pids__of_an_own_namespace_degrade_the_usage_of_shared_gpus),
+		ENV_TEST(mps__reports_memory_and_no_time_of_a_client),
+		ENV_TEST(peak__belongs_to_the_present_container),
+		ENV_TEST(usage__that_ended_keeps_its_last_figures),
+		ENV_TEST(usage__of_a_device_that_is_not_offered_continues),
+		ENV_TEST(usage__ends_with_its_device_unless_nvml_is_unavailable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

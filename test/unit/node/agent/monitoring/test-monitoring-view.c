@@ -117,7 +117,7 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 	}
 }
 
-static void view__says_whether_a_reset_is_required(void **state)
+static void view__shows_whether_a_reset_is_required(void **state)
 {
 	static const struct {
 		const char *what;
@@ -161,7 +161,7 @@ static void view__says_whether_a_reset_is_required(void **state)
 	}
 }
 
-static void view__shows_a_gpu_that_is_gone(void **state)
+static void view__shows_a_missing_gpu(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct node_gpu *g;
@@ -290,7 +290,7 @@ static void view__places_mig_devices_in_compute_slices(void **state)
 		check_place(e, &rows[i]);
 }
 
-static void view__draws_a_gpu_that_could_be_cut_as_a_whole(void **state)
+static void view__shows_a_mig_capable_gpu_as_a_whole(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct inventory *inv = fixture_inventory(2);
@@ -345,7 +345,7 @@ static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 
 /* --- replicas and resources --- */
 
-static void view__replicas_say_who_holds_them(void **state)
+static void view__names_the_pods_of_replicas(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct config *c = fixture_config();
@@ -416,7 +416,7 @@ static void view__has_the_warnings_of_the_offer(void **state)
 }
 
 /* A device without replicas, as it has no resource: its cost is the node's other cost. */
-static void view__counts_a_gpu_that_is_not_offered_for_nobody(void **state)
+static void view__counts_a_gpu_that_is_not_offered_as_unallocated(void **state)
 {
 	struct monitoring_env *e = *state;
 	struct inventory *inv = fixture_inventory(2);
@@ -438,7 +438,7 @@ static void view__counts_a_gpu_that_is_not_offered_for_nobody(void **state)
 /* --- memory --- */
 
 /* NVML and the arbiter answer at different times: the memory of containers counts as used. */
-static void view__says_that_memory_is_used_which_containers_have(void **state)
+static void view__counts_memory_of_containers_as_used(void **state)
 {
 	static const char *const pods[] = { "one" };
 	struct monitoring_env *e = *state;
@@ -461,7 +461,7 @@ static void view__says_that_memory_is_used_which_containers_have(void **state)
 
 /* --- the agent --- */
 
-static void view__says_what_the_agent_costs_and_what_is_degraded(void **state)
+static void view__shows_the_cost_of_the_agent_and_degraded_components(void **state)
 {
 	struct monitoring_env *e = *state;
 	const struct view_agent *a;
@@ -486,7 +486,7 @@ static void view__says_what_the_agent_costs_and_what_is_degraded(void **state)
 
 /* --- labels --- */
 
-static void view__has_labels_of_the_pods_that_are_known(void **state)
+static void view__has_labels_of_known_pods(void **state)
 {
 	static const char text[] =
 		"{\"items\": [{\"metadata\": {\"namespace\": \"ml\", \"name\": \"one\", "
@@ -525,20 +525,20 @@ int main(void)
 		ENV_TEST(view__has_the_versions_of_the_driver),
 		ENV_TEST(view__shows_the_health_of_gpus_and_devices),
 		ENV_TEST(view__shows_the_worse_health_of_a_mig_device_and_its_gpu),
-		ENV_TEST(view__says_whether_a_reset_is_required),
-		ENV_TEST(view__shows_a_gpu_that_is_gone),
+		ENV_TEST(view__shows_whether_a_reset_is_required),
+		ENV_TEST(view__shows_a_missing_gpu),
 		ENV_TEST(xid__counts_by_gpu_and_number),
 		ENV_TEST(xid__of_too_many_kinds_is_left_out),
 		ENV_TEST(view__places_mig_devices_in_compute_slices),
-		ENV_TEST(view__draws_a_gpu_that_could_be_cut_as_a_whole),
+		ENV_TEST(view__shows_a_mig_capable_gpu_as_a_whole),
 		ENV_TEST(view__of_a_gpu_in_mig_mode_has_devices_and_a_board),
-		ENV_TEST(view__replicas_say_who_holds_them),
+		ENV_TEST(view__names_the_pods_of_replicas),
 		ENV_TEST(view__has_no_replicas_while_the_offer_is_in_doubt),
 		ENV_TEST(view__has_the_warnings_of_the_offer),
-		ENV_TEST(view__counts_a_gpu_that_is_not_offered_for_nobody),
-		ENV_TEST(view__says_that_memory_is_used_which_containers_have),
-		ENV_TEST(view__says_what_the_agent_costs_and_what_is_degraded),
-		ENV_TEST(view__has_labels_of_the_pods_that_are_known),
+		ENV_TEST(view__counts_a_gpu_that_is_not_offered_as_unallocated),
+		ENV_TEST(view__counts_memory_of_containers_as_used),
+		ENV_TEST(view__shows_the_cost_of_the_agent_and_degraded_components),
+		ENV_TEST(view__has_labels_of_known_pods),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

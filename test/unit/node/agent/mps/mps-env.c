@@ -268,7 +268,7 @@ void mps_env_up(struct mps_env *e, uint32_t n)
 	}
 }
 
-/* --- what it has --- */
+/* --- facts of the fixture --- */
 
 struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key)
 {
@@ -292,7 +292,7 @@ bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state stat
 	return u && u->state == state && !u->command.child && !u->helper;
 }
 
-static bool nothing_is_asked(const struct mps_env *e)
+static bool is_nothing_pending(const struct mps_env *e)
 {
 	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
 		if (u->command.child || u->helper || u->identify_pid)
@@ -302,7 +302,7 @@ static bool nothing_is_asked(const struct mps_env *e)
 
 void mps_env_settle(struct mps_env *e)
 {
-	agent_fixture_until(e->f, nothing_is_asked(e));
+	agent_fixture_until(e->f, is_nothing_pending(e));
 	agent_fixture_run_once(e->f);
 }
 

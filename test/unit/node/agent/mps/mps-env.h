@@ -30,7 +30,7 @@ struct mps_env {
 	unsigned wakes;
 	char root[PATH_MAX], control[PATH_MAX];
 	struct pod_devices
-		pod_devices; /* as the kubelet says; what it points to is the test's */
+		pod_devices; /* as the kubelet reports; the test owns the pointed objects */
 	bool holders_unknown, pod_devices_late; /* late: kept until mps_env_report_holders() */
 	unsigned n_pod_device_requests;
 	void (*pod_devices_done)(void *arg, const struct pod_devices *list,
@@ -53,7 +53,7 @@ void mps_env_know(struct mps_env *e, struct inventory *inv, struct config *c);
 /* @n GPUs with 4 replicas each; waits until all daemons are ready. */
 void mps_env_up(struct mps_env *e, uint32_t n);
 
-/* As a new agent after a kill: what was there is let go of, and found again. */
+/* As a new agent after a kill: drops all state, and finds the daemons again. */
 void mps_env_restart(struct mps_env *e);
 
 /* The daemon with that key, not closed; NULL: none. */
@@ -69,7 +69,7 @@ bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state stat
  * that may be busy. Timers of the loop go on.
  */
 void mps_env_stop_clock(void);
-/* So much time passes, and what is due then begins. */
+/* So much time passes, and due timers run. */
 void mps_env_skip(struct mps_env *e, uint64_t ns);
 /* The loop has run until nothing is asked of daemons. */
 void mps_env_settle(struct mps_env *e);

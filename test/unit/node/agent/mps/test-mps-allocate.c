@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the rest of the agent asks of MPS: what a container is given, whether GPUs can be changed, and how daemons are. */
+/* The interface of MPS: a container's environment, whether GPUs may be changed, and the state of daemons. */
 #include "unit/node/agent/mps/mps-env.h"
 
 #include "lib/base/fd.h"
@@ -42,7 +42,7 @@ static struct allocation *new_allocation(void)
 	return a;
 }
 
-static void mps_allocate__gives_what_a_client_needs(void **state)
+static void mps_allocate__returns_the_environment_of_a_client(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(allocation_freep) struct allocation *a = new_allocation();
@@ -120,7 +120,7 @@ static void mps_allocate__shares_dev_shm_with_older_drivers(void **state)
 	}
 }
 
-static void mps_allocate__refuses_what_would_run_without_mps(void **state)
+static void mps_allocate__refuses_a_device_without_its_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(allocation_freep) struct allocation *a = new_allocation();
@@ -158,7 +158,7 @@ static void mps_allocate__refuses_a_gpu_that_its_daemon_lacks(void **state)
 	assert_string_equal(env_of(a, MPS_DEVICES_VARIABLE), "GPU-0::0,GPU-0::1");
 }
 
-static void mps_allocate__gives_nothing_to_who_does_not_share_by_mps(void **state)
+static void mps_allocate__returns_nothing_for_other_resources(void **state)
 {
 	static const char *const first[] = { "0", NULL };
 	struct mps_env *e = *state;
@@ -195,7 +195,7 @@ static unsigned count(char **env, const char *start)
 	return n;
 }
 
-static void mps_supervisor_env__has_ours_in_place_of_what_the_agent_was_given(void **state)
+static void mps_supervisor_env__replaces_the_variables_of_the_agent(void **state)
 {
 	struct mps_env *e = *state;
 	char **env;
@@ -261,7 +261,7 @@ static void mps_check_withdrawn__waits_for_daemons_and_names_a_client(void **sta
 	assert_int_equal(check_mps_withdrawn(e, GPU, &err), 0);
 }
 
-static void mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key(void **state)
+static void mps_check_withdrawn__counts_a_found_daemon_by_its_key(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -276,7 +276,7 @@ static void mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key(void 
 	assert_error(check_mps_withdrawn(e, GPU, &err), &err, "(process 1) on GPU-0");
 }
 
-static void mps_check_withdrawn__does_not_wait_for_one_that_does_not_start(void **state)
+static void mps_check_withdrawn__does_not_wait_for_a_daemon_that_does_not_start(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -309,7 +309,7 @@ static void mps_idle_servers__are_those_of_daemons_without_clients(void **state)
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 1), 1);
 	mps_env_client(e, GPU, 1);
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0);
-	/* Also when the log alone says that it has gone. */
+	/* Also when only the log reports that it ended. */
 	mps_env_log(e, GPU, "Client process 1 disconnected");
 	agent_fixture_until(e->f,
 		mps_clients_count(&mps_env_find_daemon(e, GPU)->clients) == 0);
@@ -333,7 +333,7 @@ static void mps_has_answered__does_not_wait_for_daemons_that_are_down(void **sta
 
 /* --- status --- */
 
-static void mps_status__says_how_each_daemon_is(void **state)
+static void mps_status__shows_the_state_of_each_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	const json_t *o;
@@ -374,19 +374,19 @@ static void mps_status__says_how_each_daemon_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(mps_allocate__gives_what_a_client_needs),
+		MPS_TEST(mps_allocate__returns_the_environment_of_a_client),
 		MPS_TEST(mps_allocate__has_a_priority_where_compute_is_isolated),
 		MPS_TEST(mps_allocate__shares_dev_shm_with_older_drivers),
-		MPS_TEST(mps_allocate__refuses_what_would_run_without_mps),
+		MPS_TEST(mps_allocate__refuses_a_device_without_its_daemon),
 		MPS_TEST(mps_allocate__refuses_a_gpu_that_its_daemon_lacks),
-		MPS_TEST(mps_allocate__gives_nothing_to_who_does_not_share_by_mps),
-		MPS_TEST(mps_supervisor_env__has_ours_in_place_of_what_the_agent_was_given),
+		MPS_TEST(mps_allocate__returns_nothing_for_other_resources),
+		MPS_TEST(mps_supervisor_env__replaces_the_variables_of_the_agent),
 		MPS_TEST(mps_check_withdrawn__waits_for_daemons_and_names_a_client),
-		MPS_TEST(mps_check_withdrawn__counts_a_daemon_that_was_found_by_its_key),
-		MPS_TEST(mps_check_withdrawn__does_not_wait_for_one_that_does_not_start),
+		MPS_TEST(mps_check_withdrawn__counts_a_found_daemon_by_its_key),
+		MPS_TEST(mps_check_withdrawn__does_not_wait_for_a_daemon_that_does_not_start),
 		MPS_TEST(mps_idle_servers__are_those_of_daemons_without_clients),
 		MPS_TEST(mps_has_answered__does_not_wait_for_daemons_that_are_down),
-		MPS_TEST(mps_status__says_how_each_daemon_is),
+		MPS_TEST(mps_status__shows_the_state_of_each_daemon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

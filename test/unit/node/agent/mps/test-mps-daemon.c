@@ -46,7 +46,7 @@ static void mps_sync__starts_a_daemon_and_sets_its_limits(void **state)
 	assert_true(e->wakes > 0);                          /* that it can be used is news */
 }
 
-static void mps_sync__does_nothing_before_it_is_decided_what_is_offered(void **state)
+static void mps_sync__does_nothing_before_the_first_offer(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -63,7 +63,7 @@ static void mps_sync__does_nothing_before_it_is_decided_what_is_offered(void **s
 	assert_non_null(mps_env_find_daemon(e, GPU));
 }
 
-static void mps_sync__has_one_daemon_for_each_gpu_however_often_it_is_called(void **state)
+static void mps_sync__starts_one_daemon_for_each_gpu_in_many_calls(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -89,7 +89,7 @@ static void start__waits_for_the_first_answer(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
 
-static void start__is_given_up_where_no_answer_comes(void **state)
+static void start__times_out_without_an_answer(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid;
@@ -109,7 +109,7 @@ static void start__is_given_up_where_no_answer_comes(void **state)
 		"MPS of GPU-0 is ready again");
 }
 
-static void start__that_fails_says_the_daemon_s_words(void **state)
+static void start__that_fails_logs_the_output_of_the_daemon(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -119,8 +119,8 @@ static void start__that_fails_says_the_daemon_s_words(void **state)
 	assert_null(strstr(mps_env_find_daemon(e, GPU)->why, "second"));
 }
 
-/* Its end may be seen before inotify's event of what it wrote. */
-static void start__that_fails_says_words_that_come_with_its_end(void **state)
+/* The agent may notice its end before inotify's event of its output. */
+static void start__that_fails_logs_output_that_arrives_with_its_end(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -131,7 +131,7 @@ static void start__that_fails_says_words_that_come_with_its_end(void **state)
 	assert_down(e, "the MPS control daemon ended with status 3: Failed to bind: in use");
 }
 
-static void start__is_without_several_users_where_the_program_knows_none(void **state)
+static void start__omits_multi_user_where_the_program_lacks_it(void **state)
 {
 	struct mps_env *e = *state;
 	unsigned with = geteuid() == 0;
@@ -164,7 +164,7 @@ static void start__after_one_that_served_is_with_several_users(void **state)
 	assert_int_equal(mps_env_lines(e, "started", "-multiuser-server"), 3 * with);
 }
 
-static void start__that_fails_is_tried_again_after_longer_and_longer(void **state)
+static void start__that_fails_is_retried_with_back_off(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t wait = 200 * NS_PER_MS, end;
@@ -192,7 +192,7 @@ static void start__that_fails_is_tried_again_after_longer_and_longer(void **stat
 	assert_non_null(strstr(agent_fixture_last(e->f, "MPSDaemonDown")->message, ": b"));
 }
 
-static void start__without_a_program_says_so(void **state)
+static void start__without_a_program_is_logged(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -204,7 +204,7 @@ static void start__without_a_program_says_so(void **state)
 	mps_env_until_state(e, GPU, MPS_READY);
 }
 
-static void start__without_a_place_says_so(void **state)
+static void start__without_a_directory_is_logged(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -217,7 +217,7 @@ static void start__without_a_place_says_so(void **state)
 	mps_env_until_state(e, GPU, MPS_READY);
 }
 
-static void mps_sync__makes_no_place_that_the_next_agent_would_not_find(void **state)
+static void mps_sync__creates_no_directory_that_the_next_agent_cannot_find(void **state)
 {
 	struct mps_env *e = *state;
 	char run[PATH_MAX];
@@ -238,7 +238,7 @@ static void mps_sync__makes_no_place_that_the_next_agent_would_not_find(void **s
 
 /* --- limits --- */
 
-static void limits__change_without_a_moment_in_which_it_cannot_be_used(void **state)
+static void limits__change_without_an_interruption(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -260,7 +260,7 @@ static void limits__change_without_a_moment_in_which_it_cannot_be_used(void **st
 	assert_int_equal(mps_env_lines(e, "asked", "set_active_thread_percentage 700 50"), 1);
 }
 
-static void limits__that_change_while_they_are_told_are_told_once_more(void **state)
+static void limits__that_change_while_they_are_set_are_set_again(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -301,7 +301,7 @@ static void limits__that_are_refused_end_the_daemon(void **state)
 
 /* --- questions without an answer --- */
 
-static void miss__is_borne_twice_in_a_row(void **state)
+static void missed_answer__is_tolerated_twice_in_a_row(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -333,7 +333,7 @@ static void miss__is_borne_twice_in_a_row(void **state)
 	assert_int_equal(u->missed, 0);
 }
 
-static void miss__of_one_that_was_never_ready_ends_it(void **state)
+static void missed_answer__of_a_daemon_that_was_never_ready_ends_it(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -343,7 +343,7 @@ static void miss__of_one_that_was_never_ready_ends_it(void **state)
 	assert_int_equal(mps_env_lines(e, "asked", "get_server_list"), 1);
 }
 
-static void miss__of_one_that_somebody_told_to_quit_waits_for_its_clients(void **state)
+static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -375,7 +375,7 @@ static void miss__of_one_that_somebody_told_to_quit_waits_for_its_clients(void *
 
 /* --- its end --- */
 
-static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
+static void end__of_a_daemon_is_reported_and_another_one_is_started(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -400,7 +400,7 @@ static void end__of_a_daemon_is_told_and_another_one_is_started(void **state)
 		2);
 }
 
-static void end__while_a_question_is_asked_is_an_end(void **state)
+static void end__during_a_query_counts_as_an_end(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -417,7 +417,7 @@ static void end__while_a_question_is_asked_is_an_end(void **state)
 	mps_env_until_state(e, GPU, MPS_READY);
 }
 
-static void end__after_a_long_life_is_not_the_next_failure_in_a_row(void **state)
+static void end__after_a_long_run_is_not_a_further_failure_in_a_row(void **state)
 {
 	static const struct {
 		uint64_t life_ns;
@@ -442,7 +442,7 @@ static void end__after_a_long_life_is_not_the_next_failure_in_a_row(void **state
 
 /* --- not wanted any more --- */
 
-static void drain__of_a_daemon_without_clients_leaves_nothing_behind(void **state)
+static void drain__of_a_daemon_without_clients_removes_its_directory(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid;
@@ -460,7 +460,7 @@ static void drain__of_a_daemon_without_clients_leaves_nothing_behind(void **stat
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
 
-static void drain__waits_for_clients_and_believes_the_daemon_alone(void **state)
+static void drain__waits_for_the_clients_that_the_daemon_reports(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -485,7 +485,7 @@ static void drain__waits_for_clients_and_believes_the_daemon_alone(void **state)
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 1);
 }
 
-static void drain__ends_where_the_daemon_is_wanted_again(void **state)
+static void drain__ends_where_the_daemon_is_desired_again(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid;
@@ -502,7 +502,7 @@ static void drain__ends_where_the_daemon_is_wanted_again(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
 
-static void quit__that_was_asked_is_followed_by_a_new_daemon_where_one_is_wanted(void **state)
+static void quit__is_followed_by_a_new_daemon_where_one_is_desired(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -523,7 +523,7 @@ static void quit__that_was_asked_is_followed_by_a_new_daemon_where_one_is_wanted
 	assert_int_not_equal(mps_process_pid(u), pid);
 }
 
-static void quit__that_does_nothing_is_a_kill_where_nobody_is_served(void **state)
+static void quit__without_effect_kills_a_daemon_without_clients(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -568,7 +568,7 @@ static struct mps_supervisor *find_joined_daemon(const struct mps_env *e)
 	return NULL;
 }
 
-static void other__daemon_of_a_gpu_ends_first(void **state)
+static void other_daemon__of_a_gpu_ends_first(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *old;
@@ -592,7 +592,7 @@ static void other__daemon_of_a_gpu_ends_first(void **state)
 	mps_env_until_state(e, "GPU-1", MPS_READY);
 }
 
-static void other__root_is_another_daemon(void **state)
+static void other_root__is_another_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c;
@@ -614,7 +614,7 @@ static void lose(struct inventory *inv, uint32_t gpu)
 	inv->gpus[gpu].fault = GPU_FAULT_LOST;
 }
 
-static void lost__gpu_is_left_out_and_comes_back_when_nobody_is_served(void **state)
+static void lost_gpu__is_left_out_until_it_is_back_and_no_client_runs(void **state)
 {
 	struct mps_env *e = *state;
 	struct inventory *inv = mps_env_inventory(2);
@@ -647,7 +647,7 @@ static void lost__gpu_is_left_out_and_comes_back_when_nobody_is_served(void **st
 	assert_int_equal(mps_env_lines(e, "started", " GPU-0,GPU-1"), 1);
 }
 
-static void lost__gpus_alone_are_not_left_out(void **state)
+static void lost_gpus__are_not_left_out_where_all_are_lost(void **state)
 {
 	struct mps_env *e = *state;
 	struct inventory *inv = mps_env_inventory(1);
@@ -662,36 +662,36 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		MPS_TEST(mps_sync__starts_a_daemon_and_sets_its_limits),
-		MPS_TEST(mps_sync__does_nothing_before_it_is_decided_what_is_offered),
-		MPS_TEST(mps_sync__has_one_daemon_for_each_gpu_however_often_it_is_called),
+		MPS_TEST(mps_sync__does_nothing_before_the_first_offer),
+		MPS_TEST(mps_sync__starts_one_daemon_for_each_gpu_in_many_calls),
 		MPS_TEST(start__waits_for_the_first_answer),
-		MPS_TEST(start__is_given_up_where_no_answer_comes),
-		MPS_TEST(start__that_fails_says_the_daemon_s_words),
-		MPS_TEST(start__that_fails_says_words_that_come_with_its_end),
-		MPS_TEST(start__is_without_several_users_where_the_program_knows_none),
+		MPS_TEST(start__times_out_without_an_answer),
+		MPS_TEST(start__that_fails_logs_the_output_of_the_daemon),
+		MPS_TEST(start__that_fails_logs_output_that_arrives_with_its_end),
+		MPS_TEST(start__omits_multi_user_where_the_program_lacks_it),
 		MPS_TEST(start__after_one_that_served_is_with_several_users),
-		MPS_TEST(start__that_fails_is_tried_again_after_longer_and_longer),
-		MPS_TEST(start__without_a_program_says_so),
-		MPS_TEST(start__without_a_place_says_so),
-		MPS_TEST(mps_sync__makes_no_place_that_the_next_agent_would_not_find),
-		MPS_TEST(limits__change_without_a_moment_in_which_it_cannot_be_used),
-		MPS_TEST(limits__that_change_while_they_are_told_are_told_once_more),
+		MPS_TEST(start__that_fails_is_retried_with_back_off),
+		MPS_TEST(start__without_a_program_is_logged),
+		MPS_TEST(start__without_a_directory_is_logged),
+		MPS_TEST(mps_sync__creates_no_directory_that_the_next_agent_cannot_find),
+		MPS_TEST(limits__change_without_an_interruption),
+		MPS_TEST(limits__that_change_while_they_are_set_are_set_again),
 		MPS_TEST(limits__that_are_refused_end_the_daemon),
-		MPS_TEST(miss__is_borne_twice_in_a_row),
-		MPS_TEST(miss__of_one_that_was_never_ready_ends_it),
-		MPS_TEST(miss__of_one_that_somebody_told_to_quit_waits_for_its_clients),
-		MPS_TEST(end__of_a_daemon_is_told_and_another_one_is_started),
-		MPS_TEST(end__while_a_question_is_asked_is_an_end),
-		MPS_TEST(end__after_a_long_life_is_not_the_next_failure_in_a_row),
-		MPS_TEST(drain__of_a_daemon_without_clients_leaves_nothing_behind),
-		MPS_TEST(drain__waits_for_clients_and_believes_the_daemon_alone),
-		MPS_TEST(drain__ends_where_the_daemon_is_wanted_again),
-		MPS_TEST(quit__that_was_asked_is_followed_by_a_new_daemon_where_one_is_wanted),
-		MPS_TEST(quit__that_does_nothing_is_a_kill_where_nobody_is_served),
-		MPS_TEST(other__daemon_of_a_gpu_ends_first),
-		MPS_TEST(other__root_is_another_daemon),
-		MPS_TEST(lost__gpu_is_left_out_and_comes_back_when_nobody_is_served),
-		MPS_TEST(lost__gpus_alone_are_not_left_out),
+		MPS_TEST(missed_answer__is_tolerated_twice_in_a_row),
+		MPS_TEST(missed_answer__of_a_daemon_that_was_never_ready_ends_it),
+		MPS_TEST(missed_answer__of_a_quitting_daemon_waits_for_its_clients),
+		MPS_TEST(end__of_a_daemon_is_reported_and_another_one_is_started),
+		MPS_TEST(end__during_a_query_counts_as_an_end),
+		MPS_TEST(end__after_a_long_run_is_not_a_further_failure_in_a_row),
+		MPS_TEST(drain__of_a_daemon_without_clients_removes_its_directory),
+		MPS_TEST(drain__waits_for_the_clients_that_the_daemon_reports),
+		MPS_TEST(drain__ends_where_the_daemon_is_desired_again),
+		MPS_TEST(quit__is_followed_by_a_new_daemon_where_one_is_desired),
+		MPS_TEST(quit__without_effect_kills_a_daemon_without_clients),
+		MPS_TEST(other_daemon__of_a_gpu_ends_first),
+		MPS_TEST(other_root__is_another_daemon),
+		MPS_TEST(lost_gpu__is_left_out_until_it_is_back_and_no_client_runs),
+		MPS_TEST(lost_gpus__are_not_left_out_where_all_are_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

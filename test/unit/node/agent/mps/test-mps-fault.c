@@ -92,7 +92,7 @@ static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint3
 
 /* --- faults --- */
 
-static void fault__is_told_to_the_pod_of_the_client(void **state)
+static void fault__emits_an_event_at_the_pod_of_the_client(void **state)
 {
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
@@ -119,7 +119,7 @@ static void fault__is_told_to_the_pod_of_the_client(void **state)
 	assert_int_equal(mps_env_find_daemon(e, GPU)->faults, 1);
 }
 
-static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
+static void fault__is_over_when_all_affected_clients_ended(void **state)
 {
 	struct mps_env *e = *state;
 	const uint32_t pids[] = { self(), 1 };
@@ -145,7 +145,7 @@ static void fault__is_over_when_all_that_it_hit_have_ended(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
 
-static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
+static void fault__is_reported_for_all_affected_clients_and_no_other(void **state)
 {
 	struct mps_env *e = *state;
 	const uint32_t pids[] = { 1, 2, self() };
@@ -153,7 +153,7 @@ static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
 	struct pod_device room;
 
 	mps_env_stop_clock();
-	up_with_pod(e, &room, id); /* its pod would be told */
+	up_with_pod(e, &room, id); /* its pod would get an Event */
 	add_clients(e, pids, 3);
 	fault(e, 0, pids, 2);
 	mps_env_log(e, GPU, "Client process 2 disconnected"); /* before the report */
@@ -164,7 +164,7 @@ static void fault__is_told_of_all_that_it_hit_and_of_no_other(void **state)
 	assert_non_null(strstr(e->f->events[0].message, "ended all 2 MPS clients of GPU-0"));
 }
 
-static void fault__without_the_kubelet_is_told_of_the_node(void **state)
+static void fault__without_the_kubelet_emits_an_event_at_the_node(void **state)
 {
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
@@ -179,8 +179,8 @@ static void fault__without_the_kubelet_is_told_of_the_node(void **state)
 	assert_string_equal(e->f->events[0].about.pod, "");
 }
 
-/* The kubelet is slow, and the daemon has gone by the time of its answer. */
-static void fault__is_told_though_its_daemon_has_gone(void **state)
+/* The kubelet is slow, and the daemon ends before its answer. */
+static void fault__is_reported_after_its_daemon_ended(void **state)
 {
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
@@ -202,8 +202,8 @@ static void fault__is_told_though_its_daemon_has_gone(void **state)
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 2);
 }
 
-/* A program can say that it has any device: its own daemon's are believed. */
-static void fault__is_not_told_to_a_pod_of_another_gpu(void **state)
+/* A program can claim any device: only those of its own daemon count. */
+static void fault__emits_no_event_at_a_pod_of_another_gpu(void **state)
 {
 	static const char *const lies[] = { "GPU-1::0", "GPU-00::1", "GPU-::0", "-" };
 	struct mps_env *e = *state;
@@ -265,11 +265,11 @@ static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
 	mps_env_settle(e);
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	mps_env_skip(e, 60 * NS_PER_SEC); /* that all is forgotten, and told again */
+	mps_env_skip(e, 60 * NS_PER_SEC); /* that all is dropped, and reported again */
 	mps_env_settle(e);
 }
 
-static void fault__says_who_it_was_as_far_as_that_is_known(void **state)
+static void fault__names_the_faulting_client_where_it_is_known(void **state)
 {
 	static const struct culprit_row rows[] = {
 		{ 1, 0, 0, "the only client" },
@@ -291,7 +291,7 @@ static void fault__says_who_it_was_as_far_as_that_is_known(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 }
 
-static void fault__in_several_pieces_is_one(void **state)
+static void fault__in_several_pieces_is_reported_once(void **state)
 {
 	struct mps_env *e = *state;
 	const uint32_t pids[] = { self(), 1 };
@@ -316,7 +316,7 @@ static void fault__in_several_pieces_is_one(void **state)
 }
 
 /* Every container with the pipe directory can write to the log. */
-static void fault__is_told_five_times_a_minute_at_most(void **state)
+static void fault__is_reported_five_times_a_minute_at_most(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -382,7 +382,7 @@ static void kill_server(struct mps_env *e)
 	mps_env_log(e, GPU, "Server 609 exited with status 139");
 }
 
-static void server__that_dies_is_told_and_another_one_is_waited_for(void **state)
+static void server__that_dies_is_reported_and_the_next_one_awaited(void **state)
 {
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
@@ -405,14 +405,14 @@ static void server__that_dies_is_told_and_another_one_is_waited_for(void **state
 	assert_int_equal(mps_env_find_daemon(e, GPU)->server_deaths, 1);
 }
 
-static void server__that_was_asked_to_end_is_no_death(void **state)
+static void server__that_was_stopped_counts_as_no_death(void **state)
 {
 	struct mps_env *e = *state;
 
 	mps_env_up(e, 1);
 	mps_env_log(e, GPU, "Exiting");
 	mps_env_log(e, GPU, "Server 609 exited with status 0");
-	mps_env_client(e, GPU, 1); /* what comes after it has been read */
+	mps_env_client(e, GPU, 1); /* later lines have been read */
 	assert_true(mps_env_is(e, GPU, MPS_READY));
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
@@ -428,7 +428,7 @@ static struct mps_supervisor *lose_server(struct mps_env *e)
 	return u;
 }
 
-static void server__whose_line_was_lost_is_found_by_a_question(void **state)
+static void server__whose_log_line_was_lost_is_found_by_a_query(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -443,7 +443,7 @@ static void server__whose_line_was_lost_is_found_by_a_question(void **state)
 	mps_env_until_state(e, GPU, MPS_READY);
 }
 
-static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **state)
+static void server__that_does_not_start_restarts_the_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -475,7 +475,7 @@ static void server__that_does_not_come_is_a_daemon_that_is_restarted(void **stat
 	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonUp"), 1);
 }
 
-static void server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted(void **state)
+static void server__that_cannot_be_queried_restarts_the_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -491,7 +491,7 @@ static void server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted(void 
 
 /* --- the daemon dies --- */
 
-static void daemon__that_dies_is_told_to_its_clients_pods(void **state)
+static void daemon__that_dies_emits_events_at_the_pods_of_its_clients(void **state)
 {
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
@@ -507,7 +507,7 @@ static void daemon__that_dies_is_told_to_its_clients_pods(void **state)
 	assert_int_equal(mps_clients_count(&u->clients), 0);
 }
 
-static void daemon__that_dies_of_a_fault_tells_it_at_once(void **state)
+static void daemon__that_dies_of_a_fault_reports_it_at_once(void **state)
 {
 	struct mps_env *e = *state;
 	uint32_t pid = self();
@@ -705,7 +705,7 @@ static void forged__server_is_ready_only_if_the_daemon_has_it(void **state)
 
 /* --- the log --- */
 
-static void log__that_somebody_cut_off_is_read_from_its_start(void **state)
+static void log__that_was_truncated_is_read_from_its_start(void **state)
 {
 	struct mps_env *e = *state;
 	char path[PATH_MAX];
@@ -742,7 +742,7 @@ static void log__is_read_to_its_end_in_pieces(void **state)
 	assert_in_range(mps_env_find_daemon(e, GPU)->log_offset, 300 << 10, 301 << 10);
 }
 
-static void log__does_not_grow_without_end(void **state)
+static void log__is_truncated_at_its_limit(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -771,7 +771,7 @@ static void log__that_is_a_link_is_not_followed(void **state)
 }
 
 /* Each costs a file of /proc: the rest is found when the daemon is asked. */
-static void log__with_many_clients_has_some_looked_into(void **state)
+static void log__with_many_clients_has_some_identified(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16);
@@ -798,34 +798,34 @@ static void log__with_many_clients_has_some_looked_into(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(fault__is_told_to_the_pod_of_the_client),
-		MPS_TEST(fault__is_over_when_all_that_it_hit_have_ended),
-		MPS_TEST(fault__is_told_of_all_that_it_hit_and_of_no_other),
-		MPS_TEST(fault__without_the_kubelet_is_told_of_the_node),
-		MPS_TEST(fault__is_told_though_its_daemon_has_gone),
-		MPS_TEST(fault__is_not_told_to_a_pod_of_another_gpu),
-		MPS_TEST(fault__says_who_it_was_as_far_as_that_is_known),
-		MPS_TEST(fault__in_several_pieces_is_one),
-		MPS_TEST(fault__is_told_five_times_a_minute_at_most),
+		MPS_TEST(fault__emits_an_event_at_the_pod_of_the_client),
+		MPS_TEST(fault__is_over_when_all_affected_clients_ended),
+		MPS_TEST(fault__is_reported_for_all_affected_clients_and_no_other),
+		MPS_TEST(fault__without_the_kubelet_emits_an_event_at_the_node),
+		MPS_TEST(fault__is_reported_after_its_daemon_ended),
+		MPS_TEST(fault__emits_no_event_at_a_pod_of_another_gpu),
+		MPS_TEST(fault__names_the_faulting_client_where_it_is_known),
+		MPS_TEST(fault__in_several_pieces_is_reported_once),
+		MPS_TEST(fault__is_reported_five_times_a_minute_at_most),
 		MPS_TEST(fault__without_a_line_is_found_by_a_check),
-		MPS_TEST(server__that_dies_is_told_and_another_one_is_waited_for),
-		MPS_TEST(server__that_was_asked_to_end_is_no_death),
-		MPS_TEST(server__whose_line_was_lost_is_found_by_a_question),
-		MPS_TEST(server__that_does_not_come_is_a_daemon_that_is_restarted),
-		MPS_TEST(server__that_cannot_be_asked_for_is_a_daemon_that_is_restarted),
-		MPS_TEST(daemon__that_dies_is_told_to_its_clients_pods),
-		MPS_TEST(daemon__that_dies_of_a_fault_tells_it_at_once),
+		MPS_TEST(server__that_dies_is_reported_and_the_next_one_awaited),
+		MPS_TEST(server__that_was_stopped_counts_as_no_death),
+		MPS_TEST(server__whose_log_line_was_lost_is_found_by_a_query),
+		MPS_TEST(server__that_does_not_start_restarts_the_daemon),
+		MPS_TEST(server__that_cannot_be_queried_restarts_the_daemon),
+		MPS_TEST(daemon__that_dies_emits_events_at_the_pods_of_its_clients),
+		MPS_TEST(daemon__that_dies_of_a_fault_reports_it_at_once),
 		MPS_TEST(forged__lines_of_all_kinds_end_nothing),
 		MPS_TEST(forged__end_of_a_server_twice_kills_no_daemon),
 		MPS_TEST(forged__lines_are_checked_less_and_less_often),
 		MPS_TEST(forged__fault_of_a_client_that_works_is_dropped),
 		MPS_TEST(forged__fault_of_clients_that_have_ended_is_an_event_at_most),
 		MPS_TEST(forged__server_is_ready_only_if_the_daemon_has_it),
-		MPS_TEST(log__that_somebody_cut_off_is_read_from_its_start),
+		MPS_TEST(log__that_was_truncated_is_read_from_its_start),
 		MPS_TEST(log__is_read_to_its_end_in_pieces),
-		MPS_TEST(log__does_not_grow_without_end),
+		MPS_TEST(log__is_truncated_at_its_limit),
 		MPS_TEST(log__that_is_a_link_is_not_followed),
-		MPS_TEST(log__with_many_clients_has_some_looked_into),
+		MPS_TEST(log__with_many_clients_has_some_identified),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

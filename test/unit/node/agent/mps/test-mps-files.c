@@ -29,7 +29,7 @@ static void make_place(const struct mps_env *e, struct mps_daemon_dir *p)
 
 /* --- whose a place is --- */
 
-static void mps_lock_find_owner__believes_whole_numbers_of_a_process_that_is_there(void **state)
+static void mps_lock_find_owner__accepts_the_pid_of_a_running_process(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t ticks = mps_process_start_ticks(getpid());
@@ -64,7 +64,7 @@ static void mps_lock_find_owner__believes_whole_numbers_of_a_process_that_is_the
 	mps_daemon_dir_fini(&p);
 }
 
-static void process__that_has_ended_does_not_live_though_nobody_waits_for_it(void **state)
+static void mps_process__that_is_a_zombie_is_not_alive(void **state)
 {
 	struct mps_lock_owner h;
 	int fds[2];
@@ -93,7 +93,7 @@ static void process__that_has_ended_does_not_live_though_nobody_waits_for_it(voi
 	(void)close(fds[1]);
 }
 
-static void mps_lock_take__empties_what_the_last_daemon_left(void **state)
+static void mps_lock_take__removes_files_of_the_last_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -135,7 +135,7 @@ static void *take_lock(void *dir)
 }
 
 /* The process waits for the lock while another process removes the file, and a third one makes and locks a new one. */
-static void mps_lock_take__locks_the_file_that_is_there(void **state)
+static void mps_lock_take__locks_the_existing_file(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t end = time_mono_ns() + 60 * NS_PER_SEC;
@@ -157,7 +157,7 @@ static void mps_lock_take__locks_the_file_that_is_there(void **state)
 	second = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(flock(second, LOCK_EX), 0);
 	(void)close(first);
-	/* The thread goes on to the new file, and has done nothing yet. */
+	/* The thread continues with the new file, and has done nothing yet. */
 	while (count_descriptors(path) < 2 && time_mono_ns() < end)
 		(void)sched_yield();
 	assert_int_equal(count_descriptors(path), 2);
@@ -193,7 +193,7 @@ static void mps_lock_drop__does_not_wait_for_the_lock(void **state)
 	mps_daemon_dir_fini(&p);
 }
 
-static void hold__follows_no_link_for_its_lock(void **state)
+static void mps_lock__follows_no_link(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -211,7 +211,7 @@ static void hold__follows_no_link_for_its_lock(void **state)
 
 /* --- directories --- */
 
-static void mps_daemon_dir_make__refuses_what_others_may_write_to(void **state)
+static void mps_daemon_dir_make__refuses_directories_that_others_may_write_to(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -236,7 +236,7 @@ static void mps_daemon_dir_make__refuses_what_others_may_write_to(void **state)
 	mps_daemon_dir_fini(&p);
 }
 
-static void mps_daemon_dirs_find__lists_what_has_a_daemon_json(void **state)
+static void mps_daemon_dirs_find__lists_directories_with_a_daemon_json(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
@@ -259,7 +259,7 @@ static void mps_daemon_dirs_find__lists_what_has_a_daemon_json(void **state)
 	assert_error(mps_daemon_dirs_find(&keys, name, &err), &err, "read");
 }
 
-static void mps_daemon_dir_load__takes_what_makes_sense(void **state)
+static void mps_daemon_dir_load__accepts_valid_files_only(void **state)
 {
 	static const struct {
 		const char *text;
@@ -291,7 +291,7 @@ static void mps_daemon_dir_load__takes_what_makes_sense(void **state)
 	mps_daemon_dir_fini(&p);
 }
 
-static void mps_root_save__remembers_each_root_once(void **state)
+static void mps_root_save__saves_each_root_once(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
@@ -322,7 +322,7 @@ static void mps_root_save__remembers_each_root_once(void **state)
 
 /* --- the control program --- */
 
-static void mps_control_find__looks_in_path_and_then_below_the_driver_root(void **state)
+static void mps_control_find__searches_path_and_then_the_driver_root(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(freep) char *before = strdup(getenv("PATH"));
@@ -347,7 +347,7 @@ static void mps_control_find__looks_in_path_and_then_below_the_driver_root(void 
 	test_write(e->f->dir, "b/" MPS_CONTROL, "", 0, 0755);
 	assert_ok(mps_control_find(found, NULL, root, &err), &err);
 	assert_non_null(strstr(found, "/b/"));
-	/* What is given is not replaced by another one. */
+	/* A configured program is not replaced by another one. */
 	assert_error(mps_control_find(found, "/nonexistent", root, &err), &err,
 		"--mps-control");
 	assert_int_equal(setenv("PATH", before, 1), 0);
@@ -377,7 +377,7 @@ static void on_answer(void *arg, const char *answer, const struct error *err)
 	}
 }
 
-static void mps_command_run__says_why_there_is_no_answer(void **state)
+static void mps_command_run__reports_why_there_is_no_answer(void **state)
 {
 	static const struct {
 		const char *script, *text;
@@ -420,7 +420,7 @@ static void mps_command_run__says_why_there_is_no_answer(void **state)
 	}
 }
 
-static void mps_command_stop__calls_nobody(void **state)
+static void mps_command_stop__calls_back_no_more(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_command c = { .child = NULL };
@@ -442,7 +442,7 @@ static void mps_command_stop__calls_nobody(void **state)
 
 /* --- numbers and lines --- */
 
-static void mps_pid__takes_whole_numbers_of_processes(void **state)
+static void mps_pid__accepts_pids_only(void **state)
 {
 	static const struct {
 		const char *text;
@@ -475,7 +475,7 @@ static void on_event(void *arg, const struct mps_log_event *ev)
 	(void)snprintf(h->text, sizeof(h->text), "%.100s", ev->text ? ev->text : "");
 }
 
-static void mps_log_feed__takes_whole_lines_that_it_knows(void **state)
+static void mps_log_feed__parses_complete_known_lines(void **state)
 {
 	static const struct {
 		const char *line;
@@ -524,7 +524,7 @@ static void mps_log_feed__takes_whole_lines_that_it_knows(void **state)
 	}
 }
 
-static void mps_log_feed__has_bytes_of_any_kind_harm_nothing(void **state)
+static void mps_log_feed__survives_arbitrary_bytes(void **state)
 {
 	uint64_t seed = 7;
 	struct heard h = { .n = 0 };
@@ -550,24 +550,22 @@ static void mps_log_feed__has_bytes_of_any_kind_harm_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(
-			mps_lock_find_owner__believes_whole_numbers_of_a_process_that_is_there),
-		cmocka_unit_test(
-			process__that_has_ended_does_not_live_though_nobody_waits_for_it),
-		MPS_TEST(mps_lock_take__empties_what_the_last_daemon_left),
-		MPS_TEST(mps_lock_take__locks_the_file_that_is_there),
+		MPS_TEST(mps_lock_find_owner__accepts_the_pid_of_a_running_process),
+		cmocka_unit_test(mps_process__that_is_a_zombie_is_not_alive),
+		MPS_TEST(mps_lock_take__removes_files_of_the_last_daemon),
+		MPS_TEST(mps_lock_take__locks_the_existing_file),
 		MPS_TEST(mps_lock_drop__does_not_wait_for_the_lock),
-		MPS_TEST(hold__follows_no_link_for_its_lock),
-		MPS_TEST(mps_daemon_dir_make__refuses_what_others_may_write_to),
-		MPS_TEST(mps_daemon_dirs_find__lists_what_has_a_daemon_json),
-		MPS_TEST(mps_daemon_dir_load__takes_what_makes_sense),
-		MPS_TEST(mps_root_save__remembers_each_root_once),
-		MPS_TEST(mps_control_find__looks_in_path_and_then_below_the_driver_root),
-		MPS_TEST(mps_command_run__says_why_there_is_no_answer),
-		MPS_TEST(mps_command_stop__calls_nobody),
-		cmocka_unit_test(mps_pid__takes_whole_numbers_of_processes),
-		cmocka_unit_test(mps_log_feed__takes_whole_lines_that_it_knows),
-		cmocka_unit_test(mps_log_feed__has_bytes_of_any_kind_harm_nothing),
+		MPS_TEST(mps_lock__follows_no_link),
+		MPS_TEST(mps_daemon_dir_make__refuses_directories_that_others_may_write_to),
+		MPS_TEST(mps_daemon_dirs_find__lists_directories_with_a_daemon_json),
+		MPS_TEST(mps_daemon_dir_load__accepts_valid_files_only),
+		MPS_TEST(mps_root_save__saves_each_root_once),
+		MPS_TEST(mps_control_find__searches_path_and_then_the_driver_root),
+		MPS_TEST(mps_command_run__reports_why_there_is_no_answer),
+		MPS_TEST(mps_command_stop__calls_back_no_more),
+		cmocka_unit_test(mps_pid__accepts_pids_only),
+		cmocka_unit_test(mps_log_feed__parses_complete_known_lines),
+		cmocka_unit_test(mps_log_feed__survives_arbitrary_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From one agent to the next: daemons that are found, what was left behind, and how an agent ends. */
+/* From one agent to the next: found daemons, files that are left, and the end of an agent. */
 #include "unit/node/agent/mps/mps-env.h"
 
 #include <signal.h>
@@ -34,7 +34,7 @@ static bool have_all_daemons_ended(const struct mps_env *e)
 
 /* --- found --- */
 
-static void found__daemon_goes_on_and_is_told_its_limits_once_more(void **state)
+static void found_daemon__continues_and_gets_its_limits_again(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -46,7 +46,7 @@ static void found__daemon_goes_on_and_is_told_its_limits_once_more(void **state)
 	assert_true(mps_env_is(e, GPU, MPS_READY));
 	assert_true(mps_supervisor_has_device(mps_env_find_daemon(e, GPU), GPU));
 	since = time_mono_ns();
-	assert_false(mps_has_answered(&e->mps, since)); /* who its clients are is not known */
+	assert_false(mps_has_answered(&e->mps, since)); /* its clients are unknown */
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* at once */
 	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->applied.percent == 50);
@@ -57,7 +57,7 @@ static void found__daemon_goes_on_and_is_told_its_limits_once_more(void **state)
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
 
-static void found__daemon_that_ends_is_seen_to_end(void **state)
+static void found_daemon__that_ends_is_detected(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -74,7 +74,7 @@ static void found__daemon_that_ends_is_seen_to_end(void **state)
 	assert_int_not_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
-static void found__daemon_that_nobody_wants_drains(void **state)
+static void found_daemon__that_is_not_desired_drains(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -94,7 +94,7 @@ static void found__daemon_that_nobody_wants_drains(void **state)
 }
 
 /* Also one of a root that the config has no more. */
-static void found__below_all_roots_that_ever_were(void **state)
+static void found_daemon__is_found_below_all_former_roots(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -113,7 +113,7 @@ static void found__below_all_roots_that_ever_were(void **state)
 	agent_fixture_until(e->f, mps_env_lines(e, "started", "") == 2);
 }
 
-static void found__without_the_list_of_roots_below_the_one_of_the_config(void **state)
+static void found_daemon__is_found_below_the_root_of_the_config_without_a_list(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -121,14 +121,14 @@ static void found__without_the_list_of_roots_below_the_one_of_the_config(void **
 	mps_env_write(e, "mps-roots", NULL); /* the run directory is on a tmpfs */
 	mps_env_restart(e);
 	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
-	/* Not twice where both say so. */
+	/* Not twice where both lists have it. */
 	mps_env_write(e, "mps-roots", e->root);
 	mps_env_restart(e);
 	assert_null(e->mps.daemons->next);
 }
 
-/* A number is given again: it is the daemon only if it began then. */
-static void found__process_of_another_program_is_let_alone(void **state)
+/* A PID may be reused: the process is the daemon only if its start time agrees. */
+static void found_process__of_another_program_is_left_alone(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -145,7 +145,7 @@ static void found__process_of_another_program_is_let_alone(void **state)
 	assert_int_equal(mps_env_lines(e, "started", ""), 2);
 }
 
-static void found__place_that_cannot_be_understood_takes_no_other_daemon_away(void **state)
+static void found_directory__that_is_malformed_hides_no_other_daemon(void **state)
 {
 	static const struct {
 		const char *text, *why;
@@ -178,7 +178,7 @@ static void found__place_that_cannot_be_understood_takes_no_other_daemon_away(vo
 	assert_int_equal(mps_env_lines(e, "started", ""), 2); /* it was there all the time */
 }
 
-static void found__daemon_with_a_fault_that_nobody_saw(void **state)
+static void found_daemon__with_an_unreported_fault_reports_it(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -199,7 +199,7 @@ static void found__daemon_with_a_fault_that_nobody_saw(void **state)
 }
 
 /* The agent was killed between daemon.json and the start. */
-static void found__place_without_a_daemon_goes_where_none_is_wanted(void **state)
+static void found_directory__without_a_daemon_is_removed_where_none_is_desired(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -245,7 +245,7 @@ static void mps_stop__leaves_daemons_with_clients_alone(void **state)
 	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
-static void mps_stop__asks_a_daemon_that_was_just_found_for_clients(void **state)
+static void mps_stop__queries_a_found_daemon_for_clients(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid = up(e);
@@ -263,7 +263,7 @@ static void mps_stop__asks_a_daemon_that_was_just_found_for_clients(void **state
 	assert_false(lives(pid));
 }
 
-static void mps_stop__gives_up_where_no_answer_comes(void **state)
+static void mps_stop__times_out_without_an_answer(void **state)
 {
 	static const char *const commands[] = { "get_server_list", "quit" };
 	struct mps_env *e = *state;
@@ -313,7 +313,7 @@ static void mps_stop__in_any_state_closes_all(void **state)
 	}
 }
 
-static void mps_stop__while_nothing_can_be_started_is_at_once(void **state)
+static void mps_stop__while_nothing_can_be_started_ends_at_once(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -329,21 +329,21 @@ static void mps_stop__while_nothing_can_be_started_is_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(found__daemon_goes_on_and_is_told_its_limits_once_more),
-		MPS_TEST(found__daemon_that_ends_is_seen_to_end),
-		MPS_TEST(found__daemon_that_nobody_wants_drains),
-		MPS_TEST(found__below_all_roots_that_ever_were),
-		MPS_TEST(found__without_the_list_of_roots_below_the_one_of_the_config),
-		MPS_TEST(found__process_of_another_program_is_let_alone),
-		MPS_TEST(found__place_that_cannot_be_understood_takes_no_other_daemon_away),
-		MPS_TEST(found__daemon_with_a_fault_that_nobody_saw),
-		MPS_TEST(found__place_without_a_daemon_goes_where_none_is_wanted),
+		MPS_TEST(found_daemon__continues_and_gets_its_limits_again),
+		MPS_TEST(found_daemon__that_ends_is_detected),
+		MPS_TEST(found_daemon__that_is_not_desired_drains),
+		MPS_TEST(found_daemon__is_found_below_all_former_roots),
+		MPS_TEST(found_daemon__is_found_below_the_root_of_the_config_without_a_list),
+		MPS_TEST(found_process__of_another_program_is_left_alone),
+		MPS_TEST(found_directory__that_is_malformed_hides_no_other_daemon),
+		MPS_TEST(found_daemon__with_an_unreported_fault_reports_it),
+		MPS_TEST(found_directory__without_a_daemon_is_removed_where_none_is_desired),
 		MPS_TEST(mps_stop__ends_daemons_without_clients),
 		MPS_TEST(mps_stop__leaves_daemons_with_clients_alone),
-		MPS_TEST(mps_stop__asks_a_daemon_that_was_just_found_for_clients),
-		MPS_TEST(mps_stop__gives_up_where_no_answer_comes),
+		MPS_TEST(mps_stop__queries_a_found_daemon_for_clients),
+		MPS_TEST(mps_stop__times_out_without_an_answer),
 		MPS_TEST(mps_stop__in_any_state_closes_all),
-		MPS_TEST(mps_stop__while_nothing_can_be_started_is_at_once),
+		MPS_TEST(mps_stop__while_nothing_can_be_started_ends_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

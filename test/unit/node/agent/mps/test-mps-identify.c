@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who the clients of a daemon are: one question at a time to a helper, which may not answer, end, or say nonsense. */
+/* The clients of a daemon: one query at a time to a helper, which may not answer, end, or answer invalid text. */
 #include "unit/node/agent/mps/mps-env.h"
 
 #include "lib/base/fd.h"
@@ -20,7 +20,7 @@ static bool is_identity_of_client(const struct mps_env *e, uint32_t pid, enum mp
 	return client(e, pid) && client(e, pid)->identity == who;
 }
 
-static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
+static void identify__asks_one_helper_about_one_client_after_the_other(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -43,7 +43,7 @@ static void who__is_asked_of_one_helper_one_client_after_the_other(void **state)
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 4);
 }
 
-static void who__is_asked_about_a_number_again_when_it_is_another_process(void **state)
+static void identify__asks_again_about_a_reused_pid(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -59,7 +59,7 @@ static void who__is_asked_about_a_number_again_when_it_is_another_process(void *
 	assert_string_equal(client(e, 7)->pod_uid, "uid-8");
 }
 
-static void who__stays_unknown_where_the_helper_ends(void **state)
+static void identify__fails_where_the_helper_ends(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -76,7 +76,7 @@ static void who__stays_unknown_where_the_helper_ends(void **state)
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 }
 
-static void who__is_not_believed_when_it_makes_no_sense(void **state)
+static void identify__rejects_an_invalid_answer(void **state)
 {
 	static const char *const answers[] = { "7\n", "x - -\n", "7 a b c\n", "7  b\n" };
 	struct mps_env *e = *state;
@@ -97,7 +97,7 @@ static void who__is_not_believed_when_it_makes_no_sense(void **state)
 	}
 }
 
-static void who__without_a_helper_is_unknown(void **state)
+static void identify__fails_without_a_helper(void **state)
 {
 	struct mps_env *e = *state;
 	char path[PATH_MAX];
@@ -118,7 +118,7 @@ static void who__without_a_helper_is_unknown(void **state)
 }
 
 /* After many that did not answer, others wait: each such question leaves a process behind. */
-static void who__waits_after_many_that_did_not_answer(void **state)
+static void identify__waits_after_many_missing_answers(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -137,7 +137,7 @@ static void who__waits_after_many_that_did_not_answer(void **state)
 }
 
 /* The one wait that is real: for ANSWER_NS of identify.c. */
-static void who__is_given_up_where_no_answer_comes(void **state)
+static void identify__times_out_without_an_answer(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -155,7 +155,7 @@ static void who__is_given_up_where_no_answer_comes(void **state)
 	assert_true(u->unanswered.until_ns > time_mono_ns());
 }
 
-static void who__answer_about_one_that_has_gone_harms_nobody(void **state)
+static void identify__ignores_an_answer_about_an_ended_process(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_supervisor *u;
@@ -165,7 +165,7 @@ static void who__answer_about_one_that_has_gone_harms_nobody(void **state)
 	mps_env_write(e, "who-6", "6 uid-6 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
 	agent_fixture_until(e->f, u->identify_pid == 6);
-	mps_clients_fini(&u->clients); /* as if it had been forgotten */
+	mps_clients_fini(&u->clients); /* as if it had been dropped */
 	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
 	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
@@ -175,7 +175,7 @@ static void who__answer_about_one_that_has_gone_harms_nobody(void **state)
 
 /* --- the list --- */
 
-static void clients__are_limited_and_those_that_matter_stay(void **state)
+static void clients__are_limited_and_affected_ones_stay(void **state)
 {
 	struct mps_clients c = { .n = 0 };
 
@@ -184,7 +184,7 @@ static void clients__are_limited_and_those_that_matter_stay(void **state)
 		assert_non_null(mps_clients_add(&c, i));
 	assert_null(mps_clients_add(&c, 5000));
 	mps_clients_find(&c, 3)->faulted = true;
-	mps_clients_remove(&c, 3); /* it is still to be told */
+	mps_clients_remove(&c, 3); /* it is not reported yet */
 	assert_null(mps_clients_add(&c, 5000));
 	mps_clients_remove(&c, 4); /* it is remembered, as long as there is room */
 	assert_non_null(mps_clients_add(&c, 5000));
@@ -195,7 +195,7 @@ static void clients__are_limited_and_those_that_matter_stay(void **state)
 	mps_clients_fini(&c);
 }
 
-static void clients__that_went_are_forgotten_after_a_while(void **state)
+static void clients__that_ended_are_dropped_after_a_while(void **state)
 {
 	struct mps_env *e = *state;
 	struct mps_clients c = { .n = 0 };
@@ -221,7 +221,7 @@ static void clients__that_went_are_forgotten_after_a_while(void **state)
 	mps_clients_fini(&c);
 }
 
-static void clients__that_come_back_are_asked_about_again(void **state)
+static void clients__that_connect_again_are_identified_again(void **state)
 {
 	struct mps_clients c = { .n = 0 };
 
@@ -243,17 +243,17 @@ static void clients__that_come_back_are_asked_about_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MPS_TEST(who__is_asked_of_one_helper_one_client_after_the_other),
-		MPS_TEST(who__is_asked_about_a_number_again_when_it_is_another_process),
-		MPS_TEST(who__stays_unknown_where_the_helper_ends),
-		MPS_TEST(who__is_not_believed_when_it_makes_no_sense),
-		MPS_TEST(who__without_a_helper_is_unknown),
-		MPS_TEST(who__waits_after_many_that_did_not_answer),
-		MPS_TEST(who__is_given_up_where_no_answer_comes),
-		MPS_TEST(who__answer_about_one_that_has_gone_harms_nobody),
-		cmocka_unit_test(clients__are_limited_and_those_that_matter_stay),
-		MPS_TEST(clients__that_went_are_forgotten_after_a_while),
-		cmocka_unit_test(clients__that_come_back_are_asked_about_again),
+		MPS_TEST(identify__asks_one_helper_about_one_client_after_the_other),
+		MPS_TEST(identify__asks_again_about_a_reused_pid),
+		MPS_TEST(identify__fails_where_the_helper_ends),
+		MPS_TEST(identify__rejects_an_invalid_answer),
+		MPS_TEST(identify__fails_without_a_helper),
+		MPS_TEST(identify__waits_after_many_missing_answers),
+		MPS_TEST(identify__times_out_without_an_answer),
+		MPS_TEST(identify__ignores_an_answer_about_an_ended_process),
+		cmocka_unit_test(clients__are_limited_and_affected_ones_stay),
+		MPS_TEST(clients__that_ended_are_dropped_after_a_while),
+		cmocka_unit_test(clients__that_connect_again_are_identified_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static void mode__is_set_before_the_daemon_is_started(void **state)
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
 	u = mps_env_find_daemon(e, GPU);
 	agent_fixture_until(e->f, u->modes_are_set);
-	/* What it was is on disk before it is changed: this agent may be killed now. */
+	/* The former mode is on disk before the change: the agent may be killed now. */
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
 	assert_int_equal(mps_env_lines(e, "started", ""), 0);
 	bring_server(e, GPU);
@@ -100,7 +100,7 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 	bring_server(e, GPU);
 }
 
-static void mode__that_cannot_be_set_is_put_back_when_that_is_clear(void **state)
+static void mode__that_cannot_be_set_is_restored_once_that_is_certain(void **state)
 {
 	struct mps_env *e = *state;
 	const struct mps_supervisor *u;
@@ -122,7 +122,7 @@ static void mode__that_cannot_be_set_is_put_back_when_that_is_clear(void **state
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":0"), 1);
 }
 
-static void mode__of_before_a_kill_counts_and_not_what_is_there_now(void **state)
+static void mode__from_before_a_kill_is_restored_and_not_the_present_one(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -143,7 +143,7 @@ static void mode__of_before_a_kill_counts_and_not_what_is_there_now(void **state
 
 /* --- a daemon that serves --- */
 
-static void mode__changes_under_a_daemon_that_goes_on(void **state)
+static void mode__changes_while_a_daemon_runs(void **state)
 {
 	struct mps_env *e = *state;
 	pid_t pid;
@@ -189,7 +189,7 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
 }
 
-static void mode__that_is_waited_for_holds_up_nothing_else(void **state)
+static void mode__that_is_pending_delays_nothing_else(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c = exclusive(e);
@@ -209,7 +209,7 @@ static void mode__that_is_waited_for_holds_up_nothing_else(void **state)
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 }
 
-static void mode__of_a_daemon_that_is_found_is_not_set_again(void **state)
+static void mode__of_a_found_daemon_is_not_set_again(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -223,7 +223,7 @@ static void mode__of_a_daemon_that_is_found_is_not_set_again(void **state)
 
 /* --- put back --- */
 
-static void mode__is_put_back_when_the_daemon_has_ended(void **state)
+static void mode__is_restored_when_the_daemon_ended(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -246,7 +246,7 @@ static void mode__is_put_back_when_the_daemon_has_ended(void **state)
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 
-static void mode__of_each_gpu_is_its_own(void **state)
+static void mode__is_restored_separately_for_each_gpu(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c = exclusive(e);
@@ -269,7 +269,7 @@ static void mode__of_each_gpu_is_its_own(void **state)
 	assert_int_equal(mps_env_lines(e, "helped", "--set 2 mode GPU-1"), 1);
 }
 
-static void mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own(void **state)
+static void mode__is_restored_before_another_daemon_of_the_gpu_sets_its_own(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c = exclusive(e);
@@ -284,7 +284,7 @@ static void mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own(void
 	agent_fixture_until(e->f, !mps_env_find_daemon(e, old)->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_settle(e);
-	/* Its daemon has gone, and its mode is there. */
+	/* Its daemon ended, and its mode is still set. */
 	assert_true(mps_env_is(e, GPU, MPS_DOWN));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	mps_env_write(e, "fail-mode0", NULL);
@@ -295,7 +295,7 @@ static void mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own(void
 	assert_int_equal(mps_env_find_daemon(e, GPU)->dir.modes[0].before, 0); /* and not 3 */
 }
 
-static void mps_stop__puts_modes_back(void **state)
+static void mps_stop__restores_modes(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -306,7 +306,7 @@ static void mps_stop__puts_modes_back(void **state)
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 
-static void mps_stop__leaves_modes_to_the_next_agent_where_they_cannot_be_put_back(void **state)
+static void mps_stop__leaves_modes_to_the_next_agent_where_restoring_fails(void **state)
 {
 	struct mps_env *e = *state;
 
@@ -329,18 +329,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MPS_TEST(mode__is_set_before_the_daemon_is_started),
 		MPS_TEST(mode__that_cannot_be_read_starts_nothing),
-		MPS_TEST(mode__that_cannot_be_set_is_put_back_when_that_is_clear),
-		MPS_TEST(mode__of_before_a_kill_counts_and_not_what_is_there_now),
-		MPS_TEST(mode__changes_under_a_daemon_that_goes_on),
+		MPS_TEST(mode__that_cannot_be_set_is_restored_once_that_is_certain),
+		MPS_TEST(mode__from_before_a_kill_is_restored_and_not_the_present_one),
+		MPS_TEST(mode__changes_while_a_daemon_runs),
 		MPS_TEST(mode__that_cannot_be_set_ends_no_daemon_that_serves),
-		MPS_TEST(mode__that_is_waited_for_holds_up_nothing_else),
-		MPS_TEST(mode__of_a_daemon_that_is_found_is_not_set_again),
-		MPS_TEST(mode__is_put_back_when_the_daemon_has_ended),
-		MPS_TEST(mode__of_each_gpu_is_its_own),
-		MPS_TEST(mode__is_put_back_before_another_daemon_of_the_gpu_sets_its_own),
-		MPS_TEST(mps_stop__puts_modes_back),
-		MPS_TEST(
-			mps_stop__leaves_modes_to_the_next_agent_where_they_cannot_be_put_back),
+		MPS_TEST(mode__that_is_pending_delays_nothing_else),
+		MPS_TEST(mode__of_a_found_daemon_is_not_set_again),
+		MPS_TEST(mode__is_restored_when_the_daemon_ended),
+		MPS_TEST(mode__is_restored_separately_for_each_gpu),
+		MPS_TEST(mode__is_restored_before_another_daemon_of_the_gpu_sets_its_own),
+		MPS_TEST(mps_stop__restores_modes),
+		MPS_TEST(mps_stop__leaves_modes_to_the_next_agent_where_restoring_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

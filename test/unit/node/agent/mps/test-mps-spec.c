@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Settings of an MPS daemon: from the plan, with what it starts, and when the applied ones are the desired ones. */
+/* Settings of an MPS daemon: from the plan, at its start, and when the applied ones are the desired ones. */
 #include "support/test.h"
 
 #include "node/agent/mps/spec.h"
@@ -22,7 +22,7 @@ static void make_spec(struct mps_spec *s)
 	assert_ok(mps_spec_set(s, &d, &err), &err);
 }
 
-static void mps_spec_set__has_what_is_planned(void **state)
+static void mps_spec_set__copies_the_plan(void **state)
 {
 	const struct mps_daemon fewer = { .devices = devices + 2, .n = 1, .percent = 25 };
 	struct error err = ERROR_INIT;
@@ -64,7 +64,7 @@ static void mps_spec_list_devices__leaves_lost_ones_out_unless_all_are_lost(void
 	mps_spec_fini(&s);
 }
 
-static void mps_spec_lacks_device__counts_only_what_is_present(void **state)
+static void mps_spec_lacks_device__counts_only_present_devices(void **state)
 {
 	CLEANUP(strv_fini) struct strv started = STRV_INIT;
 	struct error err = ERROR_INIT;
@@ -81,7 +81,7 @@ static void mps_spec_lacks_device__counts_only_what_is_present(void **state)
 	mps_spec_fini(&s);
 }
 
-static void mps_spec_same__sees_limits_and_share(void **state)
+static void mps_spec_same__compares_limits_and_share(void **state)
 {
 	struct mps_spec desired = { .percent = 0 }, applied = { .percent = 0 };
 
@@ -106,11 +106,11 @@ static void mps_spec_same__sees_limits_and_share(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mps_spec_set__has_what_is_planned),
+		cmocka_unit_test(mps_spec_set__copies_the_plan),
 		cmocka_unit_test(
 			mps_spec_list_devices__leaves_lost_ones_out_unless_all_are_lost),
-		cmocka_unit_test(mps_spec_lacks_device__counts_only_what_is_present),
-		cmocka_unit_test(mps_spec_same__sees_limits_and_share),
+		cmocka_unit_test(mps_spec_lacks_device__counts_only_present_devices),
+		cmocka_unit_test(mps_spec_same__compares_limits_and_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

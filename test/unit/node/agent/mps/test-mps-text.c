@@ -64,7 +64,7 @@ static void assert_log(const char *text, const char *events)
 	}
 }
 
-static void log__tells_clients_and_servers(void **state)
+static void log__reports_clients_and_servers(void **state)
 {
 	(void)state;
 	assert_log(AT "Received new client request for {PID: 607, Context ID: 1}\n" AT
@@ -78,7 +78,7 @@ static void log__tells_clients_and_servers(void **state)
 	assert_log(CONTROL "Client process 99999999999 disconnected\n", "");
 }
 
-static void log__knows_whether_a_server_was_asked_to_end(void **state)
+static void log__reports_whether_a_server_was_stopped(void **state)
 {
 	(void)state;
 	assert_log(CONTROL "Server 609 exited with status 0\n", "died 609;");
@@ -87,7 +87,7 @@ static void log__knows_whether_a_server_was_asked_to_end(void **state)
 }
 
 /* Measured: an illegal address, where a client is named that did not do it; a trap, where none is. */
-static void log__tells_a_fault_and_who_is_hit(void **state)
+static void log__reports_a_fault_and_the_affected_clients(void **state)
 {
 	(void)state;
 	assert_log(AT "Client {PID: 832, Context: 1} encountered a fatal GPU error.\n" AT
@@ -125,9 +125,9 @@ static void pids__are_read_one_a_line(void **state)
 	assert_int_equal(v[1], 737);
 }
 
-/* --- who a client is --- */
+/* --- identity of a client --- */
 
-static void environ__is_searched_by_whole_names(void **state)
+static void environ__is_searched_by_full_names(void **state)
 {
 	static const char env[] = "XA=no\0A=GPU-1::3\0AA=no\0B=cut";
 
@@ -137,7 +137,7 @@ static void environ__is_searched_by_whole_names(void **state)
 	assert_null(mps_environ_find(env, 0, "A"));
 }
 
-static void silence__ends(void **state)
+static void mps_unanswered__limits_the_rate_of_queries(void **state)
 {
 	struct mps_unanswered s = { 0 };
 	uint64_t now = 7;
@@ -163,7 +163,7 @@ static void silence__ends(void **state)
 	assert_false(mps_unanswered_may_query(&s, now));
 }
 
-static void clients__come_and_go_and_are_kept_when_hit(void **state)
+static void clients__are_kept_when_they_are_affected(void **state)
 {
 	struct mps_clients c = { .n = 0 };
 	uint32_t self = (uint32_t)getpid(), both[] = { self, 1 };
@@ -182,7 +182,7 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 	mps_clients_remove(&c, 77);
 	assert_int_equal(mps_clients_count(&c), 0);
 	assert_int_equal(mps_clients_count_faulted(&c), 0);
-	assert_non_null(mps_clients_find(&c, self)); /* it is still to be told */
+	assert_non_null(mps_clients_find(&c, self)); /* it is not reported yet */
 	/* And the other one is remembered: it may have been killed in the middle of its work. */
 	assert_int_equal(mps_clients_last_disconnected(&c, 0)->pid, 1);
 	assert_null(mps_clients_last_disconnected(&c, UINT64_MAX));
@@ -193,7 +193,7 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 	mps_clients_fini(&c);
 }
 
-static void clients__take_answers_about_themselves(void **state)
+static void clients__accept_answers_about_themselves(void **state)
 {
 	static const struct {
 		const char *line;
@@ -255,7 +255,7 @@ static void client__is_found_by_its_device(void **state)
 
 /* --- the place --- */
 
-static void place__is_written_and_found_again(void **state)
+static void daemon_dir__is_written_and_found_again(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX", path[PATH_MAX];
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
@@ -266,7 +266,7 @@ static void place__is_written_and_found_again(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	(void)umask(077); /* what others need is not left to chance */
+	(void)umask(077); /* permissions do not depend on the umask */
 	assert_ok(mps_daemon_dir_init(&p, root, "GPU-1", &err), &err);
 	assert_ok(mps_daemon_dir_load(&p, &err), &err); /* nothing is there */
 	assert_int_equal(p.n_modes, 0);
@@ -377,7 +377,7 @@ static void dir_empty__takes_trees_of_any_depth_and_name(void **state)
 	assert_int_equal(rmdir(path) | rmdir(other) | rmdir(dir), 0);
 }
 
-static void place__is_one_process_s(void **state)
+static void daemon_dir__belongs_to_one_process(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX";
 	struct error err = ERROR_INIT;
@@ -415,7 +415,7 @@ static void place__is_one_process_s(void **state)
 	assert_int_equal(rmdir(p.pipe) | rmdir(p.dir) | rmdir(root), 0);
 }
 
-static void place__of_others_is_refused(void **state)
+static void daemon_dir__of_others_is_refused(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX", dir[64];
 	struct error err = ERROR_INIT;
@@ -440,7 +440,7 @@ static void place__of_others_is_refused(void **state)
 	assert_int_equal(rmdir(root), 0);
 }
 
-static void place__has_room_for_sockets(void **state)
+static void daemon_dir__leaves_room_for_socket_names(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct mps_daemon_dir p;
@@ -457,7 +457,7 @@ static void place__has_room_for_sockets(void **state)
 		&err);
 }
 
-static void process__is_known_by_when_it_began(void **state)
+static void process__is_identified_by_its_start_time(void **state)
 {
 	(void)state;
 	assert_true(mps_process_start_ticks(getpid()) > 0);
@@ -469,22 +469,22 @@ static void process__is_known_by_when_it_began(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(log__tells_clients_and_servers),
-		cmocka_unit_test(log__knows_whether_a_server_was_asked_to_end),
-		cmocka_unit_test(log__tells_a_fault_and_who_is_hit),
+		cmocka_unit_test(log__reports_clients_and_servers),
+		cmocka_unit_test(log__reports_whether_a_server_was_stopped),
+		cmocka_unit_test(log__reports_a_fault_and_the_affected_clients),
 		cmocka_unit_test(log__survives_long_lines),
 		cmocka_unit_test(pids__are_read_one_a_line),
-		cmocka_unit_test(environ__is_searched_by_whole_names),
-		cmocka_unit_test(silence__ends),
-		cmocka_unit_test(clients__come_and_go_and_are_kept_when_hit),
-		cmocka_unit_test(clients__take_answers_about_themselves),
+		cmocka_unit_test(environ__is_searched_by_full_names),
+		cmocka_unit_test(mps_unanswered__limits_the_rate_of_queries),
+		cmocka_unit_test(clients__are_kept_when_they_are_affected),
+		cmocka_unit_test(clients__accept_answers_about_themselves),
 		cmocka_unit_test(client__is_found_by_its_device),
-		cmocka_unit_test(place__is_written_and_found_again),
+		cmocka_unit_test(daemon_dir__is_written_and_found_again),
 		cmocka_unit_test(dir_empty__takes_trees_of_any_depth_and_name),
-		cmocka_unit_test(place__is_one_process_s),
-		cmocka_unit_test(place__of_others_is_refused),
-		cmocka_unit_test(place__has_room_for_sockets),
-		cmocka_unit_test(process__is_known_by_when_it_began),
+		cmocka_unit_test(daemon_dir__belongs_to_one_process),
+		cmocka_unit_test(daemon_dir__of_others_is_refused),
+		cmocka_unit_test(daemon_dir__leaves_room_for_socket_names),
+		cmocka_unit_test(process__is_identified_by_its_start_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

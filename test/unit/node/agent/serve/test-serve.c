@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is shown to others: the answer of each path, which counters are in force, and a web server that cannot start. */
+/* The HTTP endpoints: the answer of each path, the active counters, and a web server that cannot start. */
 #include "support/test.h"
 
 #include "lib/base/fd.h"
@@ -197,7 +197,7 @@ static void serve_routes__answer_before_and_after_the_first_view(void **state)
 	assert_int_equal(get(x, "/readyz", ""), WEB_UNAVAILABLE);
 }
 
-static void serve_routes__call_a_loop_that_hangs_unhealthy(void **state)
+static void serve_routes__report_a_hanging_loop_as_unhealthy(void **state)
 {
 	struct served *x = *state;
 
@@ -211,7 +211,7 @@ static void serve_routes__call_a_loop_that_hangs_unhealthy(void **state)
 	assert_int_equal(get(x, "/readyz", ""), WEB_OK); /* that is not the kubelet's affair */
 }
 
-static void serve_routes__give_each_client_its_format(void **state)
+static void serve_routes__answer_each_client_in_its_format(void **state)
 {
 	struct served *x = *state;
 
@@ -301,7 +301,7 @@ static void serve_check_counters__follows_the_file_and_keeps_the_last_valid_one(
 	assert_false(wants_clocks(x));
 }
 
-static void serve_counters__go_before_the_file_until_they_are_taken_back(void **state)
+static void serve_counters__precede_the_file_until_they_are_withdrawn(void **state)
 {
 	struct served *x = *state;
 	char *large = calloc(1, METRICS_COUNTERS_FILE_MAX + 2);
@@ -372,7 +372,7 @@ static enum web_state state_of(const struct served *x, struct error *why)
 	return serve_web_state(x->s, why);
 }
 
-static void serve_start__says_what_is_in_the_way(void **state)
+static void serve_start__reports_why_it_cannot_listen(void **state)
 {
 	static const struct {
 		const char *listen, *config; /* NULL: no file */
@@ -456,14 +456,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SERVE_TEST(serve_routes__answer_before_and_after_the_first_view),
-		SERVE_TEST(serve_routes__call_a_loop_that_hangs_unhealthy),
-		SERVE_TEST(serve_routes__give_each_client_its_format),
+		SERVE_TEST(serve_routes__report_a_hanging_loop_as_unhealthy),
+		SERVE_TEST(serve_routes__answer_each_client_in_its_format),
 		SERVE_TEST(serve_text__is_rendered_without_the_lock_that_the_loop_needs),
 		SERVE_TEST(serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent),
 		SERVE_TEST(serve_check_counters__follows_the_file_and_keeps_the_last_valid_one),
-		SERVE_TEST(serve_counters__go_before_the_file_until_they_are_taken_back),
+		SERVE_TEST(serve_counters__precede_the_file_until_they_are_withdrawn),
 		SERVE_TEST(serve_counters__that_were_refused_are_down_whatever_the_file_does),
-		SERVE_TEST(serve_start__says_what_is_in_the_way),
+		SERVE_TEST(serve_start__reports_why_it_cannot_listen),
 		SERVE_TEST(serve_retry__starts_what_could_not_start_and_checks_what_runs),
 	};
 

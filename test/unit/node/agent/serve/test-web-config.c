@@ -10,7 +10,7 @@ static int parse(struct web_config *ret, const char *text, struct error *err)
 	return web_config_parse(ret, "/etc/web/config.yml", text, strlen(text), err);
 }
 
-static void web_config_parse__takes_certificate_and_key(void **state)
+static void web_config_parse__accepts_certificate_and_key(void **state)
 {
 	static const char *const none[] = {
 		"", "# nothing\n", "{}", "tls_server_config:\n",
@@ -46,7 +46,7 @@ static void web_config_parse__takes_certificate_and_key(void **state)
 }
 
 /* No client gets in that the file would keep out. */
-static void web_config_parse__refuses_what_it_would_not_do(void **state)
+static void web_config_parse__refuses_unsupported_settings(void **state)
 {
 	static const struct {
 		const char *text, *message;
@@ -94,7 +94,7 @@ static void web_config_parse__refuses_what_it_would_not_do(void **state)
 	}
 }
 
-static void web_config_parse__takes_no_path_that_is_none(void **state)
+static void web_config_parse__refuses_invalid_paths(void **state)
 {
 	static const char head[] = "tls_server_config: {key_file: k, cert_file: ";
 	static const struct {
@@ -119,11 +119,12 @@ static void web_config_parse__takes_no_path_that_is_none(void **state)
 		(void)snprintf(text + len + rows[i].len, 32, "%s}\n",
 			rows[i].len ? "" : "\"a\\0b\"");
 		assert_error(parse(&c, text, &err), &err, rows[i].message);
-		assert_null(c.key_file); /* what was taken before it is freed */
+		assert_null(
+			c.key_file); /* values that were parsed before the error are freed */
 	}
 }
 
-static void web_config_read__names_the_file_that_it_cannot_read(void **state)
+static void web_config_read__names_the_unreadable_file(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	char *large = calloc(1, WEB_CONFIG_MAX + 2);
@@ -173,10 +174,10 @@ static void web_config_same__compares_both_paths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(web_config_parse__takes_certificate_and_key),
-		cmocka_unit_test(web_config_parse__refuses_what_it_would_not_do),
-		cmocka_unit_test(web_config_parse__takes_no_path_that_is_none),
-		cmocka_unit_test(web_config_read__names_the_file_that_it_cannot_read),
+		cmocka_unit_test(web_config_parse__accepts_certificate_and_key),
+		cmocka_unit_test(web_config_parse__refuses_unsupported_settings),
+		cmocka_unit_test(web_config_parse__refuses_invalid_paths),
+		cmocka_unit_test(web_config_read__names_the_unreadable_file),
 		cmocka_unit_test(web_config_same__compares_both_paths),
 	};
 

@@ -130,7 +130,7 @@ void fake_arbiter_send(struct fake_arbiter *a, const char *text)
 	send_to_agent(&a->peers[a->n_peers - 1], text);
 }
 
-unsigned fake_arbiter_heard(const struct fake_arbiter *a, const char *text)
+unsigned fake_arbiter_count_received(const struct fake_arbiter *a, const char *text)
 {
 	unsigned n = 0;
 

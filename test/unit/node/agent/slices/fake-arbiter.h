@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An arbiter's control socket in the loop of the test, which answers as the test says. Its process is the test's own:
- * the SIGTERM with which the agent asks an arbiter to end is counted.
+ * An arbiter's control socket in the loop of the test, which sets its answers. Its process is the test's own:
+ * the fake counts the SIGTERM by which the agent stops an arbiter.
  */
 #include "support/test.h"
 
@@ -42,7 +42,7 @@ void fake_arbiter_listen(struct fake_arbiter *a, uv_loop_t *loop, const char *ru
 void fake_arbiter_send(struct fake_arbiter *a, const char *text);
 
 /* Lines of the agent that contain @text. */
-unsigned fake_arbiter_heard(const struct fake_arbiter *a, const char *text);
+unsigned fake_arbiter_count_received(const struct fake_arbiter *a, const char *text);
 
 /* Ends the last connection, and serves on. */
 void fake_arbiter_hang_up(struct fake_arbiter *a);

@@ -195,7 +195,7 @@ void env_start_isolated(struct slices_env *e)
 {
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 1);
 }
 
 /* --- slices --- */

@@ -3,7 +3,7 @@
 
 /*
  * struct slices with fakes around it: two GPUs of 16 GiB, an arbiter in the loop, pods that the test names, libraries
- * of a few bytes, and a clock that stands still. Link wrap_clock.
+ * of a few bytes, and a virtual clock. Link wrap_clock.
  */
 #include "unit/node/agent/agent-fixture.h"
 #include "unit/node/agent/slices/fake-arbiter.h"

@@ -99,7 +99,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void hung__arbiter_is_ended(void **state)
+static void hung_arbiter__is_ended(void **state)
 {
 	struct env *e = *state;
 	uint64_t began = time_mono_ns(), end = began + 60 * NS_PER_SEC;
@@ -121,8 +121,8 @@ static void hung__arbiter_is_ended(void **state)
 	assert_int_equal(e->hung, 1);
 }
 
-/* What it has answered is there to be read. */
-static void hung__agent_does_not_end_the_arbiter(void **state)
+/* Its answer can be read. */
+static void hung_agent__does_not_end_the_arbiter(void **state)
 {
 	struct env *e = *state;
 	pid_t pid = listen_as_arbiter(e->dir, 1000);
@@ -197,8 +197,8 @@ static void status__fails_at_once_without_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(hung__arbiter_is_ended),
-		TEST(hung__agent_does_not_end_the_arbiter),
+		TEST(hung_arbiter__is_ended),
+		TEST(hung_agent__does_not_end_the_arbiter),
 		TEST(status__fails_at_once_without_memory),
 	};
 

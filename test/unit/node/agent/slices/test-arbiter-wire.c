@@ -113,7 +113,7 @@ static void connect_arbiter(struct env *e)
 	fake_arbiter_listen(&e->a, &e->f->loop, e->f->dir);
 	(void)fake_arbiter_ends();
 	arbiter_link_set_wanted(e->l, true);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "readings") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "readings") == 1);
 }
 
 static void make_due(uv_handle_t *h, void *arg)
@@ -149,7 +149,7 @@ static void wait_for_run(struct env *e, unsigned n)
 	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 }
 
-/* --- who asks for a status --- */
+/* --- requests of a status --- */
 
 struct asked {
 	unsigned calls;
@@ -170,7 +170,7 @@ static void on_status(void *arg, const json_t *status, const struct error *err)
 
 #define STATUS(n) "{\"op\":\"status\",\"number\":" n "}\n"
 
-static void status__answers_come_in_the_order_of_the_questions(void **state)
+static void status__answers_arrive_in_the_order_of_requests(void **state)
 {
 	struct env *e = *state;
 	struct asked v[3] = { { .calls = 0 } };
@@ -178,7 +178,7 @@ static void status__answers_come_in_the_order_of_the_questions(void **state)
 	connect_arbiter(e);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		arbiter_link_status(e->l, on_status, &v[i]);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "status") == 3);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "status") == 3);
 	/* In pieces that are no lines, with lines in between that are no answer. */
 	fake_arbiter_send(&e->a, STATUS("1") "{\"op\":\"news\"}\n{\"op\":\"sta");
 	agent_fixture_until(e->f, v[0].calls == 1);
@@ -193,7 +193,7 @@ static void status__answers_come_in_the_order_of_the_questions(void **state)
 }
 
 /* A late answer belongs to the abandoned request, not to the next one. */
-static void status__late_answer_is_not_taken_for_the_next(void **state)
+static void status__late_answer_is_not_used_for_the_next_request(void **state)
 {
 	struct env *e = *state;
 	struct asked late = { .calls = 0 }, next = { .calls = 0 };
@@ -214,7 +214,7 @@ static void status__late_answer_is_not_taken_for_the_next(void **state)
 	assert_int_equal(late.calls, 1);
 }
 
-static void status__is_answered_at_once_where_no_arbiter_is(void **state)
+static void status__is_answered_at_once_without_an_arbiter(void **state)
 {
 	struct env *e = *state;
 	struct asked a = { .calls = 0 };
@@ -228,7 +228,7 @@ static void status__is_answered_at_once_where_no_arbiter_is(void **state)
 }
 
 /* An answer without a request. */
-static void status__answer_without_a_question_is_ignored(void **state)
+static void status__answer_without_a_request_is_ignored(void **state)
 {
 	struct env *e = *state;
 	struct asked a = { .calls = 0 };
@@ -237,7 +237,7 @@ static void status__answer_without_a_question_is_ignored(void **state)
 	fake_arbiter_send(&e->a, STATUS("1"));
 	agent_fixture_run_once(e->f);
 	arbiter_link_status(e->l, on_status, &a);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "status") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "status") == 1);
 	fake_arbiter_send(&e->a, STATUS("2"));
 	agent_fixture_until(e->f, a.calls == 1);
 	assert_int_equal(a.number, 2);
@@ -314,7 +314,7 @@ static void connection__answers_all_when_it_ends(void **state)
 }
 
 /* Also where there is no request. */
-static void connection__is_made_again_when_it_ends(void **state)
+static void connection__is_opened_again_when_it_ends(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(connection_ends); i++) {
 		const struct end *row = &connection_ends[i];
@@ -326,12 +326,12 @@ static void connection__is_made_again_when_it_ends(void **state)
 		e = *state;
 		connect_arbiter(e);
 		row->end(e);
-		agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "readings") == 2);
+		agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "readings") == 2);
 		(void)teardown(state);
 	}
 }
 
-static void connection__is_down_when_it_was_away_for_10_s(void **state)
+static void connection__is_down_after_10_s_without_an_arbiter(void **state)
 {
 	struct env *e = *state;
 	const char *why;
@@ -352,16 +352,16 @@ static void connection__is_down_when_it_was_away_for_10_s(void **state)
 
 /* --- whether it lives --- */
 
-static void watch__asks_only_where_nothing_else_is_asked(void **state)
+static void watch__sends_a_request_only_without_other_requests(void **state)
 {
 	struct env *e = *state;
 
 	connect_arbiter(e);
 	tick(e);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "\"slice\":\"\"") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "\"slice\":\"\"") == 1);
 	tick(e); /* the answer is still due */
 	agent_fixture_run_once(e->f);
-	assert_int_equal(fake_arbiter_heard(&e->a, "\"slice\":\"\""), 1);
+	assert_int_equal(fake_arbiter_count_received(&e->a, "\"slice\":\"\""), 1);
 }
 
 /* Any line is a sign of life: 4 times without one are not 5. */
@@ -382,7 +382,7 @@ static void watch__counts_from_the_last_line(void **state)
 
 /* --- readings --- */
 
-static void reading__asks_for_no_more_gpus_than_there_may_be(void **state)
+static void reading__requests_no_more_gpus_than_the_limit(void **state)
 {
 	struct env *e = *state;
 	json_t *gpus = json_array(), *line;
@@ -416,14 +416,14 @@ static void reading__that_is_too_long_is_not_sent(void **state)
 	connect_arbiter(e);
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", text));
 	arbiter_link_reading(e->l, json_pack("{s:s}", "op", "reading"));
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->a, "\"reading\"") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "\"reading\"") == 1);
 	assert_int_equal(e->a.received.n, 2); /* with "readings" */
 	free(text);
 }
 
 /* --- programs --- */
 
-static void program__that_ends_is_started_again_ever_later(void **state)
+static void program__that_ends_is_restarted_with_back_off(void **state)
 {
 	static const uint64_t waits_ms[] = { 200, 400, 800, 1600, 3200, 6400, 12800, 25600,
 		30000, 30000 };
@@ -446,7 +446,7 @@ static void program__that_ends_is_started_again_ever_later(void **state)
 	wait_for_run(e, ARRAY_LEN(waits_ms) + 1);
 }
 
-static void program__that_ran_for_long_has_not_failed_again(void **state)
+static void program__that_ran_for_long_restarts_with_the_first_delay(void **state)
 {
 	struct env *e = *state;
 	pid_t pid = 0;
@@ -488,7 +488,7 @@ static void program__that_cannot_be_started_is_tried_every_10_s(void **state)
 	wait_for_run(e, 1);
 }
 
-static void program__says_by_which_signal_it_ended(void **state)
+static void program__has_its_signal_logged(void **state)
 {
 	struct env *e = *state;
 	const char *why;
@@ -502,7 +502,7 @@ static void program__says_by_which_signal_it_ended(void **state)
 
 /* The program runs and does not listen: for 2 s it counts as starting, after that the agent reports why it
  * does not answer. */
-static void program__that_does_not_listen_is_said_after_2_s(void **state)
+static void program__that_does_not_listen_is_logged_after_2_s(void **state)
 {
 	struct env *e = *state;
 	const char *why;
@@ -543,7 +543,7 @@ static void stop__leaves_the_program_running(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void new__refuses_a_path_that_no_socket_can_have(void **state)
+static void new__refuses_a_path_that_is_too_long_for_a_socket(void **state)
 {
 	struct env *e = *state;
 	static const struct arbiter_ops ops = { .read = on_read };
@@ -565,24 +565,24 @@ static void new__refuses_a_path_that_no_socket_can_have(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(status__answers_come_in_the_order_of_the_questions),
-		TEST(status__late_answer_is_not_taken_for_the_next),
-		TEST(status__is_answered_at_once_where_no_arbiter_is),
-		TEST(status__answer_without_a_question_is_ignored),
+		TEST(status__answers_arrive_in_the_order_of_requests),
+		TEST(status__late_answer_is_not_used_for_the_next_request),
+		TEST(status__is_answered_at_once_without_an_arbiter),
+		TEST(status__answer_without_a_request_is_ignored),
 		cmocka_unit_test(connection__answers_all_when_it_ends),
-		cmocka_unit_test(connection__is_made_again_when_it_ends),
-		TEST(connection__is_down_when_it_was_away_for_10_s),
-		TEST(watch__asks_only_where_nothing_else_is_asked),
+		cmocka_unit_test(connection__is_opened_again_when_it_ends),
+		TEST(connection__is_down_after_10_s_without_an_arbiter),
+		TEST(watch__sends_a_request_only_without_other_requests),
 		TEST(watch__counts_from_the_last_line),
-		TEST(reading__asks_for_no_more_gpus_than_there_may_be),
+		TEST(reading__requests_no_more_gpus_than_the_limit),
 		TEST(reading__that_is_too_long_is_not_sent),
-		TEST(program__that_ends_is_started_again_ever_later),
-		TEST(program__that_ran_for_long_has_not_failed_again),
+		TEST(program__that_ends_is_restarted_with_back_off),
+		TEST(program__that_ran_for_long_restarts_with_the_first_delay),
 		TEST(program__that_cannot_be_started_is_tried_every_10_s),
-		TEST(program__says_by_which_signal_it_ended),
-		TEST(program__that_does_not_listen_is_said_after_2_s),
+		TEST(program__has_its_signal_logged),
+		TEST(program__that_does_not_listen_is_logged_after_2_s),
 		TEST(stop__leaves_the_program_running),
-		TEST(new__refuses_a_path_that_no_socket_can_have),
+		TEST(new__refuses_a_path_that_is_too_long_for_a_socket),
 	};
 
 	return cmocka_run_group_tests_name("arbiter-wire", tests, NULL, NULL);

@@ -28,7 +28,7 @@ static bool all_ready(const struct slices_env *e)
 
 /* --- whether there are slices at all --- */
 
-static void slices_sync__needs_nothing_where_nothing_is_isolated(void **state)
+static void slices_sync__starts_nothing_without_isolation(void **state)
 {
 	struct slices_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -46,7 +46,7 @@ static void slices_sync__needs_nothing_where_nothing_is_isolated(void **state)
 	assert_false(uv_is_active((uv_handle_t *)&e->s.timer));
 }
 
-static void slices_sync__waits_for_the_decision(void **state)
+static void slices_sync__waits_for_the_first_offer(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -59,11 +59,11 @@ static void slices_sync__waits_for_the_decision(void **state)
 	assert_string_equal(e->s.lib, "");
 	e->f->facts.decided = true;
 	slices_sync(&e->s);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 1);
 	assert_true(slice_libs_there(e->state, e->s.lib));
 }
 
-static void slices_check__is_fine_before_the_libraries_were_tried(void **state)
+static void slices_check__succeeds_before_the_libraries_were_tried(void **state)
 {
 	struct slices_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -72,7 +72,8 @@ static void slices_check__is_fine_before_the_libraries_were_tried(void **state)
 	e->f->facts.decided = false;
 	env_start(e);
 	assert_ok(check(e, "GPU-0::0", &err), &err);
-	assert_int_equal(e->s.store.made, 1); /* one lies ready, and no more after it */
+	assert_int_equal(e->s.store.made,
+		1); /* one directory is prepared, and no more after it */
 	assert_ok(check(e, "GPU-0::1", &err), &err);
 	assert_int_equal(e->s.store.made, 1);
 	(void)env_allocate(e, "GPU-0::0");
@@ -92,7 +93,7 @@ static void slices_sync__ends_the_arbiter_only_without_slices(void **state)
 	assert_int_equal(e->s.store.n, 1);
 }
 
-static void slices_sync__ends_the_arbiter_when_isolation_goes(void **state)
+static void slices_sync__ends_the_arbiter_when_isolation_is_switched_off(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -104,7 +105,7 @@ static void slices_sync__ends_the_arbiter_when_isolation_goes(void **state)
 	assert_int_equal(fake_arbiter_ends(), 0);
 	env_know(e, env_config(4, &env_equal));
 	slices_sync(&e->s);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 }
 
 static void slices_stop__leaves_the_arbiter_and_the_slices(void **state)
@@ -124,7 +125,7 @@ static void slices_stop__leaves_the_arbiter_and_the_slices(void **state)
 	assert_string_equal(e->s.store.v[0]->file.id, id);
 	assert_true(strv_has(&e->s.store.v[0]->file.devices, "GPU-1::2"));
 	/* Also where the config that the new agent has isolates nothing. */
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 }
 
 static void slices_sync__does_nothing_after_the_stop(void **state)
@@ -162,7 +163,7 @@ static void slices_sync__reports_each_reason_of_missing_libraries_once(void **st
 	assert_non_null(strstr(slices_get_error(&e->s), "is no library"));
 }
 
-static void slices_error__ends_when_the_libraries_come(void **state)
+static void slices_error__ends_when_the_libraries_are_installed(void **state)
 {
 	struct slices_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -194,7 +195,7 @@ static void slices_check__names_compute_where_that_is_isolated(void **state)
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 }
 
-static void slices_error__is_none_where_no_slice_is_wanted(void **state)
+static void slices_error__is_empty_where_no_slice_is_desired(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -207,7 +208,7 @@ static void slices_error__is_none_where_no_slice_is_wanted(void **state)
 	assert_string_equal(slices_get_error(&e->s), "");
 }
 
-static void slices_allocate__installs_libraries_that_were_taken_away(void **state)
+static void slices_allocate__installs_removed_libraries_again(void **state)
 {
 	struct slices_env *e = *state;
 	char path[PATH_MAX];
@@ -272,7 +273,7 @@ static void slices_allocate__flushes_all_slices_off_the_loop(void **state)
 	assert_int_equal(e->s.saving.n, 0);
 }
 
-static void slices_allocate__without_isolation_passes_a_device_on_for_good(void **state)
+static void slices_allocate__without_isolation_supersedes_the_slice(void **state)
 {
 	struct slices_env *e = *state;
 	CLEANUP(allocation_freep) struct allocation *to = calloc(1, sizeof(*to));
@@ -334,7 +335,7 @@ static void slices_check__refuses_when_the_arbiter_is_down_for_10_s(void **state
 	assert_string_equal(slices_get_error(&e->s), "");
 
 	fake_arbiter_listen(&e->arbiter, &e->f->loop, e->run);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 1);
 	(void)env_allocate(e, "GPU-0::1");
 }
 
@@ -389,7 +390,7 @@ static void slices_retry__loads_a_store_that_could_not_be_read(void **state)
 	assert_int_equal(e->s.store.n, 1);
 }
 
-static void slices_allocate__says_when_no_directory_can_be_made(void **state)
+static void slices_allocate__reports_that_no_directory_can_be_created(void **state)
 {
 	struct slices_env *e = *state;
 	struct error err = ERROR_INIT;
@@ -577,26 +578,26 @@ static void slices_sync__changes_the_others_where_one_cannot_be_written(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SLICES_TEST(slices_sync__needs_nothing_where_nothing_is_isolated),
-		SLICES_TEST(slices_sync__waits_for_the_decision),
-		SLICES_TEST(slices_check__is_fine_before_the_libraries_were_tried),
+		SLICES_TEST(slices_sync__starts_nothing_without_isolation),
+		SLICES_TEST(slices_sync__waits_for_the_first_offer),
+		SLICES_TEST(slices_check__succeeds_before_the_libraries_were_tried),
 		SLICES_TEST(slices_sync__ends_the_arbiter_only_without_slices),
-		SLICES_TEST(slices_sync__ends_the_arbiter_when_isolation_goes),
+		SLICES_TEST(slices_sync__ends_the_arbiter_when_isolation_is_switched_off),
 		SLICES_TEST(slices_stop__leaves_the_arbiter_and_the_slices),
 		SLICES_TEST(slices_sync__does_nothing_after_the_stop),
 		SLICES_TEST(slices_sync__reports_each_reason_of_missing_libraries_once),
-		SLICES_TEST(slices_error__ends_when_the_libraries_come),
+		SLICES_TEST(slices_error__ends_when_the_libraries_are_installed),
 		SLICES_TEST(slices_check__names_compute_where_that_is_isolated),
-		SLICES_TEST(slices_error__is_none_where_no_slice_is_wanted),
-		SLICES_TEST(slices_allocate__installs_libraries_that_were_taken_away),
+		SLICES_TEST(slices_error__is_empty_where_no_slice_is_desired),
+		SLICES_TEST(slices_allocate__installs_removed_libraries_again),
 		SLICES_TEST(slices_allocate__mounts_slice_libraries_and_preload_read_only),
 		SLICES_TEST(slices_allocate__flushes_all_slices_off_the_loop),
-		SLICES_TEST(slices_allocate__without_isolation_passes_a_device_on_for_good),
+		SLICES_TEST(slices_allocate__without_isolation_supersedes_the_slice),
 		SLICES_TEST(slices_allocate__refuses_a_gpu_of_unknown_memory),
 		SLICES_TEST(slices_check__refuses_when_the_arbiter_is_down_for_10_s),
 		SLICES_TEST(slices_check__needs_no_arbiter_without_isolation),
 		SLICES_TEST(slices_retry__loads_a_store_that_could_not_be_read),
-		SLICES_TEST(slices_allocate__says_when_no_directory_can_be_made),
+		SLICES_TEST(slices_allocate__reports_that_no_directory_can_be_created),
 		SLICES_TEST(slices_sync__changes_limits_with_the_config),
 		SLICES_TEST(slices_sync__leaves_slices_of_devices_that_are_not_offered),
 		SLICES_TEST(slices_sync__leaves_limits_while_the_offer_is_of_another_config),

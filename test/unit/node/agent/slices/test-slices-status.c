@@ -94,7 +94,7 @@ static void assert_status(const struct slices_env *e, const struct expected *row
 
 /* --- without the arbiter --- */
 
-static void slices_status__says_what_is_not_known(void **state)
+static void slices_status__reports_unknown_state(void **state)
 {
 	static const struct expected rows[] = {
 		{ "wanted", "true" },
@@ -127,7 +127,7 @@ static void slices_status__says_what_is_not_known(void **state)
 	ASSERT_STATUS(e, rows);
 }
 
-static void slices_status__says_how_the_arbiter_is(void **state)
+static void slices_status__reports_the_state_of_the_arbiter(void **state)
 {
 	static const struct expected off[] = { { "wanted", "false" },
 		{ "arbiter", "{\"state\":\"off\",\"pid\":null,\"reason\":\"\"}" },
@@ -151,14 +151,14 @@ static void slices_status__says_how_the_arbiter_is(void **state)
 	assert_non_null(strstr(json_string_value(at(o, "arbiter.reason")), "no program"));
 	json_decref(o);
 	fake_arbiter_listen(&e->arbiter, &e->f->loop, e->run);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 1);
 	ASSERT_STATUS(e, up);
 	o = status(e);
 	assert_int_equal(json_integer_value(at(o, "arbiter.pid")), getpid());
 	json_decref(o);
 }
 
-static void slices_status__names_what_is_wrong_only_while_it_is_wanted(void **state)
+static void slices_status__reports_errors_only_while_slices_are_desired(void **state)
 {
 	static const struct expected wrong[] = { { "error.code", "\"not-found\"" },
 		{ "libraries", "null" } };
@@ -178,7 +178,7 @@ static void slices_status__names_what_is_wrong_only_while_it_is_wanted(void **st
 	ASSERT_STATUS(e, fine);
 }
 
-static void slices_status__names_directories_that_are_no_slices(void **state)
+static void slices_status__reports_invalid_slice_directories(void **state)
 {
 	static const char bad[] = SLICES_DIR "/0123456789abcdef0123456789abcdef/" SLICE_FILE;
 	struct slices_env *e = *state;
@@ -193,7 +193,7 @@ static void slices_status__names_directories_that_are_no_slices(void **state)
 	json_decref(o);
 }
 
-/* --- what the arbiter says --- */
+/* --- figures of the arbiter --- */
 
 static void slices_status__shows_the_arbiters_figures(void **state)
 {
@@ -248,7 +248,7 @@ static void slices_status__shows_the_arbiters_figures(void **state)
 }
 
 /* Another release of the arbiter, or one that is broken. */
-static void slices_status__takes_other_types_for_nothing(void **state)
+static void slices_status__ignores_members_of_other_types(void **state)
 {
 	static const char *const texts[] = {
 		"\"gpus\":[{\"uuid\":\"GPU-0\",\"used\":\"5\",\"peak\":1.5,\"over\":1,"
@@ -278,7 +278,7 @@ static void slices_status__takes_other_types_for_nothing(void **state)
 	}
 }
 
-static void slices_status__shows_gpus_on_which_slices_take_turns(void **state)
+static void slices_status__shows_gpus_with_the_fair_share_scheduler(void **state)
 {
 	static const struct expected rows[] = { { "gpus",
 		"[{\"uuid\":\"MIG-0-0\",\"index\":\"0:0\",\"busyNs\":5,\"together\":true},"
@@ -335,7 +335,7 @@ static void slices_status__names_compute_as_the_config_does(void **state)
 
 /* --- asked again --- */
 
-static void slices_refresh__asks_nobody_where_no_slice_is_wanted(void **state)
+static void slices_refresh__requests_nothing_where_no_slice_is_desired(void **state)
 {
 	struct slices_env *e = *state;
 	unsigned done = 0;
@@ -347,7 +347,7 @@ static void slices_refresh__asks_nobody_where_no_slice_is_wanted(void **state)
 	assert_int_equal(e->arbiter.n_peers, 0);
 }
 
-static void slices_refresh__forgets_what_an_arbiter_said_that_is_away(void **state)
+static void slices_refresh__drops_figures_of_an_unavailable_arbiter(void **state)
 {
 	struct slices_env *e = *state;
 	unsigned done = 0;
@@ -366,14 +366,14 @@ static void slices_refresh__forgets_what_an_arbiter_said_that_is_away(void **sta
 	assert_null(e->s.arbiter_gpus);
 	assert_non_null(strstr(e->s.arbiter_error.msg, "closed its control connection"));
 
-	/* The arbiter comes back, and the error is gone. */
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
+	/* The arbiter restarts, and the error ends. */
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 	refresh(e, answer(e, "\"stopped\":1", "[]"));
 	assert_non_null(e->s.arbiter_slices);
 	assert_int_equal(e->s.arbiter_error.code, ERR_NONE);
 }
 
-static void slices_refresh__gives_up_on_an_answer_after_2_s(void **state)
+static void slices_refresh__times_out_after_2_s(void **state)
 {
 	static const struct expected rows[] = {
 		{ "arbiter.state", "\"up\"" },
@@ -394,7 +394,7 @@ static void slices_refresh__gives_up_on_an_answer_after_2_s(void **state)
 
 /* --- their pods --- */
 
-static void slices_status__takes_the_larger_peak_of_a_holder(void **state)
+static void slices_status__shows_the_largest_peak_of_a_pod(void **state)
 {
 	static const struct {
 		bool held;
@@ -425,7 +425,7 @@ static void slices_status__takes_the_larger_peak_of_a_holder(void **state)
 	}
 }
 
-static void slices_status__gives_a_superseded_slice_no_holder(void **state)
+static void slices_status__names_no_pod_of_a_superseded_slice(void **state)
 {
 	static const struct expected before[] = { { "list.0.superseded", "false" },
 		{ "list.0.holder",
@@ -477,7 +477,7 @@ static void slices_status__names_containers_without_a_slice(void **state)
 
 /* --- the arbiter's requests --- */
 
-static void read__answers_with_what_nvml_says_of_each_gpu(void **state)
+static void read__answers_with_the_processes_of_each_gpu(void **state)
 {
 	static struct gpu_process list[] = { { .pid = 5, .bytes = 10 },
 		{ .pid = 6, .bytes = GPU_BYTES_UNKNOWN } };
@@ -493,7 +493,7 @@ static void read__answers_with_what_nvml_says_of_each_gpu(void **state)
 	e->n_processes = ARRAY_LEN(gpus);
 	fake_arbiter_send(&e->arbiter,
 		"{\"op\":\"read\",\"seq\":17,\"gpus\":[\"GPU-0\",7,\"GPU-2\"]}\n");
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "\"reading\"") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "\"reading\"") == 1);
 	assert_int_equal(e->read.n, 2);
 	assert_string_equal(e->read.v[1], "GPU-2");
 	assert_string_equal(e->arbiter.received.v[e->arbiter.received.n - 1],
@@ -504,13 +504,13 @@ static void read__answers_with_what_nvml_says_of_each_gpu(void **state)
 }
 
 /* No GPU, which is not the same as an empty list of processes: the arbiter does not wait for more. */
-static void read__answers_with_no_gpu_where_nvml_cannot_be_asked(void **state)
+static void read__answers_with_no_gpu_where_nvml_is_unavailable(void **state)
 {
 	struct slices_env *e = *state;
 
 	env_start_isolated(e);
 	fake_arbiter_send(&e->arbiter, "{\"op\":\"read\",\"seq\":18,\"gpus\":[\"GPU-0\"]}\n");
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "\"reading\"") == 1);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "\"reading\"") == 1);
 	assert_string_equal(e->arbiter.received.v[e->arbiter.received.n - 1],
 		"{\"op\":\"reading\",\"seq\":18,\"gpus\":[]}");
 }
@@ -518,22 +518,22 @@ static void read__answers_with_no_gpu_where_nvml_cannot_be_asked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SLICES_TEST(slices_status__says_what_is_not_known),
-		SLICES_TEST(slices_status__says_how_the_arbiter_is),
-		SLICES_TEST(slices_status__names_what_is_wrong_only_while_it_is_wanted),
-		SLICES_TEST(slices_status__names_directories_that_are_no_slices),
+		SLICES_TEST(slices_status__reports_unknown_state),
+		SLICES_TEST(slices_status__reports_the_state_of_the_arbiter),
+		SLICES_TEST(slices_status__reports_errors_only_while_slices_are_desired),
+		SLICES_TEST(slices_status__reports_invalid_slice_directories),
 		SLICES_TEST(slices_status__shows_the_arbiters_figures),
-		SLICES_TEST(slices_status__takes_other_types_for_nothing),
-		SLICES_TEST(slices_status__shows_gpus_on_which_slices_take_turns),
+		SLICES_TEST(slices_status__ignores_members_of_other_types),
+		SLICES_TEST(slices_status__shows_gpus_with_the_fair_share_scheduler),
 		SLICES_TEST(slices_status__names_compute_as_the_config_does),
-		SLICES_TEST(slices_refresh__asks_nobody_where_no_slice_is_wanted),
-		SLICES_TEST(slices_refresh__forgets_what_an_arbiter_said_that_is_away),
-		SLICES_TEST(slices_refresh__gives_up_on_an_answer_after_2_s),
-		SLICES_TEST(slices_status__takes_the_larger_peak_of_a_holder),
-		SLICES_TEST(slices_status__gives_a_superseded_slice_no_holder),
+		SLICES_TEST(slices_refresh__requests_nothing_where_no_slice_is_desired),
+		SLICES_TEST(slices_refresh__drops_figures_of_an_unavailable_arbiter),
+		SLICES_TEST(slices_refresh__times_out_after_2_s),
+		SLICES_TEST(slices_status__shows_the_largest_peak_of_a_pod),
+		SLICES_TEST(slices_status__names_no_pod_of_a_superseded_slice),
 		SLICES_TEST(slices_status__names_containers_without_a_slice),
-		SLICES_TEST(read__answers_with_what_nvml_says_of_each_gpu),
-		SLICES_TEST(read__answers_with_no_gpu_where_nvml_cannot_be_asked),
+		SLICES_TEST(read__answers_with_the_processes_of_each_gpu),
+		SLICES_TEST(read__answers_with_no_gpu_where_nvml_is_unavailable),
 	};
 
 	return cmocka_run_group_tests_name("slices-status", tests, NULL, NULL);

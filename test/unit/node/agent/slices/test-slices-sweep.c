@@ -17,7 +17,7 @@
 
 static const struct isolation none = { .present = true };
 
-/* What the arbiter says of the slices at .s.store, @more of each. The text is good until the next call. */
+/* The arbiter's answer about the slices at .s.store, with @more of each. The text is valid until the next call. */
 static void set_arbiter_answer(struct slices_env *e, const char *more)
 {
 	static char text[2048];
@@ -42,7 +42,7 @@ static void age(struct slices_env *e)
 	env_now_ns += 2 * ENV_RETAIN_NS;
 }
 
-/* --- what is known of a slice --- */
+/* --- state of a slice --- */
 
 enum checkpoint { NO_CHECKPOINT, NAMES_NONE, NAMES_IT, MALFORMED };
 enum holders { HELD_BY_NONE, HELD, HOLDERS_FAIL };
@@ -50,7 +50,7 @@ enum holders { HELD_BY_NONE, HELD, HOLDERS_FAIL };
 struct known {
 	enum checkpoint checkpoint;
 	enum holders holders;
-	const char *arbiter; /* says of the slice; NULL: it does not know it */
+	const char *arbiter; /* answer about the slice; NULL: it does not know it */
 	unsigned keeps;      /* the slice goes after so many ENV_RETAIN_NS; 0: never */
 };
 
@@ -84,7 +84,7 @@ static unsigned count_retains_until_removed(struct slices_env *e, const char *id
 	return 0;
 }
 
-static void sweep__takes_not_known_for_in_use(void **state)
+static void sweep__treats_unknown_as_in_use(void **state)
 {
 	static const struct known rows[] = {
 		{ NAMES_NONE, HELD_BY_NONE, FREE, 1 },
@@ -137,7 +137,7 @@ static void sweep__does_not_trust_a_list_with_an_error(void **state)
 	assert_int_equal(env_count(e), 0);
 }
 
-static void sweep__waits_where_nobody_can_be_asked(void **state)
+static void sweep__waits_without_a_kubelet(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -153,7 +153,7 @@ static void sweep__waits_where_nobody_can_be_asked(void **state)
 	assert_int_equal(env_count(e), 0);
 }
 
-static void sweep__counts_an_arbiter_that_went_as_not_known(void **state)
+static void sweep__treats_a_lost_arbiter_as_unknown(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -221,7 +221,7 @@ static void sweep__removes_what_the_kubelet_has_replaced(void **state)
 }
 
 /* The newer one has another device: both stay. */
-static void sweep__does_not_take_another_device_for_a_replacement(void **state)
+static void sweep__does_not_treat_another_device_as_a_replacement(void **state)
 {
 	struct slices_env *e = *state;
 	const struct stored_slice *newer;
@@ -237,7 +237,7 @@ static void sweep__does_not_take_another_device_for_a_replacement(void **state)
 
 /* Its device went to a container without a slice: the slice goes when no process is left, whichever pod has
  * the device. */
-static void sweep__removes_a_slice_that_was_passed_on_when_its_processes_end(void **state)
+static void sweep__removes_a_superseded_slice_when_its_processes_end(void **state)
 {
 	struct slices_env *e = *state;
 	const char *id = "GPU-0::0";
@@ -273,14 +273,14 @@ static void sweep__keeps_what_a_container_has_mounted(void **state)
 	SKIP_UNLESS(pid, "no mount namespaces");
 	env_sweep(e);
 	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(env_count(e), 1); /* the other one is gone */
+	assert_int_equal(env_count(e), 1); /* the other one was removed */
 	mounted_slice_end(pid);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }
 
 /* Between the search and the removal the sweep sends all requests again. */
-static void sweep__asks_again_after_the_search(void **state)
+static void sweep__requests_the_list_again_after_the_search(void **state)
 {
 	struct slices_env *e = *state;
 	unsigned asks;
@@ -310,7 +310,7 @@ static void slices_stop__ends_a_sweep_without_a_removal(void **state)
 	assert_false(e->s.checking);
 }
 
-/* --- what goes with slices, and what does not go --- */
+/* --- files that end with slices --- */
 
 static void sweep__ends_the_arbiter_with_the_last_slice(void **state)
 {
@@ -339,7 +339,7 @@ static void sweep__retries_what_cannot_be_removed(void **state)
 	copy_id(id, env_allocate(e, "GPU-0::0"));
 	set_arbiter_answer(e, FREE);
 	age(e);
-	/* Something lies where it would be moved. */
+	/* A file exists where it would be moved. */
 	(void)snprintf(name, sizeof(name), SLICES_DIR "/.new-%s/file", id);
 	test_write(e->state, name, "", 0, 0600);
 	env_sweep(e);
@@ -365,7 +365,7 @@ static void sweep__keeps_libraries_as_long_as_a_slice_has_them(void **state)
 	env_start(e);
 	assert_string_not_equal(e->s.lib, old);
 	assert_true(slice_libs_there(e->state, old));
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 	(void)env_allocate(e, "GPU-0::1");
 	set_arbiter_answer(e, FREE);
 	env_allocate_device(e, "p", "GPU-0::1");
@@ -399,7 +399,7 @@ static void sweep__keeps_all_libraries_beside_a_broken_slice(void **state)
 }
 
 /* A slice's clock belongs to the agent: a slice that was free under an earlier agent has all its time again. */
-static void sweep__gives_a_found_slice_all_its_time(void **state)
+static void sweep__waits_the_full_time_for_a_found_slice(void **state)
 {
 	struct slices_env *e = *state;
 
@@ -410,7 +410,7 @@ static void sweep__gives_a_found_slice_all_its_time(void **state)
 	env_stop(e);
 	env_know(e, env_config(4, &none));
 	env_start(e);
-	agent_fixture_until(e->f, fake_arbiter_heard(&e->arbiter, "readings") == 2);
+	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
 	env_now_ns += ENV_RETAIN_NS;
@@ -421,21 +421,21 @@ static void sweep__gives_a_found_slice_all_its_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sweep__takes_not_known_for_in_use),
+		cmocka_unit_test(sweep__treats_unknown_as_in_use),
 		SLICES_TEST(sweep__does_not_trust_a_list_with_an_error),
-		SLICES_TEST(sweep__waits_where_nobody_can_be_asked),
-		SLICES_TEST(sweep__counts_an_arbiter_that_went_as_not_known),
+		SLICES_TEST(sweep__waits_without_a_kubelet),
+		SLICES_TEST(sweep__treats_a_lost_arbiter_as_unknown),
 		cmocka_unit_test(sweep__removes_what_the_kubelet_has_replaced),
-		SLICES_TEST(sweep__does_not_take_another_device_for_a_replacement),
-		SLICES_TEST(sweep__removes_a_slice_that_was_passed_on_when_its_processes_end),
+		SLICES_TEST(sweep__does_not_treat_another_device_as_a_replacement),
+		SLICES_TEST(sweep__removes_a_superseded_slice_when_its_processes_end),
 		SLICES_TEST(sweep__keeps_what_a_container_has_mounted),
-		SLICES_TEST(sweep__asks_again_after_the_search),
+		SLICES_TEST(sweep__requests_the_list_again_after_the_search),
 		SLICES_TEST(slices_stop__ends_a_sweep_without_a_removal),
 		SLICES_TEST(sweep__ends_the_arbiter_with_the_last_slice),
 		SLICES_TEST(sweep__retries_what_cannot_be_removed),
 		SLICES_TEST(sweep__keeps_libraries_as_long_as_a_slice_has_them),
 		SLICES_TEST(sweep__keeps_all_libraries_beside_a_broken_slice),
-		SLICES_TEST(sweep__gives_a_found_slice_all_its_time),
+		SLICES_TEST(sweep__waits_the_full_time_for_a_found_slice),
 	};
 
 	return cmocka_run_group_tests_name("slices-sweep", tests, NULL, NULL);

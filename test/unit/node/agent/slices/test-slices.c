@@ -65,7 +65,7 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_true(back.created_s == 1700000000);
 	slice_file_fini(&back);
 
-	/* Without compute there is not a word on it; with it what abi/slice-dir.h says. */
+	/* Without compute the file has no member for it; with it the members of abi/slice-dir.h. */
 	assert_null(strstr(text, "weight"));
 	assert_null(strstr(text, "cap"));
 	assert_null(strstr(text, "compute"));
@@ -104,7 +104,7 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	",\"gpus\":" gpus ",\"new\":1}"
 #define GOOD_GPUS "[{\"uuid\":\"GPU-a\",\"memory\":1}]"
 
-static void slice_file__refuses_what_it_is_not(void **state)
+static void slice_file__rejects_invalid_files(void **state)
 {
 	static const struct {
 		const char *text, *why; /* NULL: it is one */
@@ -154,7 +154,7 @@ static void slice_file__refuses_what_it_is_not(void **state)
 
 /* --- the directory --- */
 
-static void slice_store__finds_again_what_it_made(void **state)
+static void slice_store__finds_its_slices_again(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX], half[PATH_MAX];
 	struct slice_store s, again;
@@ -184,7 +184,7 @@ static void slice_store__finds_again_what_it_made(void **state)
 	assert_int_equal(s.n, 1);
 	slice_store_fini(&s);
 
-	/* What a crash leaves, what is broken, and what is none of ours. */
+	/* Remains of a crash, malformed slices, and files of others. */
 	join(path, dir, SLICES_DIR);
 	join(half, path, ".new-" ID);
 	assert_int_equal(mkdir(half, 0755), 0);
@@ -244,7 +244,7 @@ static void slice_store__keeps_others_out_of_the_directory(void **state)
 }
 
 /* The store makes directories in advance, uses them, makes others, and removes them with the agent. */
-static void slice_store__has_directories_ready(void **state)
+static void slice_store__prepares_directories(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -273,7 +273,7 @@ static void slice_store__has_directories_ready(void **state)
 	test_rmdir(dir);
 }
 
-static void slice_store__does_without_what_was_taken_away(void **state)
+static void slice_store__tolerates_removed_directories(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -293,7 +293,7 @@ static void slice_store__does_without_what_was_taken_away(void **state)
 }
 
 /* Also after a restart of the agent, in the order of their age. */
-static void slice_store__knows_who_came_after(void **state)
+static void slice_store__finds_the_successor_of_a_slice(void **state)
 {
 	char *dir = test_tmpdir();
 	struct error err = ERROR_INIT;
@@ -316,7 +316,7 @@ static void slice_store__knows_who_came_after(void **state)
 	test_rmdir(dir);
 }
 
-static void slice_store__wants_an_absolute_path(void **state)
+static void slice_store__requires_an_absolute_path(void **state)
 {
 	struct slice_store s;
 	struct error err = ERROR_INIT;
@@ -328,7 +328,7 @@ static void slice_store__wants_an_absolute_path(void **state)
 
 /* The kubelet reuses a device only when its pod has ended. Within a pod, init containers hand devices on at
  * the same moment. */
-static void slice_store__supersedes_what_had_the_same_devices(void **state)
+static void slice_store__supersedes_a_slice_with_the_same_devices(void **state)
 {
 	char *dir = test_tmpdir();
 	struct error err = ERROR_INIT;
@@ -350,7 +350,7 @@ static void slice_store__supersedes_what_had_the_same_devices(void **state)
 	test_rmdir(dir);
 }
 
-/* --- who may go --- */
+/* --- life of a slice --- */
 
 #define KEEP UINT64_C(100)
 
@@ -402,7 +402,7 @@ static void slice_life__follows_the_table(void **state)
 }
 
 /* A pod that comes back uses its slice again: the clock restarts. */
-static void slice_life__begins_anew_when_held(void **state)
+static void slice_life__starts_again_when_allocated(void **state)
 {
 	struct slice_life_facts facts = { .named = SLICE_LIFE_NO,
 		.allocated = SLICE_LIFE_NO,
@@ -523,7 +523,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	assert_int_equal(stat(path, &after), 0);
 	assert_true(before.st_ino == after.st_ino);
 
-	/* Another build lies beside it. */
+	/* Another build exists beside it. */
 	write_slices_file(from, SLICE_LIB_NVML, "\177ELF newer");
 	assert_ok(slice_libs_install(two, to, from, &err), &err);
 	assert_string_not_equal(one, two);
@@ -600,7 +600,7 @@ static void prepare_all(struct slice_store *s)
 	assert_ok(slice_store_ready(s, &err), &err);
 }
 
-static void slice_store__knows_whether_a_slice_can_be_made(void **state)
+static void slice_store__checks_whether_a_slice_can_be_created(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX], filler[PATH_MAX];
 	struct error err = ERROR_INIT;
@@ -616,7 +616,7 @@ static void slice_store__knows_whether_a_slice_can_be_made(void **state)
 	assert_ok(slice_store_load(&s, dir, &err), &err);
 	prepare_all(&s);
 	fill_disk(filler);
-	/* What lies ready has its room. */
+	/* A prepared directory has its place. */
 	for (int i = 0; i < SLICE_SPARES; i++)
 		add_ready(&s);
 	fill_disk(filler); /* what is left of it */
@@ -624,7 +624,7 @@ static void slice_store__knows_whether_a_slice_can_be_made(void **state)
 	assert_int_equal(unlink(filler), 0);
 	add_ready(&s);
 
-	/* Nothing of what lies ready can be had. */
+	/* No prepared directory can be used. */
 	prepare_all(&s);
 	assert_int_equal(mount("none", dir, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	no_slice(&s, "Read-only file system");
@@ -647,20 +647,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slice_file__reads_back_what_it_writes),
-		cmocka_unit_test(slice_file__refuses_what_it_is_not),
-		cmocka_unit_test(slice_store__finds_again_what_it_made),
+		cmocka_unit_test(slice_file__rejects_invalid_files),
+		cmocka_unit_test(slice_store__finds_its_slices_again),
 		cmocka_unit_test(slice_store__keeps_others_out_of_the_directory),
-		cmocka_unit_test(slice_store__has_directories_ready),
-		cmocka_unit_test(slice_store__does_without_what_was_taken_away),
-		cmocka_unit_test(slice_store__knows_who_came_after),
-		cmocka_unit_test(slice_store__wants_an_absolute_path),
-		cmocka_unit_test(slice_store__supersedes_what_had_the_same_devices),
+		cmocka_unit_test(slice_store__prepares_directories),
+		cmocka_unit_test(slice_store__tolerates_removed_directories),
+		cmocka_unit_test(slice_store__finds_the_successor_of_a_slice),
+		cmocka_unit_test(slice_store__requires_an_absolute_path),
+		cmocka_unit_test(slice_store__supersedes_a_slice_with_the_same_devices),
 		cmocka_unit_test(slice_life__follows_the_table),
-		cmocka_unit_test(slice_life__begins_anew_when_held),
+		cmocka_unit_test(slice_life__starts_again_when_allocated),
 		cmocka_unit_test(slice_checkpoint__is_searched_for_ids),
 		cmocka_unit_test(slice_mounts__are_found_in_other_namespaces),
 		cmocka_unit_test(slice_libs__are_never_changed_in_place),
-		cmocka_unit_test(slice_store__knows_whether_a_slice_can_be_made),
+		cmocka_unit_test(slice_store__checks_whether_a_slice_can_be_created),
 	};
 
 	return cmocka_run_group_tests_name("slices", tests, NULL, NULL);
