@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the parts of the fake NVML share: the file that says what it does, and the prototypes. */
+/* What the files of the fake NVML share: the file that defines what it does, and the prototypes. */
 #include "lib/base/error.h"
 #include "abi/nvml-api.h"
 
@@ -25,7 +25,7 @@ int fake_nvml_number(const char *text);
 /* The first line of @word whose next words are @a and, if it is not -1, @b. False: there is none. */
 bool fake_nvml_find_line(const char *word, int a, int b, char words[WORDS_MAX][64]);
 
-/* Does what the file says of @call on @gpu, and returns what the call has to. */
+/* Does what the file defines for @call on @gpu, and returns the result of the call. */
 nvmlReturn_t fake_nvml_act(const char *call, int gpu);
 #define ACT(d)                                                                   \
 	do {                                                                     \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A few functions of NVML that do what a file says. The library reads the file again at each call. FAKE_NVML names
+ * A few functions of NVML that do what a file defines. The library reads the file again at each call. FAKE_NVML names
  * the file; a line has one word and its arguments.
  *
  *	gpus N                     how many (default 2)

@@ -83,7 +83,7 @@ static void print_number(const char *uuid, const char *name, uint64_t v)
 	(void)printf("%s\t%s\t%" PRIu64 "\n", uuid, name, v);
 }
 
-static void print_unit(const struct sample_device *u)
+static void print_device(const struct sample_device *u)
 {
 	if (u->reason[0])
 		(void)printf("%s\treason\t%s\n", u->uuid, u->reason);
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	}
 	(void)uv_run(&t.loop, UV_RUN_DEFAULT);
 	for (uint32_t i = 0; t.sample && i < t.sample->n; i++)
-		print_unit(&t.sample->devices[i]);
+		print_device(&t.sample->devices[i]);
 	t.m = gpu_monitor_stop(t.m);
 	uv_close((uv_handle_t *)&t.timer, NULL);
 	(void)uv_run(&t.loop, UV_RUN_DEFAULT);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Cuts GPUs by NVML alone, behind the back of our own editor:
+ * Partitions GPUs by NVML alone, without the agent's own editor:
  *
- *	mig-cut LIBRARY GPU on|off          MIG mode; off takes all instances away first
- *	mig-cut LIBRARY GPU none            takes all instances away
+ *	mig-cut LIBRARY GPU on|off          MIG mode; off removes all instances first
+ *	mig-cut LIBRARY GPU none            removes all instances
  *	mig-cut LIBRARY GPU ID[:SLICES...]...
  *
  * ID is NVML's of a GPU instance profile; in it come compute instances of these slices, one of all

@@ -43,7 +43,7 @@ static inline void patience_start(struct patience *p, uint64_t ms)
 }
 
 /* One turn of the loop; false: the time is over. */
-static inline bool patience_turn(struct patience *p)
+static inline bool patience_run_once(struct patience *p)
 {
 	(void)uv_run(p->tick.loop, UV_RUN_ONCE);
 	return !p->over;
@@ -57,7 +57,7 @@ static inline void patience_stop(struct patience *p)
 static inline void patience_run_for(struct patience *p, uint64_t ms)
 {
 	patience_start(p, ms);
-	while (patience_turn(p))
+	while (patience_run_once(p))
 		;
 	patience_stop(p);
 }
@@ -67,7 +67,7 @@ static inline void patience_run(struct patience *p, const unsigned *counter, uns
 	uint64_t ms)
 {
 	patience_start(p, ms);
-	while (*counter < until && patience_turn(p))
+	while (*counter < until && patience_run_once(p))
 		;
 	patience_stop(p);
 	if (*counter < until)

@@ -7,7 +7,7 @@
 #define A100_BYTES (40960ULL << 20)
 #define HOUR       3600U
 #define GIB(n)     ((uint64_t)(n) << 30)
-#define WHOLE_SEAT (&(struct sample_seat){ .share = VIEW_MILLION })
+#define WHOLE_SEAT (&(struct sample_replica){ .share = VIEW_MILLION })
 #define LONG_NAME                                                                             \
 	"experiment-2026-11-\"größer-als-erwartet\"-<b>attention</b>-&amp;-ablation-study-" \
 	"with-a-name-that-does-not-end-日本語-0"
@@ -49,12 +49,12 @@ static void one(struct sample_maker *m)
 	m->v->instance_type = "p5.4xlarge";
 	priced(m, 6880000000, 1, "catalogue");
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
-	sample_seats(m, 1, WHOLE_SEAT);
+	(void)sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m,
 		&(struct sample_use_row){ "research", "llama-finetune-0", "trainer",
-			.memory_mib = 61440, .received = 934000, .held_s = 9 * HOUR });
-	sample_unit_end(m, 941000);
+			.memory_mib = 61440, .received = 934000, .allocated_s = 9 * HOUR });
+	sample_device_end(m, 941000);
 }
 
 /* --- the mixed node, GPU by GPU --- */
@@ -62,35 +62,36 @@ static void one(struct sample_maker *m)
 static void gpu_time_slicing(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_TIME_SLICING, "nvidia.com/gpu.shared");
-	sample_seats(m, 4, &(struct sample_seat){ .share = 250000 });
+	(void)sample_device_of_gpu(m, VIEW_TIME_SLICING, "nvidia.com/gpu.shared");
+	sample_replicas(m, 4, &(struct sample_replica){ .share = 250000 });
 	(void)sample_use(m,
 		&(struct sample_use_row){ "data", "etl-7c9d6b5f4-x2x8q", "cudf",
-			.memory_mib = 9216, .received = 118000, .held_s = 5 * HOUR });
+			.memory_mib = 9216, .received = 118000, .allocated_s = 5 * HOUR });
 	(void)sample_use(m, &(struct sample_use_row){ "notebooks", "jupyter-amelie", "notebook",
-				    .n_seats = 2, .memory_mib = 22528, .received = 341000,
-				    .held_s = 11 * HOUR });
-	(void)sample_use(m,
-		&(struct sample_use_row){ "data", "etl-7c9d6b5f4-k4hzz", "cudf",
-			.memory_mib = 9216, .received = 90000, .held_s = HOUR, .ended_s = 95 });
-	sample_unit_end(m, 472000);
+				    .n_used_replicas = 2, .memory_mib = 22528,
+				    .received = 341000, .allocated_s = 11 * HOUR });
+	(void)sample_use(m, &(struct sample_use_row){ "data", "etl-7c9d6b5f4-k4hzz", "cudf",
+				    .memory_mib = 9216, .received = 90000, .allocated_s = HOUR,
+				    .ended_s = 95 });
+	sample_device_end(m, 472000);
 }
 
 static void gpu_mps(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_MPS, "nvidia.com/gpu.mps");
-	sample_seats(m, 4, &(struct sample_seat){ .share = 250000, .memory_limit = GIB(19) });
+	(void)sample_device_of_gpu(m, VIEW_MPS, "nvidia.com/gpu.mps");
+	sample_replicas(m, 4,
+		&(struct sample_replica){ .share = 250000, .memory_limit = GIB(19) });
 	(void)sample_use(m,
 		&(struct sample_use_row){ "serving", "bert-6d8f9-aaaaa", "server",
-			.memory_mib = 6144, .received = 207000, .held_s = 30 * HOUR });
+			.memory_mib = 6144, .received = 207000, .allocated_s = 30 * HOUR });
 	(void)sample_use(m,
 		&(struct sample_use_row){ "serving", "bert-6d8f9-bbbbb", "server",
-			.memory_mib = 6144, .received = 198000, .held_s = 30 * HOUR });
+			.memory_mib = 6144, .received = 198000, .allocated_s = 30 * HOUR });
 	(void)sample_use(m,
 		&(struct sample_use_row){ "serving", "whisper-5b7c4-ccccc", "server",
-			.memory_mib = 11264, .received = 31000, .held_s = 2 * HOUR });
-	sample_unit_end(m, 449000);
+			.memory_mib = 11264, .received = 31000, .allocated_s = 2 * HOUR });
+	sample_device_end(m, 449000);
 }
 
 static void gpu_slices(struct sample_maker *m)
@@ -98,12 +99,16 @@ static void gpu_slices(struct sample_maker *m)
 	struct view_use *c;
 
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_SLICES, "nvidia.com/gpu.inference");
-	sample_seats(m, 2, &(struct sample_seat){ .share = 125000, .memory_limit = GIB(10) });
-	sample_seats(m, 1, &(struct sample_seat){ "nvidia.com/gpu.training", 500000, GIB(40) });
-	sample_seats(m, 2, &(struct sample_seat){ "nvidia.com/gpu.small", 125000, GIB(8) });
-	c = sample_use(m, &(struct sample_use_row){ "serving", "chat-0", "vllm",
-				  .memory_mib = 9830, .received = 97000, .held_s = 20 * HOUR });
+	(void)sample_device_of_gpu(m, VIEW_SLICES, "nvidia.com/gpu.inference");
+	sample_replicas(m, 2,
+		&(struct sample_replica){ .share = 125000, .memory_limit = GIB(10) });
+	sample_replicas(m, 1,
+		&(struct sample_replica){ "nvidia.com/gpu.training", 500000, GIB(40) });
+	sample_replicas(m, 2,
+		&(struct sample_replica){ "nvidia.com/gpu.small", 125000, GIB(8) });
+	c = sample_use(m,
+		&(struct sample_use_row){ "serving", "chat-0", "vllm", .memory_mib = 9830,
+			.received = 97000, .allocated_s = 20 * HOUR });
 	sample_slice(m, c,
 		&(struct view_slice){ .compute = "fair",
 			.class_ = "latency",
@@ -117,7 +122,7 @@ static void gpu_slices(struct sample_maker *m)
 			.has_quantum = true });
 	c = sample_use(m, &(struct sample_use_row){ "batch", "tokenize-3", "worker",
 				  .resource = "nvidia.com/gpu.small", .memory_mib = 7900,
-				  .received = 124000, .held_s = 4 * HOUR });
+				  .received = 124000, .allocated_s = 4 * HOUR });
 	sample_slice(m, c,
 		&(struct view_slice){ .compute = "capped",
 			.weight = 1,
@@ -139,7 +144,7 @@ static void gpu_slices(struct sample_maker *m)
 			.unhooked = 134217728 });
 	c = sample_use(m, &(struct sample_use_row){ "research", "pretrain-1", "trainer",
 				  .resource = "nvidia.com/gpu.training", .memory_mib = 38912,
-				  .received = 702000, .held_s = 16 * HOUR });
+				  .received = 702000, .allocated_s = 16 * HOUR });
 	sample_slice(m, c,
 		&(struct view_slice){ .compute = "fair",
 			.weight = 4,
@@ -150,33 +155,34 @@ static void gpu_slices(struct sample_maker *m)
 			.launches = 71200000,
 			.copies = 1200000,
 			.revocations = 2210 });
-	sample_unit_end(m, 951000);
+	sample_device_end(m, 951000);
 }
 
 /* Holes: no instance has compute slices 3 and 5 and memory slices 5 and 7. */
 static void gpu_mig_h100(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-3g.40gb",
+	(void)sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-3g.40gb",
 		&(struct sample_place){ "3g.40gb", 1, 0, 0, 3, 0, 4 });
-	sample_seats(m, 1, WHOLE_SEAT);
+	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m,
 		&(struct sample_use_row){ "research", "rl-agent-2", "learner",
-			.memory_mib = 30720, .received = 311000, .held_s = 7 * HOUR });
-	sample_unit_end(m, 726000);
-	(void)sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1g.10gb",
+			.memory_mib = 30720, .received = 311000, .allocated_s = 7 * HOUR });
+	sample_device_end(m, 726000);
+	(void)sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1g.10gb",
 		&(struct sample_place){ "1g.10gb", 9, 0, 4, 1, 4, 1 });
-	sample_seats(m, 1, WHOLE_SEAT);
-	(void)sample_use(m, &(struct sample_use_row){ "notebooks", "jupyter-bo", "notebook",
-				    .memory_mib = 2048, .received = 4000, .held_s = 3 * HOUR });
-	sample_unit_end(m, 28000);
-	(void)sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1g.10gb",
+	sample_replicas(m, 1, WHOLE_SEAT);
+	(void)sample_use(m,
+		&(struct sample_use_row){ "notebooks", "jupyter-bo", "notebook",
+			.memory_mib = 2048, .received = 4000, .allocated_s = 3 * HOUR });
+	sample_device_end(m, 28000);
+	(void)sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1g.10gb",
 		&(struct sample_place){ "1g.10gb", 10, 0, 6, 1, 6, 1 });
-	sample_seats(m, 1, WHOLE_SEAT);
-	sample_unit_end(m, 0);
+	sample_replicas(m, 1, WHOLE_SEAT);
+	sample_device_end(m, 0);
 }
 
-/* NVML cannot say it of a compute instance; so of the GPU it is not known either. */
+/* NVML does not report it for a compute instance; so it is unknown for the GPU too. */
 static void busy_unknown(struct sample_maker *m, struct view_device *u)
 {
 	struct view_gpu *g = &m->v->gpus[u->gpu];
@@ -193,42 +199,43 @@ static void gpu_mig_a100(struct sample_maker *m)
 	struct view_device *u;
 
 	(void)sample_gpu(m, A100, A100_BYTES);
-	(void)sample_unit_mig(m, VIEW_TIME_SLICING, "nvidia.com/mig-2g.10gb.shared",
+	(void)sample_device_mig(m, VIEW_TIME_SLICING, "nvidia.com/mig-2g.10gb.shared",
 		&(struct sample_place){ "2g.10gb", 3, 0, 0, 2, 0, 2 });
-	sample_seats(m, 2, &(struct sample_seat){ .share = 500000 });
-	(void)sample_use(m, &(struct sample_use_row){ "ci", "gpu-tests-4411", "runner",
-				    .memory_mib = 3072, .received = 66000, .held_s = 600 });
-	sample_unit_end(m, 231000);
-	u = sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1c.3g.20gb",
+	sample_replicas(m, 2, &(struct sample_replica){ .share = 500000 });
+	(void)sample_use(m,
+		&(struct sample_use_row){ "ci", "gpu-tests-4411", "runner", .memory_mib = 3072,
+			.received = 66000, .allocated_s = 600 });
+	sample_device_end(m, 231000);
+	u = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1c.3g.20gb",
 		&(struct sample_place){ "1c.3g.20gb", 2, 0, 4, 1, 4, 4 });
-	sample_seats(m, 1, WHOLE_SEAT);
+	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m, &(struct sample_use_row){ "ci", "gpu-tests-4412", "runner",
-				    .memory_mib = 4096, .received = 0, .held_s = 420 });
+				    .memory_mib = 4096, .received = 0, .allocated_s = 420 });
 	m->v->uses[m->v->n_uses - 1].received = VIEW_NONE;
 	m->v->uses[m->v->n_uses - 1].busy_from = VIEW_FROM_NOTHING;
-	sample_unit_end(m, 0);
+	sample_device_end(m, 0);
 	busy_unknown(m, u);
-	u = sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
+	u = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
 		&(struct sample_place){ "2c.3g.20gb", 2, 1, 5, 2, 4, 4 });
-	sample_seats(m, 1, WHOLE_SEAT);
-	sample_unit_end(m, 0);
+	sample_replicas(m, 1, WHOLE_SEAT);
+	sample_device_end(m, 0);
 	busy_unknown(m, u);
 }
 
 static void gpu_whole(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
-	sample_seats(m, 1, WHOLE_SEAT);
+	(void)sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m,
 		&(struct sample_use_row){
 			"a-namespace-of-sixty-three-characters-which-is-the-most-there-is-1",
 			LONG_NAME, "container-with-a-rather-long-name-too", .memory_mib = 71680,
-			.received = 988000, .held_s = 26 * HOUR });
+			.received = 988000, .allocated_s = 26 * HOUR });
 	(void)sample_use(m, &(struct sample_use_row){ "research", "sweep-17", "trainer",
-				    .memory_mib = 40960, .received = 612000, .held_s = 2 * HOUR,
-				    .ended_s = 30 });
-	sample_unit_end(m, 992000);
+				    .memory_mib = 40960, .received = 612000,
+				    .allocated_s = 2 * HOUR, .ended_s = 30 });
+	sample_device_end(m, 992000);
 }
 
 /* Of the last container: the agent has never seen its GPU. */
@@ -245,7 +252,7 @@ static void nothing_known(struct sample_maker *m)
 static void gpu_lost(struct sample_maker *m)
 {
 	struct view_gpu *g = sample_gpu(m, H100, H100_BYTES);
-	struct view_device *u = sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	struct view_device *u = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
 
 	g->health = u->health = VIEW_UNHEALTHY;
 	g->reason = u->reason = "XID 79: GPU has fallen off the bus";
@@ -271,11 +278,11 @@ static void gpu_lost(struct sample_maker *m)
 	}
 	g->xid_count = 3;
 	g->last_xid = 79;
-	sample_seats(m, 1, WHOLE_SEAT);
+	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m, &(struct sample_use_row){ "research", "protein-fold-9", "fold",
-				    .memory_mib = 0, .received = 0, .held_s = 14 * HOUR });
+				    .memory_mib = 0, .received = 0, .allocated_s = 14 * HOUR });
 	nothing_known(m);
-	sample_unit_end(m, 0);
+	sample_device_end(m, 0);
 	u->memory_known = u->reserved_known = u->busy_known = false;
 	u->busy = VIEW_NONE;
 	for (uint32_t i = g->n_points - 25; g->points && i < g->n_points; i++) {
@@ -287,9 +294,9 @@ static void gpu_lost(struct sample_maker *m)
 static void gpu_idle(struct sample_maker *m)
 {
 	(void)sample_gpu(m, H100, H100_BYTES);
-	(void)sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
-	sample_seats(m, 1, WHOLE_SEAT);
-	sample_unit_end(m, 0);
+	(void)sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	sample_replicas(m, 1, WHOLE_SEAT);
+	sample_device_end(m, 0);
 }
 
 static void mixed(struct sample_maker *m)
@@ -316,18 +323,18 @@ static void shared_gpu(struct sample_maker *m, uint32_t n)
 	uint32_t busy = 0;
 
 	(void)sample_gpu(m, "NVIDIA H200", 143771ULL << 20);
-	(void)sample_unit_of_gpu(m, VIEW_TIME_SLICING, "nvidia.com/gpu");
-	sample_seats(m, 7, &(struct sample_seat){ .share = VIEW_MILLION / 7 });
+	(void)sample_device_of_gpu(m, VIEW_TIME_SLICING, "nvidia.com/gpu");
+	sample_replicas(m, 7, &(struct sample_replica){ .share = VIEW_MILLION / 7 });
 	for (uint32_t i = 0; i < (n * 3 + 1) % 8; i++) {
 		const char *pod = view_printf(m->v, "api-%02u-%u", n, i);
 
 		(void)sample_use(m,
 			&(struct sample_use_row){ "team-a", pod, "main",
 				.memory_mib = 2048 * (i + 1), .received = 20000 * (i + 1),
-				.held_s = (i + 1) * HOUR });
+				.allocated_s = (i + 1) * HOUR });
 		busy += 20000 * (i + 1);
 	}
-	sample_unit_end(m, busy);
+	sample_device_end(m, busy);
 }
 
 static void sixteen(struct sample_maker *m)
@@ -344,9 +351,9 @@ static void sixteen(struct sample_maker *m)
 	g = sample_gpu(m, "NVIDIA H200", 143771ULL << 20);
 	g->mig_pending = true;
 	g->refused = "MIG strategy 'single': this GPU is not in MIG mode and others are";
-	u = sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "");
+	u = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "");
 	u->refused = g->refused;
-	sample_unit_end(m, 0);
+	sample_device_end(m, 0);
 	m->v->other_cost_nano = 180000000000;
 	m->v->cost_nano += m->v->other_cost_nano;
 }

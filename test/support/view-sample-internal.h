@@ -19,7 +19,7 @@ struct sample_place {
 	uint32_t gi, ci, start, size, memory_start, memory_size;
 };
 
-struct sample_seat {
+struct sample_replica {
 	const char *resource;  /* NULL: the device's */
 	uint32_t share;        /* millionths of the device */
 	uint64_t memory_limit; /* 0: none */
@@ -27,22 +27,22 @@ struct sample_seat {
 
 struct sample_use_row {
 	const char *namespace_, *pod, *container;
-	const char *resource; /* NULL: the device's */
-	uint32_t n_seats;     /* 0: one */
+	const char *resource;     /* NULL: the device's */
+	uint32_t n_used_replicas; /* 0: one */
 	uint32_t memory_mib;
 	uint32_t received; /* millionths of the GPU */
-	uint64_t held_s, ended_s;
+	uint64_t allocated_s, ended_s;
 };
 
 struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t memory);
-struct view_device *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_device_of_gpu(struct sample_maker *m, enum view_mode mode,
 	const char *resource);
-struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_device_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at);
-void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *seat);
+void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_replica *seat);
 struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row *row);
 void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_slice *from);
-void sample_unit_end(struct sample_maker *m, uint32_t busy);
+void sample_device_end(struct sample_maker *m, uint32_t busy);
 void sample_resources(struct sample_maker *m);
 
 /* view-nodes.c: fills the GPUs of @kind. */

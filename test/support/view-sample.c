@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What the boards say: idle, and how much more when busy all the time. */
+/* Figures of the boards: idle, and how much more when busy all the time. */
 static const struct {
 	const char *field;
 	double base, more;
@@ -130,7 +130,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 }
 
 /* A whole GPU. */
-struct view_device *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_device_of_gpu(struct sample_maker *m, enum view_mode mode,
 	const char *resource)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
@@ -155,11 +155,11 @@ struct view_device *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mo
 	return u;
 }
 
-struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
+struct view_device *sample_device_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
-	struct view_device *u = sample_unit_of_gpu(m, mode, resource);
+	struct view_device *u = sample_device_of_gpu(m, mode, resource);
 	uint32_t n = g->n_devices - 1;
 
 	g->mig_enabled = true;
@@ -181,7 +181,7 @@ struct view_device *sample_unit_mig(struct sample_maker *m, enum view_mode mode,
 	return u;
 }
 
-void sample_seats(struct sample_maker *m, uint32_t n, const struct sample_seat *replica)
+void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_replica *replica)
 {
 	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
 	bool replicas = u->mode != VIEW_EXCLUSIVE;
@@ -249,9 +249,9 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->mode = u->mode;
 	c->live = row->ended_s == 0;
 	c->ended_wall_ns = c->live ? 0 : now - row->ended_s * 1000000000U;
-	c->began_wall_ns = now - (row->ended_s + row->held_s) * 1000000000U;
+	c->began_wall_ns = now - (row->ended_s + row->allocated_s) * 1000000000U;
 	c->offered_now = true;
-	c->n_replicas = row->n_seats ? row->n_seats : 1;
+	c->n_replicas = row->n_used_replicas ? row->n_used_replicas : 1;
 	c->replica_id = "";
 	c->memory_limit = UINT64_MAX;
 	sit(m->v, u, m->v->n_uses - 1);
@@ -267,10 +267,10 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->busy_from = !c->live        ? VIEW_FROM_NOTHING
 		       : c->busy_exact ? VIEW_FROM_SLICE
 				       : VIEW_FROM_PROCESSES;
-	c->allocated_ns = row->held_s * 1000000000U;
-	c->gpu_ns = row->held_s * c->share * 1000U;
-	c->busy_ns = row->held_s * row->received * 900U;
-	c->memory_byte_s = row->held_s * ((uint64_t)row->memory_mib << 20);
+	c->allocated_ns = row->allocated_s * 1000000000U;
+	c->gpu_ns = row->allocated_s * c->share * 1000U;
+	c->busy_ns = row->allocated_s * row->received * 900U;
+	c->memory_byte_s = row->allocated_s * ((uint64_t)row->memory_mib << 20);
 	c->cost_nano = (uint64_t)((double)c->gpu_ns / 3.6e12 * (double)m->gpu_price);
 	return c;
 }
@@ -294,7 +294,7 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	c->slice = s;
 }
 
-/* What is not known of a part is not known of the whole. */
+/* A sum with an unknown term is unknown. */
 static void point_add(struct view_point *g, const struct view_point *u, uint32_t part)
 {
 	bool known = g->busy != VIEW_NONE && u->busy != VIEW_NONE;
@@ -306,7 +306,7 @@ static void point_add(struct view_point *g, const struct view_point *u, uint32_t
 }
 
 /* The rest belongs to the device itself, so that all sums are consistent. */
-void sample_unit_end(struct sample_maker *m, uint32_t busy)
+void sample_device_end(struct sample_maker *m, uint32_t busy)
 {
 	struct view *v = m->v;
 	struct view_device *u = &v->devices[v->n_devices - 1];

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Views of nodes that tests look at: what is made of a view is tested against these, so that all of it is about the
+ * Views of nodes for tests: all formats of a view are tested with these, so that all of them are about the
  * same nodes. Every number is fixed, and view_check() passes.
  * Thread: any.
  */

@@ -82,7 +82,7 @@ static void write_down(const char *what, nvmlDevice_t d, unsigned a, unsigned b,
 }
 
 /* Whether this is the call to do something at, and how. */
-static const char *turn(void)
+static const char *find_action(void)
 {
 	const char *at = getenv("WALK_NVML_AT"), *how = getenv("WALK_NVML_DO");
 	uint32_t n = 0;
@@ -112,7 +112,7 @@ static nvmlReturn_t done(const char *how, nvmlReturn_t r)
 
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode, nvmlReturn_t *activation)
 {
-	const char *how = turn();
+	const char *how = find_action();
 	nvmlReturn_t r;
 
 	find_real();
@@ -125,7 +125,7 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode, nvmlReturn_
 nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned int id,
 	const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *gi)
 {
-	const char *how = turn();
+	const char *how = find_action();
 	nvmlReturn_t r;
 
 	find_real();
@@ -138,7 +138,7 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned i
 nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)
 {
 	nvmlGpuInstanceInfo_t info = { .id = 0 };
-	const char *how = turn();
+	const char *how = find_action();
 	nvmlReturn_t r;
 
 	find_real();
@@ -153,7 +153,7 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gi, unsigned
 	nvmlComputeInstance_t *ci)
 {
 	nvmlGpuInstanceInfo_t info = { .id = 0 };
-	const char *how = turn();
+	const char *how = find_action();
 	nvmlReturn_t r;
 
 	find_real();
@@ -168,7 +168,7 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t ci)
 {
 	nvmlComputeInstanceInfo_t info = { .id = 0 };
 	nvmlGpuInstanceInfo_t parent = { .id = 0 };
-	const char *how = turn();
+	const char *how = find_action();
 	nvmlReturn_t r;
 
 	find_real();

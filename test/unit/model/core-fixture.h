@@ -116,7 +116,7 @@ static inline void fixture_strategy(struct config *c, enum sharing_strategy stra
 		c->sharing.entries[i].strategy = strategy;
 }
 
-/* What sharing.timeSlicing, or sharing.mps, says of all its entries. */
+/* Settings of sharing.timeSlicing, or sharing.mps, for all its entries. */
 #define SLICING(c) ((c)->sharing.kinds[SHARING_TIME_SLICING])
 #define MPS(c)     ((c)->sharing.kinds[SHARING_MPS])
 

@@ -194,7 +194,7 @@ static void cdi_search__follows_links_inside_the_root(void **state)
 	teardown(&f);
 }
 
-static void cdi_search__passes_over_what_is_no_library(void **state)
+static void cdi_search__ignores_files_that_are_no_libraries(void **state)
 {
 	struct fixture f;
 	struct cdi_found *found;
@@ -229,7 +229,7 @@ static void cdi_search__passes_over_what_is_no_library(void **state)
 }
 
 /* On the host itself nothing is mounted at /driver-root. */
-static void cdi_search__looks_at_the_driver_root_itself(void **state)
+static void cdi_search__probes_the_driver_root_itself(void **state)
 {
 	struct fixture f;
 	struct cdi_found *found;
@@ -244,8 +244,8 @@ static void cdi_search__looks_at_the_driver_root_itself(void **state)
 	teardown(&f);
 }
 
-/* What is not there is watched as well: it may come. */
-static void cdi_search__says_by_what_a_change_would_show(void **state)
+/* The search watches missing files as well: they may be created. */
+static void cdi_search__returns_the_files_that_show_a_change(void **state)
 {
 	static const char *const rows[] = { LIBS, (LIBS "/libcuda.so." VERSION), "/usr/lib64",
 		"/usr/bin/nvidia-smi", "/etc/vulkan/icd.d/nvidia_icd.json",
@@ -362,7 +362,7 @@ static void cdi_search__has_mig_devices_with_their_capabilities(void **state)
 	assert_string_equal(d[1].name, "1:0");
 	assert_string_equal(d[4].name, "1:3");
 	(void)cdi_found_free(found);
-	/* what something is wrong with, and what has no capabilities */
+	/* faulty devices, and devices without capabilities */
 	(void)snprintf(f.inv->mig[0].reason, sizeof(f.inv->mig[0].reason), "unreadable");
 	f.inv->mig[1].has_minors = false;
 	f.config->device_id = DEVICE_ID_UUID;
@@ -386,7 +386,7 @@ static void cdi_search__has_mig_devices_with_their_capabilities(void **state)
 	teardown(&f);
 }
 
-static void cdi_search__leaves_out_what_cannot_be_given(void **state)
+static void cdi_search__omits_unavailable_devices(void **state)
 {
 	struct fixture f;
 	struct cdi_found *found;
@@ -561,12 +561,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cdi_search__finds_the_drivers_files),
 		cmocka_unit_test(cdi_search__follows_links_inside_the_root),
-		cmocka_unit_test(cdi_search__passes_over_what_is_no_library),
-		cmocka_unit_test(cdi_search__looks_at_the_driver_root_itself),
-		cmocka_unit_test(cdi_search__says_by_what_a_change_would_show),
+		cmocka_unit_test(cdi_search__ignores_files_that_are_no_libraries),
+		cmocka_unit_test(cdi_search__probes_the_driver_root_itself),
+		cmocka_unit_test(cdi_search__returns_the_files_that_show_a_change),
 		cmocka_unit_test(cdi_search__adds_nodes_for_graphics),
 		cmocka_unit_test(cdi_search__has_mig_devices_with_their_capabilities),
-		cmocka_unit_test(cdi_search__leaves_out_what_cannot_be_given),
+		cmocka_unit_test(cdi_search__omits_unavailable_devices),
 		cmocka_unit_test(cdi_search__finds_the_other_classes),
 		cmocka_unit_test(cdi_search__obeys_the_feature_flags),
 		cmocka_unit_test(elf_soname__reads_only_good_files),

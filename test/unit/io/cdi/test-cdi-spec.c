@@ -299,7 +299,7 @@ static void cdi_spec_new__names_the_lowest_version(void **state)
 	teardown(&f);
 }
 
-static void cdi_spec_new__refuses(void **state)
+static void cdi_spec_new__refuses_invalid_input(void **state)
 {
 	struct fixture f;
 	char *text = NULL;
@@ -324,7 +324,7 @@ static void cdi_spec_new__refuses(void **state)
 	teardown(&f);
 }
 
-static void cdi__knows_names(void **state)
+static void cdi__validates_names(void **state)
 {
 	static const char *const good[] = { "0", "GPU-1", "a", "0:1", "MIG-a.b_c" };
 	static const char *const bad[] = { "", "-a", "a-", "a b", "a,b", "a=b", "a/b",
@@ -354,8 +354,8 @@ int main(void)
 		cmocka_unit_test(cdi_spec_new__uses_nvidias_hooks_when_asked),
 		cmocka_unit_test(cdi_spec_new__mounts_names_where_hooks_are_off),
 		cmocka_unit_test(cdi_spec_new__names_the_lowest_version),
-		cmocka_unit_test(cdi_spec_new__refuses),
-		cmocka_unit_test(cdi__knows_names),
+		cmocka_unit_test(cdi_spec_new__refuses_invalid_input),
+		cmocka_unit_test(cdi__validates_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,7 +246,7 @@ static void config__warns_when_the_file_is_overridden(void **state)
 	(void)config_free(c);
 }
 
-static void config__reads_the_words_for_cdi(void **state)
+static void config__reads_the_strategies_of_cdi(void **state)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct error err = ERROR_INIT;
@@ -308,7 +308,7 @@ static void config__adds_the_health_variables(void **state)
 	(void)config_free(c);
 }
 
-static void config__names_the_place_of_what_is_for_later(void **state)
+static void config__names_the_place_of_unsupported_settings(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct config *c = NULL;
@@ -319,7 +319,7 @@ static void config__names_the_place_of_what_is_for_later(void **state)
 		"--device-discovery-strategy: Tegra GPUs are not supported");
 }
 
-/* An option that shows no default tells in its help what happens when it is not set. */
+/* The help of an option without a default describes what happens when it is not set. */
 static bool same_default(const struct option_def *d, const struct config_field *f)
 {
 	return d->def ? !strcmp(d->def, f->def) : strstr(d->help, "if not set") != NULL;
@@ -420,7 +420,7 @@ static void add_chart_row(struct buf *to, const struct config_field *f)
 	buf_puts(to, "}\n");
 }
 
-static void config_fields__are_what_the_chart_checks(void **state)
+static void config_fields__agree_with_the_schema_of_the_chart(void **state)
 {
 	CLEANUP(buf_fini) struct buf file = BUF_INIT(1 << 16), want = BUF_INIT(1 << 16);
 	struct error err = ERROR_INIT;
@@ -490,12 +490,12 @@ int main(void)
 		cmocka_unit_test(config__follows_the_order_of_precedence),
 		cmocka_unit_test(config__validates_in_nvidias_order),
 		cmocka_unit_test(config__warns_when_the_file_is_overridden),
-		cmocka_unit_test(config__reads_the_words_for_cdi),
+		cmocka_unit_test(config__reads_the_strategies_of_cdi),
 		cmocka_unit_test(config__adds_the_health_variables),
-		cmocka_unit_test(config__names_the_place_of_what_is_for_later),
+		cmocka_unit_test(config__names_the_place_of_unsupported_settings),
 		cmocka_unit_test(config_options__are_the_options_of_the_table),
 		cmocka_unit_test(config_fields__are_all_documented),
-		cmocka_unit_test(config_fields__are_what_the_chart_checks),
+		cmocka_unit_test(config_fields__agree_with_the_schema_of_the_chart),
 		cmocka_unit_test(config_parse__agrees_with_the_chart),
 	};
 

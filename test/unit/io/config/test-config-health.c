@@ -122,7 +122,7 @@ static void config_parse__reads_rules_that_count(void **state)
 		read_expect_error(rows[i].text, rows[i].want);
 }
 
-/* The table of keys says the defaults too, for `config check` and the documentation. */
+/* The table of keys has the defaults too, for `config check` and the documentation. */
 static void config_parse__reads_policies_of_signals(void **state)
 {
 	static const struct row rows[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/io/config/test-config-read.h"
 
-/* `isolation` of replicas: what it may be, what is refused, and what makes no sense beside others. */
+/* `isolation` of replicas: valid values, refused ones, and combinations that make no sense. */
 
 static void config_parse__reads_isolation(void **state)
 {
@@ -49,7 +49,7 @@ static void config_parse__reads_isolation(void **state)
 }
 
 /* Two entries for one GPU, of which only one has quanta. */
-static void config_parse__warns_of_those_that_take_no_turns(void **state)
+static void config_parse__warns_of_replicas_without_the_scheduler(void **state)
 {
 #define TWO(a, b)                                          \
 	"sharing:\n  timeSlicing:\n    resources:\n"       \
@@ -67,7 +67,7 @@ static void config_parse__warns_of_those_that_take_no_turns(void **state)
 			"c.yaml:5:64: sharing.timeSlicing.resources[1" EXPECTED_COMPUTE "4" },
 		{ TWO(FAIR, "devices: [0]"), "resources[1" EXPECTED_COMPUTE "4" },
 		{ TWO(", devices: 2" FAIR, "devices: 1"), "resources[1" EXPECTED_COMPUTE "4" },
-		/* only the node can tell, or there is nothing to tell */
+		/* only the node can decide, or nothing has to be decided */
 		{ TWO(", devices: [0]" FAIR, "devices: [0]"), NULL },
 		{ TWO(", devices: 1" FAIR, "devices: [0]"), NULL },
 		{ TWO(FAIR, "devices: []"), NULL },
@@ -97,7 +97,7 @@ static void config_parse__warns_of_those_that_take_no_turns(void **state)
 	}
 }
 
-static void config_parse__refuses_bad_isolation(void **state)
+static void config_parse__refuses_invalid_isolation(void **state)
 {
 #define ISOLATION(rest) TS("name: gpu, replicas: 4, isolation: {" rest "}")
 	static const struct row rows[] = {
@@ -130,8 +130,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_parse__reads_isolation),
-		cmocka_unit_test(config_parse__warns_of_those_that_take_no_turns),
-		cmocka_unit_test(config_parse__refuses_bad_isolation),
+		cmocka_unit_test(config_parse__warns_of_replicas_without_the_scheduler),
+		cmocka_unit_test(config_parse__refuses_invalid_isolation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

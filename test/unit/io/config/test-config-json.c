@@ -36,7 +36,7 @@ static void config_to_json__reads_back(void **state)
 		char *text = config_to_json(c), *text_again, *unset;
 
 		assert_non_null(text);
-		/* Printed as NVIDIA prints it, but refused by NVIDIA's loader and so by ours. */
+		/* Printed like NVIDIA's plugin prints it, but refused by NVIDIA's loader and by this one. */
 		unset = strstr(text, "\"timeSlicing\": {}");
 		if (unset)
 			memset(unset, ' ', strcspn(unset, "}") + 1 + (unset[17] == ','));

@@ -8,7 +8,7 @@
 
 /* Whole files: manifests with ConfigMaps, the user's own ones, and hostile ones. */
 
-/* What config_each() told, one line each. */
+/* The reports of config_each(), one line each. */
 static void add_config_report(void *arg, const char *name, const char *text, struct config *c,
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
@@ -100,7 +100,7 @@ static void config_each__finds_the_configs_of_a_file(void **state)
 }
 
 /* A values file without a config is answered with where the config is. A flag at the top is none. */
-static void config_each__says_where_a_values_file_has_its_config(void **state)
+static void config_each__reports_where_a_values_file_has_its_config(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -125,12 +125,12 @@ static void config_each__says_where_a_values_file_has_its_config(void **state)
 }
 
 /* Each mistake that does not come of another one, in the order of reading. */
-static void config_each__tells_all_mistakes(void **state)
+static void config_each__reports_all_mistakes(void **state)
 {
 	static const struct {
 		const char *text, *want;
 	} rows[] = {
-		/* a line each: keys, flags, resources, what is shared, what is cut, health */
+		/* a line each: keys, flags, resources, sharing, slices, health */
 		{ "flag: {}\nflags: {migStrateg: none, failOnInitError: 7, plugin: {passDeviceSpecs: x}}\n"
 		  "resources: {gpus: [{name: X, pattern: x}, {name: x, pattern: }]}\n"
 		  "sharing:\n  timeSlicing:\n    resources:\n"
@@ -158,7 +158,7 @@ static void config_each__tells_all_mistakes(void **state)
 			"and m.yaml:13:8: sharing.slices[0].profiles[1]: unknown key 'nam'\n"
 			"and m.yaml:14:31: health.cooldown: \n"
 			"and m.yaml:14:18: health.probes: \n" },
-		/* what comes of another one is not told: no name, as it is misspelt; limits without replicas */
+		/* consequences of an error are not reported: no name, as it is misspelt; limits without replicas */
 		{ "sharing: {timeSlicing: {resources: [{nam: gpu, replica: 2}]}}",
 			"bad m.yaml:1:38: sharing.timeSlicing.resources[0]: unknown key 'nam'\n"
 			"and m.yaml:1:48: sharing.timeSlicing.resources[0]: unknown key 'replica'\n" },
@@ -189,7 +189,7 @@ static void config_each__tells_all_mistakes(void **state)
 
 		if (each_text(rows[i].text, strlen(rows[i].text), &b, &err) != 1)
 			fail_msg("row %zu: %s", i, err.msg);
-		/* Each line begins as it is wanted. */
+		/* Each line begins with the expected text. */
 		for (line = buf_str(&b); *line; line = strchr(line, '\n') + 1) {
 			size_t len = strcspn(want, "\n");
 
@@ -463,7 +463,7 @@ static void config_parse__refuses_nul_and_bombs(void **state)
 }
 
 /* Cuts a good config at every byte: no crash, no leak, and never a half config. */
-static void config_parse__takes_no_truncated_file(void **state)
+static void config_parse__refuses_a_truncated_file(void **state)
 {
 	static const char text[] =
 		"version: v1\nflags: &f {migStrategy: \"none\", gfd: {sleepInterval: 5s}}\n"
@@ -490,15 +490,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_each__finds_the_configs_of_a_file),
-		cmocka_unit_test(config_each__says_where_a_values_file_has_its_config),
-		cmocka_unit_test(config_each__tells_all_mistakes),
+		cmocka_unit_test(config_each__reports_where_a_values_file_has_its_config),
+		cmocka_unit_test(config_each__reports_all_mistakes),
 		cmocka_unit_test(config_each__points_into_the_outer_file),
 		cmocka_unit_test(config_each__refuses_a_file_without_a_config),
 		cmocka_unit_test(config_each__reads_the_users_manifests),
 		cmocka_unit_test(config_file_read__opens_files_as_nvidias_loader_does),
 		cmocka_unit_test(config_parse__survives_hostile_input),
 		cmocka_unit_test(config_parse__refuses_nul_and_bombs),
-		cmocka_unit_test(config_parse__takes_no_truncated_file),
+		cmocka_unit_test(config_parse__refuses_a_truncated_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

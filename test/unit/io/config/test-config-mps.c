@@ -52,7 +52,7 @@ static void config_parse__reads_mps(void **state)
 	}
 }
 
-static void config_parse__refuses_wrong_mps(void **state)
+static void config_parse__refuses_invalid_mps(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -109,7 +109,7 @@ static void config_parse__refuses_wrong_mps(void **state)
 	(void)config_free(c);
 }
 
-static void config_parse__has_both_in_force(void **state)
+static void config_parse__applies_time_slicing_and_mps_together(void **state)
 {
 	struct config *c = read_good(
 		"sharing:\n  timeSlicing:\n    renameByDefault: true\n    resources:\n"
@@ -145,7 +145,7 @@ static void config_parse__has_both_in_force(void **state)
 }
 
 /* Entries of timeSlicing that have nothing left are warned of; what may have something is not. */
-static void config_parse__warns_of_what_mps_has(void **state)
+static void config_parse__warns_of_settings_that_mps_replaces(void **state)
 {
 #define ALL     "sharing.timeSlicing: has no effect: sharing.mps is there too, and takes precedence"
 #define SOME(n) "sharing.timeSlicing.resources[" #n "]: has no effect: sharing.mps is there too"
@@ -253,9 +253,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_parse__reads_mps),
-		cmocka_unit_test(config_parse__refuses_wrong_mps),
-		cmocka_unit_test(config_parse__has_both_in_force),
-		cmocka_unit_test(config_parse__warns_of_what_mps_has),
+		cmocka_unit_test(config_parse__refuses_invalid_mps),
+		cmocka_unit_test(config_parse__applies_time_slicing_and_mps_together),
+		cmocka_unit_test(config_parse__warns_of_settings_that_mps_replaces),
 		cmocka_unit_test(config_parse__mixes_computes_under_mps),
 		cmocka_unit_test(config_parse__reads_slices_under_mps),
 	};

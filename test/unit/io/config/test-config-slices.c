@@ -41,7 +41,7 @@ static void config_parse__reads_profiles(void **state)
 	(void)config_free(c);
 }
 
-static void config_parse__refuses_bad_profiles(void **state)
+static void config_parse__refuses_invalid_profiles(void **state)
 {
 	static const struct row rows[] = {
 		{ "sharing: {slices: {}}", "expected a list" },
@@ -96,7 +96,7 @@ static void config_parse__refuses_bad_profiles(void **state)
 #define SHARING(entries, sets) \
 	"sharing: {timeSlicing: {resources: [" entries "]}, slices: [" sets "]}"
 
-static void config_parse__refuses_devices_that_are_meant_twice(void **state)
+static void config_parse__refuses_devices_that_are_selected_twice(void **state)
 {
 	static const struct row bad[] = {
 		{ "sharing: {slices: [" SET("gpu", "all", "a") ", " SET("gpu", "all", "b") "]}",
@@ -149,7 +149,7 @@ static void config_parse__refuses_devices_that_are_meant_twice(void **state)
 		(void)config_free(read_good(good[i], NULL));
 }
 
-static void config_parse__refuses_names_that_mean_two_things(void **state)
+static void config_parse__refuses_ambiguous_names(void **state)
 {
 #define TWO(a, b)                                                           \
 	"sharing:\n  slices:\n  - {name: gpu, devices: [0], profiles: [{" a \
@@ -202,9 +202,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_parse__reads_profiles),
-		cmocka_unit_test(config_parse__refuses_bad_profiles),
-		cmocka_unit_test(config_parse__refuses_devices_that_are_meant_twice),
-		cmocka_unit_test(config_parse__refuses_names_that_mean_two_things),
+		cmocka_unit_test(config_parse__refuses_invalid_profiles),
+		cmocka_unit_test(config_parse__refuses_devices_that_are_selected_twice),
+		cmocka_unit_test(config_parse__refuses_ambiguous_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #define UUID           "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 #define DEVICES(value) TS("name: gpu, replicas: 2, devices: " value)
 
-static void config_parse__takes_nothing_for_all_defaults(void **state)
+static void config_parse__reads_an_empty_text_as_all_defaults(void **state)
 {
 	static const char *const texts[] = { "", "{}", "\n", "# only a comment\n", "---\n",
 		"null", "version:", "version: \"\"", "version: v1", "version: null\nflags:\n",
@@ -38,7 +38,7 @@ static void config_parse__takes_nothing_for_all_defaults(void **state)
 	(void)config_free(d);
 }
 
-static void config_is_empty__knows_what_has_no_key(void **state)
+static void config_is_empty__is_true_without_keys(void **state)
 {
 	static const struct {
 		const char *text;
@@ -323,7 +323,7 @@ static void config_parse__refuses_with_nvidias_text(void **state)
 		read_expect_error(rows[i].text, rows[i].want);
 }
 
-static void config_parse__says_where_and_what(void **state)
+static void config_parse__reports_the_place_and_the_error(void **state)
 {
 	static const struct row rows[] = {
 		{ "sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replicas: 1\n",
@@ -343,7 +343,7 @@ static void config_parse__says_where_and_what(void **state)
 		read_expect_error(rows[i].text, rows[i].want);
 }
 
-static void config_parse__names_the_key_that_was_meant(void **state)
+static void config_parse__suggests_the_intended_key(void **state)
 {
 	static const struct row rows[] = {
 		{ "sharng: {}", "unknown key 'sharng'; did you mean 'sharing'?" },
@@ -480,7 +480,7 @@ static void config_parse__applies_anchors_and_merges(void **state)
 	c = read_good(
 		"flags: {mpsRoot: 'a''''b', nvidiaDriverRoot: '''''''x''', nvidiaDevRoot: 'a''b'}",
 		NULL);
-	assert_string_equal(c->mps_root, "a''b"); /* libfyaml 0.7.12 alone says a''' */
+	assert_string_equal(c->mps_root, "a''b"); /* libfyaml 0.7.12 alone returns a''' */
 	assert_string_equal(c->driver_root, "'''x'");
 	assert_string_equal(c->dev_root, "a'b");
 	(void)config_free(c);
@@ -499,7 +499,7 @@ static void config_parse__applies_anchors_and_merges(void **state)
 	(void)config_free(c);
 }
 
-static void config_parse__warns_of_what_has_no_effect(void **state)
+static void config_parse__warns_of_settings_without_effect(void **state)
 {
 	static const struct row rows[] = {
 		{ "flags: {gfd: {oneshot: true, noTimestamp: true}}",
@@ -523,7 +523,7 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 	}
 }
 
-/* A name that only renaming makes, or that is misspelt, shares nothing: the warning says what was meant. */
+/* A name that only renaming makes, or that is misspelt, shares nothing: the warning suggests the intended name. */
 static void config_parse__warns_of_a_source_that_no_device_has(void **state)
 {
 #define SHARE(name)                                                               \
@@ -566,7 +566,7 @@ static void config_parse__warns_of_a_source_that_no_device_has(void **state)
 	}
 }
 
-static void config_parse__refuses_what_is_for_later(void **state)
+static void config_parse__refuses_unsupported_settings(void **state)
 {
 	static const struct row rows[] = {
 		{ "flags: {deviceDiscoveryStrategy: tegra}",
@@ -609,20 +609,20 @@ static void config_parse__refuses_what_is_for_later(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config_parse__takes_nothing_for_all_defaults),
-		cmocka_unit_test(config_is_empty__knows_what_has_no_key),
+		cmocka_unit_test(config_parse__reads_an_empty_text_as_all_defaults),
+		cmocka_unit_test(config_is_empty__is_true_without_keys),
 		cmocka_unit_test(config_fields__name_the_defaults_of_config_new),
 		cmocka_unit_test(config_parse__reads_every_flag),
 		cmocka_unit_test(config_parse__reads_durations_as_go_does),
 		cmocka_unit_test(config_parse__refuses_with_nvidias_text),
-		cmocka_unit_test(config_parse__says_where_and_what),
-		cmocka_unit_test(config_parse__names_the_key_that_was_meant),
+		cmocka_unit_test(config_parse__reports_the_place_and_the_error),
+		cmocka_unit_test(config_parse__suggests_the_intended_key),
 		cmocka_unit_test(config_parse__reads_device_lists),
 		cmocka_unit_test(config_parse__reads_sharing),
 		cmocka_unit_test(config_parse__applies_anchors_and_merges),
-		cmocka_unit_test(config_parse__warns_of_what_has_no_effect),
+		cmocka_unit_test(config_parse__warns_of_settings_without_effect),
 		cmocka_unit_test(config_parse__warns_of_a_source_that_no_device_has),
-		cmocka_unit_test(config_parse__refuses_what_is_for_later),
+		cmocka_unit_test(config_parse__refuses_unsupported_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void mig_default_configs__fit_each_product(void **state)
 	(void)mig_configs_free(c);
 }
 
-/* The map must not say other names than generating does, where both speak of one product. */
+/* The map and the generator must have the same names for a product. */
 static void mig_default_configs__have_the_counts_of_the_profiles(void **state)
 {
 	struct mig_configs *c = NULL, *made = NULL;
@@ -120,7 +120,7 @@ static void mig_default_configs__have_the_counts_of_the_profiles(void **state)
 	(void)mig_configs_free(c);
 }
 
-static void mig_builtin_configs__prefer_what_the_gpus_say(void **state)
+static void mig_builtin_configs__prefer_the_profiles_of_the_gpus(void **state)
 {
 	struct mig_node_gpu g = gpu_of(0, A100_40, 0x20B1);
 	struct mig_node node = { 1, &g };
@@ -142,7 +142,7 @@ static void mig_builtin_configs__prefer_what_the_gpus_say(void **state)
 	(void)mig_configs_free(c);
 }
 
-static void mig_configs__of_the_user_fit_what_they_are_for(void **state)
+static void mig_configs__of_the_user_fit_their_products(void **state)
 {
 	struct mig_node_gpu g = gpu_of(0, A100_40, 0x20B0);
 	struct mig_configs *c = NULL;
@@ -243,7 +243,7 @@ static void mig_hooks__are_refused_whole(void **state)
 	}
 }
 
-static void mig_services__are_names_and_nothing_else(void **state)
+static void mig_services__are_names_only(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -395,11 +395,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_default_configs__fit_each_product),
 		cmocka_unit_test(mig_default_configs__have_the_counts_of_the_profiles),
-		cmocka_unit_test(mig_builtin_configs__prefer_what_the_gpus_say),
-		cmocka_unit_test(mig_configs__of_the_user_fit_what_they_are_for),
+		cmocka_unit_test(mig_builtin_configs__prefer_the_profiles_of_the_gpus),
+		cmocka_unit_test(mig_configs__of_the_user_fit_their_products),
 		cmocka_unit_test(mig_hooks__are_read),
 		cmocka_unit_test(mig_hooks__are_refused_whole),
-		cmocka_unit_test(mig_services__are_names_and_nothing_else),
+		cmocka_unit_test(mig_services__are_names_only),
 		cmocka_unit_test(mig_checkpoint__is_read_and_printed_byte_for_byte),
 		cmocka_unit_test(mig_checkpoint__is_refused_whole),
 	};

@@ -136,7 +136,7 @@ static void mig_configs_parse__refuses_with_the_texts_of_mig_parted(void **state
 	}
 }
 
-static void mig_configs_parse__takes_an_empty_document_and_a_bare_version(void **state)
+static void mig_configs_parse__accepts_an_empty_document_and_a_bare_version(void **state)
 {
 	static const char *const texts[] = { "", "\n# nothing\n", "---\n", "null", "{}",
 		"version: v1", "{\"version\": \"v1\"}" };
@@ -216,7 +216,7 @@ static void mig_configs_parse__reads_every_field(void **state)
 }
 
 /* What mig-parted passes over in silence. */
-static void mig_configs_parse__warns_of_what_can_have_no_effect(void **state)
+static void mig_configs_parse__warns_of_settings_without_effect(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -321,7 +321,7 @@ static void mig_configs_parse__has_limits(void **state)
 	assert_non_null(strstr(err.msg, "expected a name of at most 127 bytes, found 128"));
 }
 
-static void mig_configs_load__says_read_or_unmarshal(void **state)
+static void mig_configs_load__reports_read_or_unmarshal_errors(void **state)
 {
 	struct mig_configs *c = NULL;
 	struct error err = ERROR_INIT;
@@ -341,7 +341,7 @@ static void mig_configs_load__says_read_or_unmarshal(void **state)
 }
 
 /* What both printers of Go made of one config: read one, print the other. */
-static void mig_configs_print__is_byte_for_byte_what_go_prints(void **state)
+static void mig_configs_print__prints_the_bytes_of_go(void **state)
 {
 	struct buf yaml = file_text(TEST_SOURCE "/test/data/mig/printed.yaml");
 	struct buf json = file_text(TEST_SOURCE "/test/data/mig/printed.json");
@@ -427,12 +427,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_configs_parse__refuses_with_the_texts_of_mig_parted),
-		cmocka_unit_test(mig_configs_parse__takes_an_empty_document_and_a_bare_version),
+		cmocka_unit_test(
+			mig_configs_parse__accepts_an_empty_document_and_a_bare_version),
 		cmocka_unit_test(mig_configs_parse__reads_every_field),
-		cmocka_unit_test(mig_configs_parse__warns_of_what_can_have_no_effect),
+		cmocka_unit_test(mig_configs_parse__warns_of_settings_without_effect),
 		cmocka_unit_test(mig_configs_parse__has_limits),
-		cmocka_unit_test(mig_configs_load__says_read_or_unmarshal),
-		cmocka_unit_test(mig_configs_print__is_byte_for_byte_what_go_prints),
+		cmocka_unit_test(mig_configs_load__reports_read_or_unmarshal_errors),
+		cmocka_unit_test(mig_configs_print__prints_the_bytes_of_go),
 		cmocka_unit_test(mig_configs_print__prints_the_list_form),
 		cmocka_unit_test(mig_configs_parse__reads_the_file_of_the_user),
 	};

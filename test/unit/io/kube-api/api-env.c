@@ -40,7 +40,7 @@ static void conn_close(struct stub_conn *c)
 	uv_close((uv_handle_t *)&c->timer, on_conn_closed);
 }
 
-/* Loopback takes some hundred KiB at once; what it does not, the test waits for. */
+/* Loopback accepts some hundred KiB at once; the test waits for the rest. */
 static void conn_write(struct stub_conn *c, const char *data, size_t len)
 {
 	while (len > 0) {
@@ -58,7 +58,7 @@ static void conn_write(struct stub_conn *c, const char *data, size_t len)
 			return;
 		}
 		if (n < 0)
-			return; /* the client has gone */
+			return; /* the client disconnected */
 		data += n;
 		len -= (size_t)n;
 	}
@@ -120,7 +120,7 @@ static void run_next_step(struct stub_conn *c)
 		conn_close(c);
 }
 
-/* Headers, and as many bytes behind them as they say. */
+/* Headers, and the bytes of their Content-Length. */
 static bool is_whole(const char *request, size_t len)
 {
 	const char *end = strstr(request, "\r\n\r\n");

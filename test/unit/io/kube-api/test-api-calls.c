@@ -9,7 +9,7 @@
 
 /* --- one request --- */
 
-static void api_send__sends_what_is_asked(void **state)
+static void api_send__sends_the_request(void **state)
 {
 	struct env *e = *state;
 	struct api_answer a = { .n = 0 };
@@ -108,7 +108,7 @@ static void api_send__maps_status(void **state)
 	}
 }
 
-static void api_send__cuts_message_of_server(void **state)
+static void api_send__truncates_the_message_of_the_server(void **state)
 {
 	struct env *e = *state;
 	struct api_answer a = { .n = 0 };
@@ -437,7 +437,7 @@ static void api_send__inside_callback(void **state)
 	assert_false(a.has_error);
 }
 
-static void api_free__with_calls_under_way(void **state)
+static void api_free__cancels_calls_in_progress(void **state)
 {
 	struct env *e = *state;
 	struct api_answer a = { .env = e }, b = { .env = e };
@@ -469,7 +469,7 @@ static void api_free__inside_callback(void **state)
 	assert_int_equal(a.n, 0);
 }
 
-static void curl_open__says_what_is_missing(void **state)
+static void curl_open__reports_missing_functions(void **state)
 {
 	struct curl_table t;
 	struct error err = ERROR_INIT;
@@ -486,10 +486,10 @@ static void curl_open__says_what_is_missing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		API_TEST(api_send__sends_what_is_asked),
+		API_TEST(api_send__sends_the_request),
 		API_TEST(api_send__keeps_connection),
 		API_TEST(api_send__maps_status),
-		API_TEST(api_send__cuts_message_of_server),
+		API_TEST(api_send__truncates_the_message_of_the_server),
 		API_TEST(api_send__retry_after),
 		API_TEST(api_send__no_answer),
 		API_TEST(api_send__odd_bodies),
@@ -501,9 +501,9 @@ int main(void)
 		API_TEST(api_send__bad_token),
 		API_TEST(api_cancel__anywhere),
 		API_TEST(api_send__inside_callback),
-		API_TEST(api_free__with_calls_under_way),
+		API_TEST(api_free__cancels_calls_in_progress),
 		API_TEST(api_free__inside_callback),
-		cmocka_unit_test(curl_open__says_what_is_missing),
+		cmocka_unit_test(curl_open__reports_missing_functions),
 	};
 
 	return cmocka_run_group_tests_name("api-calls", tests, NULL, NULL);

@@ -365,7 +365,7 @@ static void api_escape__leaves_unreserved(void **state)
 	assert_string_equal(buf_str(&b), "aZ09-._~%20%2F%3F%26%3D%25%2B%0A%C3%A4");
 }
 
-static void stream_next__cuts_lines(void **state)
+static void stream_next__splits_lines(void **state)
 {
 	static const char text[] = "\n\r\none\r\ntwo\n\nthree\nrest";
 	struct error err = ERROR_INIT;
@@ -388,7 +388,7 @@ static void stream_next__cuts_lines(void **state)
 		}
 		assert_string_equal(all, "one|two|three|");
 		assert_true(stream_is_inside(&s));
-		assert_int_equal(s.bytes.len, 4); /* what was taken is not kept */
+		assert_int_equal(s.bytes.len, 4); /* parsed values are not kept */
 		buf_add(&s.bytes, "xx", 2);
 		assert_error(stream_next(&s, &line, &len, &err), &err, "longer than 5 bytes");
 		api_stream_fini(&s);
@@ -406,7 +406,7 @@ int main(void)
 		cmocka_unit_test(base64__reads),
 		cmocka_unit_test(backoff_next__stays_in_bounds),
 		cmocka_unit_test(api_escape__leaves_unreserved),
-		cmocka_unit_test(stream_next__cuts_lines),
+		cmocka_unit_test(stream_next__splits_lines),
 	};
 
 	return cmocka_run_group_tests_name("api-config", tests, NULL, NULL);

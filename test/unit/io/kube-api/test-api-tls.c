@@ -273,7 +273,7 @@ static void api_tls__reads_ca_again(void **state)
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);
 	assert_int_equal(api_requests(t->env->api), 3);
-	/* By age, although nothing failed: what is no longer trusted is not trusted. */
+	/* By age, although nothing failed: a certificate that is no longer trusted is refused. */
 	copy_file(t, "one.crt", "ca.crt");
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);

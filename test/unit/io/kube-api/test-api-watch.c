@@ -132,7 +132,7 @@ static void api_watch__follows_object(void **state)
 	assert_int_equal(w.objects, 4);
 }
 
-static void api_watch__goes_on_after_end(void **state)
+static void api_watch__continues_after_the_end_of_a_stream(void **state)
 {
 	struct env *e = *state;
 	struct watcher w = { .objects = 0 };
@@ -212,7 +212,7 @@ static void api_watch__lists_again_after_410(void **state)
 	}
 }
 
-static void api_watch__survives_every_cut(void **state)
+static void api_watch__survives_an_interruption_at_every_byte(void **state)
 {
 	static const char lines[] = EVENT("MODIFIED", OBJECT("11", "two")) BOOKMARK("12");
 	struct env *e = *state;
@@ -237,7 +237,7 @@ static void api_watch__survives_every_cut(void **state)
 	}
 }
 
-static void api_watch__tells_loss_once(void **state)
+static void api_watch__reports_a_loss_once(void **state)
 {
 	struct env *e = *state;
 	struct watcher w = { .objects = 0 };
@@ -278,7 +278,7 @@ static void api_watch__notices_broken_streams(void **state)
 	static const struct {
 		const char *answer, *text;
 		enum error_code code;
-		bool lists; /* does not go on from the version it has */
+		bool lists; /* does not continue from its version */
 	} rows[] = {
 		{ ANSWER("403 Forbidden") STATUS("403"), "answers 403: too old", ERR_PERMISSION,
 			false },
@@ -318,7 +318,7 @@ static void api_watch__notices_broken_streams(void **state)
 	}
 }
 
-static void api_watch__refuses_bad_lists(void **state)
+static void api_watch__refuses_invalid_lists(void **state)
 {
 	static const struct {
 		const char *answer, *text;
@@ -427,7 +427,7 @@ static void api_watch__needs_a_head_in_time(void **state)
 	stop(&w);
 }
 
-static void api_watch__asks_for_a_random_time(void **state)
+static void api_watch__requests_a_random_timeout(void **state)
 {
 	struct env *e = *state;
 	struct watcher w = { .objects = 0 };
@@ -590,17 +590,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		API_TEST(api_watch__follows_object),
-		API_TEST(api_watch__goes_on_after_end),
+		API_TEST(api_watch__continues_after_the_end_of_a_stream),
 		API_TEST(api_watch__absent_at_list),
 		API_TEST(api_watch__lists_again_after_410),
-		API_TEST(api_watch__survives_every_cut),
-		API_TEST(api_watch__tells_loss_once),
+		API_TEST(api_watch__survives_an_interruption_at_every_byte),
+		API_TEST(api_watch__reports_a_loss_once),
 		API_TEST(api_watch__notices_broken_streams),
-		API_TEST(api_watch__refuses_bad_lists),
+		API_TEST(api_watch__refuses_invalid_lists),
 		API_TEST(api_watch__limits_events),
 		API_TEST(api_watch__idle_connection),
 		API_TEST(api_watch__needs_a_head_in_time),
-		API_TEST(api_watch__asks_for_a_random_time),
+		API_TEST(api_watch__requests_a_random_timeout),
 		API_TEST(api_watch__quick_ends_back_off),
 		API_TEST(api_watch__repeats_with_new_token),
 		API_TEST(api_watch__retry_after),

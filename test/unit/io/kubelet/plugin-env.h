@@ -53,7 +53,7 @@ int plugin_env_teardown(void **state);
 #define run_until(condition, ms)                                           \
 	do {                                                               \
 		patience_start(&env.patience, ms);                         \
-		while (!(condition) && patience_turn(&env.patience))       \
+		while (!(condition) && patience_run_once(&env.patience))   \
 			;                                                  \
 		patience_stop(&env.patience);                              \
 		if (!(condition))                                          \

@@ -34,7 +34,7 @@ static void patience__ends_when_all_is_due_at_once(void **state)
 	patience_start(&p, 20);
 	(void)usleep(
 		50000); /* both are due in the next round, and nothing else for a long time */
-	while (patience_turn(&p))
+	while (patience_run_once(&p))
 		;
 	patience_stop(&p);
 	(void)uv_timer_start(&due, on_due, 0, 0);

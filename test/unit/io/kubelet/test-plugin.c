@@ -47,7 +47,7 @@ static void plugin__waits_for_kubelet(void **state)
 	run_until(is_up(), 1000);
 }
 
-static void plugin__sees_kubelet_without_being_told(void **state)
+static void plugin__detects_the_kubelet_without_an_event(void **state)
 {
 	(void)state;
 	start_plugin();
@@ -56,7 +56,7 @@ static void plugin__sees_kubelet_without_being_told(void **state)
 	run_until(is_up(), 4000);
 }
 
-static void plugin__tries_again_after_refusal(void **state)
+static void plugin__retries_after_a_refusal(void **state)
 {
 	uint64_t begin = time_mono_ns();
 
@@ -72,7 +72,7 @@ static void plugin__tries_again_after_refusal(void **state)
 	run_until(is_up(), 5000);
 }
 
-static void plugin__believes_watch_when_answer_is_lost(void **state)
+static void plugin__trusts_the_watch_when_the_answer_is_lost(void **state)
 {
 	(void)state;
 	env.kubelet.mode = KUBELET_SILENT;
@@ -192,7 +192,7 @@ static void plugin__waits_for_hangup_before_it_registers_again(void **state)
 	assert_int_equal(k->disconnects, 1);
 }
 
-static void plugin__does_not_wait_for_ever_for_hangup(void **state)
+static void plugin__waits_for_a_disconnect_until_a_timeout(void **state)
 {
 	struct error err = ERROR_INIT;
 	int fd = -1;
@@ -205,7 +205,7 @@ static void plugin__does_not_wait_for_ever_for_hangup(void **state)
 	(void)close(fd);
 }
 
-static void plugin__brings_back_its_socket_and_stays_registered(void **state)
+static void plugin__recreates_its_socket_and_stays_registered(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64);
 	struct kubelet *k = &env.kubelet;
@@ -228,7 +228,7 @@ static void plugin__brings_back_its_socket_and_stays_registered(void **state)
 	assert_int_equal(got.status, RPC_OK);
 }
 
-static void plugin__never_registers_if_told_so(void **state)
+static void plugin__never_registers_with_registration_switched_off(void **state)
 {
 	struct error err = ERROR_INIT;
 	const char *why;
@@ -293,17 +293,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(plugin__registers_and_is_watched),
 		T(plugin__waits_for_kubelet),
-		T(plugin__sees_kubelet_without_being_told),
-		T(plugin__tries_again_after_refusal),
-		T(plugin__believes_watch_when_answer_is_lost),
+		T(plugin__detects_the_kubelet_without_an_event),
+		T(plugin__retries_after_a_refusal),
+		T(plugin__trusts_the_watch_when_the_answer_is_lost),
 		T(plugin__outlives_kubelet_that_dies_in_register),
 		T(plugin__follows_restarts),
 		T(plugin__follows_new_kubelet_while_the_old_one_hangs),
 		T(plugin__registers_again_when_stream_is_reset),
 		T(plugin__waits_for_hangup_before_it_registers_again),
-		T(plugin__does_not_wait_for_ever_for_hangup),
-		T(plugin__brings_back_its_socket_and_stays_registered),
-		T(plugin__never_registers_if_told_so),
+		T(plugin__waits_for_a_disconnect_until_a_timeout),
+		T(plugin__recreates_its_socket_and_stays_registered),
+		T(plugin__never_registers_with_registration_switched_off),
 		T(plugin_stop__while_registering),
 		T(plugin_start__refuses),
 	};

@@ -49,7 +49,7 @@ static void pod_list__round_trip(void **state)
 }
 
 /* A claim whose CDI device is named by the UUID. */
-static void pod_list__calls_a_claimed_device_by_its_uuid(void **state)
+static void pod_list__names_a_claimed_device_by_its_uuid(void **state)
 {
 	static const uint8_t bytes[] = { 0x0a, 0x49, 0x0a, 0x01, 0x70, 0x12, 0x01, 0x6e, 0x1a,
 		0x41, 0x0a, 0x01, 0x63, 0x2a, 0x3c, 0x12, 0x01, 0x78, 0x22, 0x37, 0x0a, 0x1e,
@@ -108,7 +108,7 @@ static void pod_allocatable__round_trip(void **state)
 	assert_int_equal(back.v[1].numa_node, -1);
 }
 
-static void pod_devices_decode__ignores_what_is_newer(void **state)
+static void pod_devices_decode__ignores_newer_fields(void **state)
 {
 	/* A pod "p" with field 5 (memory, from 1.37) and an unknown field 99. */
 	static const uint8_t bytes[] = { 0x0a, 0x0c, 0x0a, 0x01, 'p', 0x2a, 0x02, 0x10, 0x05,
@@ -121,7 +121,7 @@ static void pod_devices_decode__ignores_what_is_newer(void **state)
 	assert_int_equal(list->n, 0);
 }
 
-static void pod_devices_decode__refuses_garbage(void **state)
+static void pod_devices_decode__refuses_malformed_input(void **state)
 {
 	struct pod_devices *list = NULL;
 	struct error err = ERROR_INIT;
@@ -137,7 +137,7 @@ static void pod_devices_decode__refuses_garbage(void **state)
 
 /* --- the client --- */
 
-static unsigned n_asked, n_answers;
+static unsigned n_requests, n_answers;
 static struct pod_devices *answer;
 static struct error answer_err;
 
@@ -149,7 +149,7 @@ static void handle_list(struct rpc_call *call, const uint8_t *data, size_t len, 
 	(void)data;
 	(void)arg;
 	assert_int_equal(len, 0);
-	if (++n_asked == 2) {
+	if (++n_requests == 2) {
 		rpc_reply_error(call, RPC_RESOURCE_EXHAUSTED, "rejected by rate limit");
 		return;
 	}
@@ -177,7 +177,7 @@ static void request_pod_list(uv_loop_t *loop, struct rpc_client *c)
 		(void)uv_run(loop, UV_RUN_ONCE);
 }
 
-static void pod_resources_list__asks_the_kubelet(void **state)
+static void pod_resources_list__sends_a_request_to_the_kubelet(void **state)
 {
 	static const struct rpc_method methods[] = {
 		{ .path = METHOD_POD_LIST, .handle = handle_list },
@@ -221,12 +221,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pod_list__round_trip),
-		cmocka_unit_test(pod_list__calls_a_claimed_device_by_its_uuid),
+		cmocka_unit_test(pod_list__names_a_claimed_device_by_its_uuid),
 		cmocka_unit_test(pod_list__has_the_known_bytes),
 		cmocka_unit_test(pod_allocatable__round_trip),
-		cmocka_unit_test(pod_devices_decode__ignores_what_is_newer),
-		cmocka_unit_test(pod_devices_decode__refuses_garbage),
-		cmocka_unit_test(pod_resources_list__asks_the_kubelet),
+		cmocka_unit_test(pod_devices_decode__ignores_newer_fields),
+		cmocka_unit_test(pod_devices_decode__refuses_malformed_input),
+		cmocka_unit_test(pod_resources_list__sends_a_request_to_the_kubelet),
 	};
 
 	return cmocka_run_group_tests_name("pod-resources", tests, NULL, NULL);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * libfake-nvml.so for one test program: where it is, and a directory with the file that says what it
+ * libfake-nvml.so for one test program: its path, and a directory with the file that defines what it
  * does (test/support/fake-nvml.c has the words). Both ends, this process and a worker, read that file.
  */
 #include <limits.h>
@@ -13,5 +13,5 @@ extern char fake_nvml_lib[PATH_MAX];
 void fake_nvml_begin(void);
 void fake_nvml_end(void);
 
-/* What it does from now on. */
+/* Sets what it does from now on. */
 void fake_nvml(const char *text);

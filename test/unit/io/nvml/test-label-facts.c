@@ -81,7 +81,7 @@ static void label_facts_read__trims_the_machine_type(void **state)
 	strv_fini(&notes);
 }
 
-static void label_facts_read__looks_for_a_vgpu(void **state)
+static void label_facts_read__detects_a_vgpu(void **state)
 {
 	static const unsigned char cap[] = { 0x09, 0, 0x1b, 'V', 'F', 0x00, 0x16, '4', '6', '0',
 		'.', '1', '6', 0, 0, 0, 0, 'r', '4', '6', '0', '_', '0', '0', 0, 0, 0 };
@@ -112,7 +112,7 @@ static void label_facts_read__looks_for_a_vgpu(void **state)
 	strv_fini(&notes);
 }
 
-static void label_facts_read__does_without_sysfs(void **state)
+static void label_facts_read__continues_without_sysfs(void **state)
 {
 	struct label_facts_store s = { .machine = NULL };
 	struct error err = ERROR_INIT;
@@ -132,9 +132,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(label_facts_read__trims_the_machine_type,
 			set_up, tear_down),
-		cmocka_unit_test_setup_teardown(label_facts_read__looks_for_a_vgpu, set_up,
+		cmocka_unit_test_setup_teardown(label_facts_read__detects_a_vgpu, set_up,
 			tear_down),
-		cmocka_unit_test(label_facts_read__does_without_sysfs),
+		cmocka_unit_test(label_facts_read__continues_without_sysfs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

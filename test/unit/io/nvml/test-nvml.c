@@ -16,7 +16,7 @@ static const char *lib_path(const char *name)
 	return test_built(path, from_here);
 }
 
-static void nvml_open__takes_what_there_is(void **state)
+static void nvml_open__accepts_missing_functions(void **state)
 {
 	static struct nvml n;
 	struct error err = ERROR_INIT;
@@ -48,13 +48,13 @@ static void nvml_open__falls_back_to_older_names(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(n.nvmlSystemGetCudaDriverVersion_v2(&version),
 		NVML_ERROR_NOT_SUPPORTED);
-	/* Without nvmlErrorString() the texts are ours. */
+	/* Without nvmlErrorString() the texts are those of the agent. */
 	assert_string_equal(nvml_strerror(&n, NVML_ERROR_NOT_FOUND), "Not Found");
 	assert_string_equal(nvml_strerror(&n, (nvmlReturn_t)77), "Unknown Error");
 	nvml_close(&n);
 }
 
-static void nvml_open__says_why_not(void **state)
+static void nvml_open__reports_errors(void **state)
 {
 	static struct nvml n;
 	struct error err = ERROR_INIT;
@@ -80,7 +80,7 @@ static void nvml_open__says_why_not(void **state)
 	test_rmdir(dir);
 }
 
-static void nvml_init__says_what_to_do(void **state)
+static void nvml_init__reports_what_to_do(void **state)
 {
 	static const struct {
 		const char *text;
@@ -171,10 +171,10 @@ static void nvml_call_name__answers_for_any_number(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nvml_open__takes_what_there_is),
+		cmocka_unit_test(nvml_open__accepts_missing_functions),
 		cmocka_unit_test(nvml_open__falls_back_to_older_names),
-		cmocka_unit_test(nvml_open__says_why_not),
-		cmocka_unit_test(nvml_init__says_what_to_do),
+		cmocka_unit_test(nvml_open__reports_errors),
+		cmocka_unit_test(nvml_init__reports_what_to_do),
 		cmocka_unit_test(nvml_find__searches_as_nvidias_plugin_does),
 		cmocka_unit_test(nvml_call_name__answers_for_any_number),
 	};

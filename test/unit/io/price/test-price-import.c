@@ -114,7 +114,7 @@ static void price_list__is_linux_on_demand_alone(void **state)
 
 /* 30 days before 2026-10-31: us-east-1a was at 0.3 until half a day before the end, then at 0.1. */
 /* The same products as a query returns them, and one with an unknown GPU. */
-static void price_query__is_the_list_in_texts(void **state)
+static void price_query__is_the_list_as_texts(void **state)
 {
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
 	CLEANUP(strv_fini) struct strv warnings = { .v = NULL };
@@ -304,7 +304,7 @@ static void instances__have_all_regions(void **state)
 	o = offer(c, "g6.xlarge", "us-west-2", true);
 	assert_int_equal(o.low, 200000000);
 	assert_int_equal(o.high, 400000000);
-	/* The type stands behind its prices. */
+	/* The type follows its prices. */
 	assert_int_equal(offer(c, "p3.2xlarge", "us-east-1", false).price.nano_per_hour,
 		3000000000);
 	/* AWS's own files go before it, whatever the order. */
@@ -327,7 +327,7 @@ static char *own_file(const char *text)
 	return path;
 }
 
-/* "*" of the user's goes before a region of AWS's; what the user's file does not say is AWS's. */
+/* "*" of the user's file precedes a region of AWS's; missing prices are AWS's. */
 static void load__ranks_regions_and_halves(void **state)
 {
 	static const char *const texts[] = {
@@ -427,7 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(import__tells_forms_apart),
 		cmocka_unit_test(price_list__is_linux_on_demand_alone),
-		cmocka_unit_test(price_query__is_the_list_in_texts),
+		cmocka_unit_test(price_query__is_the_list_as_texts),
 		cmocka_unit_test(spot_history__weighs_by_time),
 		cmocka_unit_test(instances__have_all_regions),
 		cmocka_unit_test(load__ranks_sources),

@@ -46,7 +46,7 @@ static void price_parse__is_exact_and_rounds_half_to_even(void **state)
 	}
 }
 
-static void price_text__shows_all_that_counts(void **state)
+static void price_text__shows_all_significant_digits(void **state)
 {
 	static const struct {
 		int64_t nano;
@@ -167,7 +167,7 @@ static void price_find__assumes_a_region_where_none_is_known(void **state)
 	assert_false(p.assumed);
 }
 
-static void price_catalogue__takes_types_of_the_user(void **state)
+static void price_catalogue__accepts_types_of_the_user(void **state)
 {
 	static const char text[] =
 		"version: gpuslice/prices/v1\ncurrency: EUR\ntypes:\n"
@@ -211,7 +211,7 @@ static int save_type_offer(void *arg, const struct price_offer *o)
 }
 
 /* A price of one's own leaves the type what it is, and its spot prices; other hardware or other money does not. */
-static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
+static void price_catalogue__keeps_members_that_the_user_omits(void **state)
 {
 	static const char text[] =
 		"version: gpuslice/prices/v1\ntypes:\n"
@@ -324,7 +324,7 @@ static void price_is_stale__counts_days(void **state)
 	assert_false(price_is_stale(&p, 0, text));
 }
 
-static void price_sums__stop_where_a_month_can_be_reckoned(void **state)
+static void price_sums__saturate_beyond_the_cost_of_a_month(void **state)
 {
 	(void)state;
 	assert_int_equal(price_times(3060000000, 4), 12240000000);
@@ -353,7 +353,7 @@ static int append_offer_text(void *arg, const struct price_offer *o)
 	return ++f->calls == f->stop_at ? -7 : 0;
 }
 
-static void price_each__offers_what_a_region_has(void **state)
+static void price_each__lists_the_types_of_a_region(void **state)
 {
 	static const char text[] =
 		"version: gpuslice/prices/v1\n"
@@ -391,7 +391,7 @@ static void price_each__offers_what_a_region_has(void **state)
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
-static void price_read__says_what_is_wrong_with_offers(void **state)
+static void price_read__reports_errors_in_offers(void **state)
 {
 	static const struct {
 		const char *fields, *msg;
@@ -441,19 +441,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(price_parse__is_exact_and_rounds_half_to_even),
-		cmocka_unit_test(price_text__shows_all_that_counts),
+		cmocka_unit_test(price_text__shows_all_significant_digits),
 		cmocka_unit_test(price_split__sums_to_the_whole),
 		cmocka_unit_test(price_opencost__splits_as_opencost_does),
 		cmocka_unit_test(price_catalogue__has_the_shipped_prices),
 		cmocka_unit_test(price_find__assumes_a_region_where_none_is_known),
-		cmocka_unit_test(price_catalogue__takes_types_of_the_user),
-		cmocka_unit_test(price_catalogue__keeps_what_the_user_does_not_say),
+		cmocka_unit_test(price_catalogue__accepts_types_of_the_user),
+		cmocka_unit_test(price_catalogue__keeps_members_that_the_user_omits),
 		cmocka_unit_test(price_catalogue__names_the_place_of_a_mistake),
 		cmocka_unit_test(price_catalogue__has_ceilings),
 		cmocka_unit_test(price_is_stale__counts_days),
-		cmocka_unit_test(price_sums__stop_where_a_month_can_be_reckoned),
-		cmocka_unit_test(price_each__offers_what_a_region_has),
-		cmocka_unit_test(price_read__says_what_is_wrong_with_offers),
+		cmocka_unit_test(price_sums__saturate_beyond_the_cost_of_a_month),
+		cmocka_unit_test(price_each__lists_the_types_of_a_region),
+		cmocka_unit_test(price_read__reports_errors_in_offers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

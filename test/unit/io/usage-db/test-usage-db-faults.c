@@ -28,7 +28,7 @@ static int teardown(void **state)
 
 #define PER_BUCKET 40
 
-/* Writes buckets without end and counts, where the parent sees it, those that are in the file. */
+/* Writes buckets until it is killed, and counts the stored ones in memory of the parent. */
 /* @pause_us between two writes: one that never rests leaves no reader a turn. */
 static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds_t pause_us)
 {
@@ -125,7 +125,7 @@ static unsigned count_damaged(void)
 	return n;
 }
 
-static void usage_db_open__renames_what_is_damaged(void **state)
+static void usage_db_open__renames_a_damaged_file(void **state)
 {
 	static const struct {
 		off_t at;
@@ -154,7 +154,7 @@ static void usage_db_open__renames_what_is_damaged(void **state)
 	}
 }
 
-static void usage_db_add__begins_anew_when_the_file_is_damaged_meanwhile(void **state)
+static void usage_db_add__recreates_a_file_that_was_damaged_meanwhile(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct usage_db *l = NULL;
@@ -185,7 +185,7 @@ static void usage_db_open__renames_a_database_of_others(void **state)
 	(void)usage_db_close(l);
 }
 
-static void usage_db_add__says_that_the_disk_is_full(void **state)
+static void usage_db_add__reports_a_full_disk(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 64 << 10 };
 	struct error err = ERROR_INIT;
@@ -207,14 +207,14 @@ static void usage_db_add__says_that_the_disk_is_full(void **state)
 	assert_int_equal(err.code, ERR_IO);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 1);
-	/* Given again when there is room. */
+	/* Passed again when there is space. */
 	assert_ok(usage_db_env_add(l, T0 + (n + 1) * 300, 30, T0, &err), &err);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 2);
 	(void)usage_db_close(l);
 }
 
-static void usage_db_add__goes_on_when_no_new_file_could_be_made(void **state)
+static void usage_db_add__continues_when_no_new_file_can_be_created(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 1024 };
 	struct error err = ERROR_INIT;
@@ -239,7 +239,7 @@ static void usage_db_add__goes_on_when_no_new_file_could_be_made(void **state)
 	(void)usage_db_close(l);
 }
 
-static void usage_db_read__sees_whole_writes_beside_a_writer(void **state)
+static void usage_db_read__reads_whole_writes_beside_a_writer(void **state)
 {
 	volatile uint64_t *done =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -271,12 +271,12 @@ int main(void)
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		ROW(usage_db__survives_kill_at_any_point),
-		ROW(usage_db_open__renames_what_is_damaged),
-		ROW(usage_db_add__begins_anew_when_the_file_is_damaged_meanwhile),
+		ROW(usage_db_open__renames_a_damaged_file),
+		ROW(usage_db_add__recreates_a_file_that_was_damaged_meanwhile),
 		ROW(usage_db_open__renames_a_database_of_others),
-		ROW(usage_db_add__says_that_the_disk_is_full),
-		ROW(usage_db_add__goes_on_when_no_new_file_could_be_made),
-		ROW(usage_db_read__sees_whole_writes_beside_a_writer),
+		ROW(usage_db_add__reports_a_full_disk),
+		ROW(usage_db_add__continues_when_no_new_file_can_be_created),
+		ROW(usage_db_read__reads_whole_writes_beside_a_writer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t now_s
 }
 
 /* Both stay when rows meet. */
-static void usage_db_add__keeps_what_was_not_known(void **state)
+static void usage_db_add__keeps_unknown_figures(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
 	const struct usage_db_period p = { .start_s = T0,
@@ -98,7 +98,7 @@ static void usage_db_add__adds_to_the_row_of_the_same_key(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-static void usage_db_read__gives_what_overlaps_the_range(void **state)
+static void usage_db_read__returns_records_that_overlap_the_range(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
 	struct usage_db_sums s;
@@ -169,7 +169,7 @@ static void usage_db_totals__are_replaced_as_a_whole(void **state)
 	(void)usage_db_close(l);
 }
 
-static void usage_db_add__refuses_what_breaks_its_bounds(void **state)
+static void usage_db_add__refuses_values_out_of_bounds(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
 	struct usage_db_period p = { .start_s = T0, .cost_nano = 5 };
@@ -213,7 +213,7 @@ static void usage_db_add__refuses_what_breaks_its_bounds(void **state)
 	assert_int_equal(s.periods, 0);
 }
 
-static void usage_db_add__keeps_a_number_that_would_overflow_whole(void **state)
+static void usage_db_add__refuses_a_batch_that_would_overflow(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
 	struct usage_db_period p = { .start_s = T0 };
@@ -273,7 +273,7 @@ static uint64_t size_of(const char *path)
 	return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static void usage_db_age__holds_the_ceiling_and_keeps_the_newest(void **state)
+static void usage_db_age__keeps_to_the_ceiling_and_keeps_the_newest(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES_MIN);
 	struct usage_db_sums s;
@@ -324,7 +324,7 @@ static void usage_db_age__keeps_the_newest_however_large_it_is(void **state)
 	assert_int_equal(s.rows, n - 20);
 }
 
-static void usage_db_open__refuses_what_is_no_regular_file(void **state)
+static void usage_db_open__refuses_other_than_regular_files(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct usage_db *l = NULL;
@@ -354,7 +354,7 @@ static void usage_db_open__refuses_what_is_no_regular_file(void **state)
 	assert_int_equal(size_of(other), 0);
 }
 
-static void usage_db_read__makes_no_file(void **state)
+static void usage_db_read__creates_no_file(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct dirent *e;
@@ -389,7 +389,7 @@ static int stop(void *arg, const struct usage_db_period *p, const struct usage_d
 	return row ? error_set(err, ERR_CANCELLED, "enough") : 0;
 }
 
-static void usage_db_read__ends_when_it_is_told(void **state)
+static void usage_db_read__ends_when_the_callback_stops_it(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
 	struct error err = ERROR_INIT;
@@ -400,7 +400,7 @@ static void usage_db_read__ends_when_it_is_told(void **state)
 	assert_error(usage_db_read(usage_db_env_path(), 0, UINT64_MAX, stop, &n, &err), &err,
 		"enough");
 	assert_int_equal(n, 2);
-	add(l, T0, 3, T0); /* and holds no lock */
+	add(l, T0, 3, T0); /* and keeps no lock */
 }
 
 int main(void)
@@ -408,18 +408,18 @@ int main(void)
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		ROW(usage_db_add__adds_to_the_row_of_the_same_key),
-		ROW(usage_db_add__keeps_what_was_not_known),
-		ROW(usage_db_read__gives_what_overlaps_the_range),
+		ROW(usage_db_add__keeps_unknown_figures),
+		ROW(usage_db_read__returns_records_that_overlap_the_range),
 		ROW(usage_db_totals__are_replaced_as_a_whole),
-		ROW(usage_db_add__refuses_what_breaks_its_bounds),
-		ROW(usage_db_add__keeps_a_number_that_would_overflow_whole),
+		ROW(usage_db_add__refuses_values_out_of_bounds),
+		ROW(usage_db_add__refuses_a_batch_that_would_overflow),
 		ROW(usage_db_age__merges_without_changing_a_sum),
-		ROW(usage_db_age__holds_the_ceiling_and_keeps_the_newest),
+		ROW(usage_db_age__keeps_to_the_ceiling_and_keeps_the_newest),
 		ROW(usage_db_add__makes_room_for_a_large_batch),
 		ROW(usage_db_age__keeps_the_newest_however_large_it_is),
-		ROW(usage_db_open__refuses_what_is_no_regular_file),
-		ROW(usage_db_read__makes_no_file),
-		ROW(usage_db_read__ends_when_it_is_told),
+		ROW(usage_db_open__refuses_other_than_regular_files),
+		ROW(usage_db_read__creates_no_file),
+		ROW(usage_db_read__ends_when_the_callback_stops_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

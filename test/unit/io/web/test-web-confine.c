@@ -172,13 +172,13 @@ static int in_child(int (*look)(void))
 	return WEXITSTATUS(status);
 }
 
-static void web_confine__leaves_nothing_against_the_agent(void **state)
+static void web_confine__leaves_no_access_to_the_agent(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(first_possible), 0);
 }
 
-static void web_confine__leaves_what_serving_needs(void **state)
+static void web_confine__leaves_the_rights_to_serve(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(first_impossible), 0);
@@ -205,7 +205,7 @@ static int refuse_capset(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) < 0;
 }
 
-static void web_drop_privileges__fails_where_some_would_be_left(void **state)
+static void web_drop_privileges__fails_where_a_privilege_would_remain(void **state)
 {
 	pid_t pid = fork();
 	int status = 0;
@@ -230,10 +230,10 @@ static void web_drop_privileges__fails_where_some_would_be_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(web_confine__leaves_nothing_against_the_agent),
-		cmocka_unit_test(web_confine__leaves_what_serving_needs),
+		cmocka_unit_test(web_confine__leaves_no_access_to_the_agent),
+		cmocka_unit_test(web_confine__leaves_the_rights_to_serve),
 		cmocka_unit_test(web_confine__limits_memory_of_every_kind),
-		cmocka_unit_test(web_drop_privileges__fails_where_some_would_be_left),
+		cmocka_unit_test(web_drop_privileges__fails_where_a_privilege_would_remain),
 	};
 
 	return cmocka_run_group_tests_name("web-confine", tests, NULL, NULL);

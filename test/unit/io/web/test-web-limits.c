@@ -33,7 +33,7 @@ static void still_serves(const struct web_env *e)
 	web_expect(e, GET("/metrics"), 200);
 }
 
-static void web__survives_garbage(void **state)
+static void web__survives_malformed_requests(void **state)
 {
 	static const struct {
 		const char *bytes;
@@ -116,7 +116,7 @@ static void web__refuses_headers_that_are_too_large(void **state)
 	still_serves(e);
 }
 
-static void web__closes_who_takes_too_long_to_ask(void **state)
+static void web__closes_connections_with_a_slow_request(void **state)
 {
 	static const char *const begun[] = { "", "G", "GET /metrics HTTP/1.1\r\n",
 		"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: y\r\n" };
@@ -138,7 +138,7 @@ static void web__closes_who_takes_too_long_to_ask(void **state)
 	web_wait_count(e, open, 0);
 }
 
-static void web__gives_no_more_time_to_who_sends_slowly(void **state)
+static void web__gives_a_slow_sender_no_more_time(void **state)
 {
 	struct web_env *e = *state;
 	CLEANUP(closep) int fd = -1;
@@ -147,7 +147,7 @@ static void web__gives_no_more_time_to_who_sends_slowly(void **state)
 	web_env_start(e);
 	fd = web_connect(e);
 	web_send_text(fd, "GET /metrics HTTP/1.1\r\n");
-	/* A header that goes on until the other end has had enough. */
+	/* A header that continues until the server disconnects. */
 	while (web_counts(e->web).timeouts == 0) {
 		web_send_text(fd, "X");
 		web_nap();
@@ -155,7 +155,7 @@ static void web__gives_no_more_time_to_who_sends_slowly(void **state)
 	web_wait_closed(fd);
 }
 
-static void web__closes_who_does_not_read(void **state)
+static void web__closes_connections_that_do_not_read(void **state)
 {
 	static const char request[] = "GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct web_env *e = *state;
@@ -189,7 +189,7 @@ static void web__closes_idle_connections(void **state)
 
 #define FEW 10
 
-static void web__makes_room_for_who_asks(void **state)
+static void web__makes_room_for_new_requests(void **state)
 {
 	struct web_env *e = *state;
 	int fds[FEW];
@@ -254,7 +254,7 @@ static void web__refuses_more_than_it_can_answer_and_recovers(void **state)
 }
 
 /* Many more at a time than a round accepts. Most clients disconnect before the server reads. */
-static void web__survives_a_crowd(void **state)
+static void web__survives_many_connections(void **state)
 {
 	struct web_env *e = *state;
 	int fds[300];
@@ -328,7 +328,7 @@ static void web__leaves_room_for_other_addresses(void **state)
 	web_wait_count(e, open, 0);
 }
 
-static void web__counts_connections_that_said_nothing(void **state)
+static void web__counts_connections_without_a_request(void **state)
 {
 	struct web_env *e = *state;
 
@@ -369,18 +369,18 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(web__survives_garbage),
+		TEST(web__survives_malformed_requests),
 		TEST(web__refuses_headers_that_are_too_large),
-		TEST(web__closes_who_takes_too_long_to_ask),
-		TEST(web__gives_no_more_time_to_who_sends_slowly),
-		TEST(web__closes_who_does_not_read),
+		TEST(web__closes_connections_with_a_slow_request),
+		TEST(web__gives_a_slow_sender_no_more_time),
+		TEST(web__closes_connections_that_do_not_read),
 		TEST(web__closes_idle_connections),
-		TEST(web__makes_room_for_who_asks),
+		TEST(web__makes_room_for_new_requests),
 		TEST(web__refuses_more_than_it_can_answer_and_recovers),
-		TEST(web__survives_a_crowd),
+		TEST(web__survives_many_connections),
 		TEST(web__leaves_descriptors_to_its_process),
 		TEST(web__leaves_room_for_other_addresses),
-		TEST(web__counts_connections_that_said_nothing),
+		TEST(web__counts_connections_without_a_request),
 		TEST(web_stop__ends_connections_of_all_kinds),
 	};
 

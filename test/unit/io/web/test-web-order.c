@@ -79,7 +79,7 @@ static void web__counts_connections_that_wait_to_begin(void **state)
 	web_wait_count(e, open, 0);
 }
 
-static void web__gives_up_connections_that_never_begin(void **state)
+static void web__drops_connections_that_never_begin(void **state)
 {
 	static const char *const rows[] = { "dropped:8", "refused:8", "second-run:8" };
 	struct web_env *e = *state;
@@ -110,7 +110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(web__serves_whenever_libmicrohttpd_begins),
 		TEST(web__counts_connections_that_wait_to_begin),
-		TEST(web__gives_up_connections_that_never_begin),
+		TEST(web__drops_connections_that_never_begin),
 	};
 
 	return cmocka_run_group_tests_name("web-order", tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include "lib/base/fd.h"
 #include "io/web/packet/packet.h"
 
-/* Packets between the agent and its web server: what is written is read, and nothing else is. */
+/* Packets between the agent and its web server: written packets are read, and no others. */
 
 static void pack_test_request(struct buf *b)
 {
@@ -104,7 +104,7 @@ static bool is_any(const struct buf *b, size_t len)
 	       web_unpack_start(copy, len, &s, NULL) == 0;
 }
 
-static void web_packet__that_is_cut_is_refused(void **state)
+static void web_packet__that_is_truncated_is_refused(void **state)
 {
 	static void (*const puts[])(
 		struct buf *) = { pack_test_request, pack_test_reply, pack_test_start };
@@ -117,7 +117,7 @@ static void web_packet__that_is_cut_is_refused(void **state)
 		assert_true(is_any(&b, b.len));
 		for (size_t len = 0; len < b.len; len++)
 			assert_false(is_any(&b, len));
-		/* The head says the length that it has, and so a text has no end, or the body is short. */
+		/* The length in the head is right, so a text has no end, or the body is short. */
 		for (uint32_t len = 17; len < b.len; len++) {
 			memcpy(b.data + 12, &len, sizeof(len));
 			assert_false(is_any(&b, len));
@@ -182,7 +182,7 @@ static void web_packet__with_too_many_arguments_is_refused(void **state)
 	assert_false(is_any(&b, b.len));
 }
 
-static void web_put__refuses_what_is_too_much(void **state)
+static void web_put__refuses_too_many_bytes(void **state)
 {
 	static char text[WEB_TEXTS_MAX], body[WEB_INLINE_MAX];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
@@ -222,7 +222,7 @@ static void web_message__is_bounded(void **state)
 	assert_int_equal(web_unpack_message(b.data, b.len, &ret, NULL), -1);
 }
 
-static void web_packet__comes_with_one_descriptor_at_most(void **state)
+static void web_packet__has_one_descriptor_at_most(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	static unsigned char packet[WEB_PACKET_MAX];
@@ -257,12 +257,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(web_packet__is_read_as_it_was_written),
-		cmocka_unit_test(web_packet__that_is_cut_is_refused),
+		cmocka_unit_test(web_packet__that_is_truncated_is_refused),
 		cmocka_unit_test(web_packet__with_a_field_out_of_range_is_refused),
 		cmocka_unit_test(web_packet__with_too_many_arguments_is_refused),
-		cmocka_unit_test(web_put__refuses_what_is_too_much),
+		cmocka_unit_test(web_put__refuses_too_many_bytes),
 		cmocka_unit_test(web_message__is_bounded),
-		cmocka_unit_test(web_packet__comes_with_one_descriptor_at_most),
+		cmocka_unit_test(web_packet__has_one_descriptor_at_most),
 	};
 
 	return cmocka_run_group_tests_name("web-packet", tests, NULL, NULL);

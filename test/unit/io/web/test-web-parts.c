@@ -11,7 +11,7 @@
 
 /* The parts of the web server that need neither sockets nor a clock. */
 
-static void web_host_is__looks_at_the_whole_name(void **state)
+static void web_host_is__compares_the_whole_name(void **state)
 {
 	static const struct {
 		const char *header, *name;
@@ -88,7 +88,7 @@ static void web_conn_list_admit__counts_addresses_in_both_forms(void **state)
 	assert_int_equal(web_conn_list_oldest_serial(&b), 3);
 }
 
-static void web_conn_list_find_new__is_who_has_not_begun(void **state)
+static void web_conn_list_find_new__returns_connections_that_have_not_begun(void **state)
 {
 	struct web_conn_list b = { .connections = 9, .per_address = 9 };
 	struct web_conn c[3] = { { .fd = 7 }, { .fd = 8 }, { .fd = 7 } };
@@ -109,7 +109,7 @@ static void web_conn_list_find_new__is_who_has_not_begun(void **state)
 	assert_null(web_conn_list_find_new(&b, 7));
 }
 
-static void web_conn_list_find_due__goes_by_the_time_in_each_state(void **state)
+static void web_conn_list_find_due__follows_the_timeout_of_each_state(void **state)
 {
 	struct web_conn_list b = { .connections = 9,
 		.per_address = 9,
@@ -140,7 +140,7 @@ static void web_conn_list_find_due__goes_by_the_time_in_each_state(void **state)
 	assert_int_equal(b.open, 2);
 }
 
-static void web_conn_list_find_victim__is_who_waits_for_nothing(void **state)
+static void web_conn_list_find_victim__returns_an_idle_connection(void **state)
 {
 	struct web_conn_list b = { .connections = 9, .per_address = 9 };
 	struct web_conn c[4] = { { .fd = 0 } };
@@ -159,7 +159,7 @@ static void web_conn_list_find_victim__is_who_waits_for_nothing(void **state)
 	assert_null(web_conn_list_find_victim(&b));
 }
 
-static void web_throttle__holds_the_thread_to_its_part(void **state)
+static void web_throttle__limits_the_thread_to_its_share(void **state)
 {
 	struct web_throttle p;
 	uint64_t wall = 1000, cpu = 0, began;
@@ -197,7 +197,7 @@ static void web_spin_wait__grows_to_its_end(void **state)
 	assert_int_equal(web_spin_wait_ms(UINT32_MAX), WEB_SPIN_MAX_MS);
 }
 
-static void web_is_starved__where_it_waits_for_most_of_the_time(void **state)
+static void web_is_starved__is_true_if_it_waits_most_of_the_time(void **state)
 {
 	(void)state;
 	assert_false(web_is_starved(0, 0));
@@ -210,14 +210,15 @@ static void web_is_starved__where_it_waits_for_most_of_the_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(web_host_is__looks_at_the_whole_name),
+		cmocka_unit_test(web_host_is__compares_the_whole_name),
 		cmocka_unit_test(web_conn_list_admit__counts_addresses_in_both_forms),
-		cmocka_unit_test(web_conn_list_find_new__is_who_has_not_begun),
-		cmocka_unit_test(web_conn_list_find_due__goes_by_the_time_in_each_state),
-		cmocka_unit_test(web_conn_list_find_victim__is_who_waits_for_nothing),
-		cmocka_unit_test(web_throttle__holds_the_thread_to_its_part),
+		cmocka_unit_test(
+			web_conn_list_find_new__returns_connections_that_have_not_begun),
+		cmocka_unit_test(web_conn_list_find_due__follows_the_timeout_of_each_state),
+		cmocka_unit_test(web_conn_list_find_victim__returns_an_idle_connection),
+		cmocka_unit_test(web_throttle__limits_the_thread_to_its_share),
 		cmocka_unit_test(web_spin_wait__grows_to_its_end),
-		cmocka_unit_test(web_is_starved__where_it_waits_for_most_of_the_time),
+		cmocka_unit_test(web_is_starved__is_true_if_it_waits_most_of_the_time),
 	};
 
 	return cmocka_run_group_tests_name("web-parts", tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void wait_fds(pid_t pid, unsigned n)
 	}
 }
 
-static void web__comes_back_when_its_process_is_killed(void **state)
+static void web__restarts_a_killed_process(void **state)
 {
 	static const struct {
 		int signal;
@@ -88,7 +88,7 @@ static void web__comes_back_when_its_process_is_killed(void **state)
 	}
 }
 
-static void web__waits_longer_each_time(void **state)
+static void web__restarts_with_back_off(void **state)
 {
 	static const char *const delays[] = { "again in 200ms", "again in 400ms",
 		"again in 800ms" };
@@ -124,7 +124,7 @@ static void web__replaces_a_process_that_hangs(void **state)
 	web_expect(e, GET("/metrics"), 200);
 }
 
-static void web__lets_an_idle_process_live(void **state)
+static void web__does_not_kill_an_idle_process(void **state)
 {
 	struct web_env *e = *state;
 	uint64_t until_ns, hang_ns = 3 * NS_PER_SEC; /* other processes may starve it */
@@ -149,7 +149,7 @@ static void web_stop__ends_a_process_that_hangs(void **state)
 	assert_int_equal(kill(pid, 0), -1);
 }
 
-/* A child that starts a server and tells its process. */
+/* A child that starts a server and reports its PID. */
 static pid_t start_in_child(struct web_env *e, pid_t *ret_process)
 {
 	int ends[2];
@@ -174,7 +174,7 @@ static pid_t start_in_child(struct web_env *e, pid_t *ret_process)
 	return child;
 }
 
-/* Of a grandchild that has become ours. */
+/* Of a grandchild that this process adopted. */
 static void wait_end(pid_t pid)
 {
 	for (unsigned i = 0; waitpid(pid, NULL, WNOHANG) != pid; i++) {
@@ -230,7 +230,7 @@ static void web__leaks_no_descriptors(void **state)
 	wait_fds(-1, ours);
 }
 
-static void web__has_no_descriptor_but_its_own(void **state)
+static void web__has_only_its_own_descriptors(void **state)
 {
 	struct web_env *e = *state;
 
@@ -241,7 +241,7 @@ static void web__has_no_descriptor_but_its_own(void **state)
 	assert_in_range(web_count_fds(web_wait_process(0)) - 2, 8, 10);
 }
 
-static void web__kills_a_process_that_lies(void **state)
+static void web__kills_a_process_with_false_answers(void **state)
 {
 	static const struct {
 		const char *lie, *text;
@@ -276,7 +276,7 @@ static void web__kills_a_process_that_lies(void **state)
 	}
 }
 
-/* The web thread closes what it is sent, for an hour; the agent stops in spite of it. */
+/* The web thread needs an hour to close a descriptor; the agent stops in spite of it. */
 static void web_stop__waits_for_no_descriptor(void **state)
 {
 	struct web_env *e = *state;
@@ -297,7 +297,7 @@ static void web_stop__waits_for_no_descriptor(void **state)
 }
 
 struct blocked_route {
-	pthread_mutex_t lock; /* holds the web thread up, as the kernel may */
+	pthread_mutex_t lock; /* delays the web thread, as the kernel may */
 	atomic_uint in_route, released;
 };
 
@@ -329,7 +329,7 @@ static void wait_for(atomic_uint *n)
 }
 
 /* What routes use is theirs until the last one has returned. */
-static void web_stop__releases_what_a_route_uses_after_it(void **state)
+static void web_stop__releases_the_data_of_a_route_afterwards(void **state)
 {
 	static const struct web_route routes[] = { { .path = "/metrics",
 		.get = get_blocked_route } };
@@ -340,7 +340,7 @@ static void web_stop__releases_what_a_route_uses_after_it(void **state)
 	int fd;
 
 	e->options.listen = "127.0.0.1:0";
-	/* At once, where nothing holds it up. */
+	/* At once, where nothing delays it. */
 	assert_ok(web_start(&e->web, &e->options, &ops, &h, &err), &err);
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_exchange(&h.released, 0), 1);
@@ -359,7 +359,7 @@ static void web_stop__releases_what_a_route_uses_after_it(void **state)
 }
 
 /* One that served, and spoiled the socket for those after it. */
-static void web__makes_a_spoiled_socket_again(void **state)
+static void web__recreates_a_damaged_socket(void **state)
 {
 	static const char *const lies[] = { "shutdown", "blocking" };
 	struct web_env *e = *state;
@@ -401,7 +401,7 @@ static void web__relays_a_few_notices_only(void **state)
 	web_assert_notice(e, "has done nothing for");
 }
 
-static void web__says_what_is_no_program(void **state)
+static void web__reports_an_invalid_program(void **state)
 {
 	struct web_env *e = *state;
 	static const struct {
@@ -429,20 +429,20 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(web__comes_back_when_its_process_is_killed),
-		TEST(web__waits_longer_each_time),
+		TEST(web__restarts_a_killed_process),
+		TEST(web__restarts_with_back_off),
 		TEST(web__replaces_a_process_that_hangs),
-		TEST(web__lets_an_idle_process_live),
+		TEST(web__does_not_kill_an_idle_process),
 		TEST(web_stop__ends_a_process_that_hangs),
 		TEST(web__ends_with_its_agent),
 		TEST(web__leaks_no_descriptors),
-		TEST(web__has_no_descriptor_but_its_own),
-		TEST(web__kills_a_process_that_lies),
+		TEST(web__has_only_its_own_descriptors),
+		TEST(web__kills_a_process_with_false_answers),
 		TEST(web_stop__waits_for_no_descriptor),
-		TEST(web_stop__releases_what_a_route_uses_after_it),
-		TEST(web__makes_a_spoiled_socket_again),
+		TEST(web_stop__releases_the_data_of_a_route_afterwards),
+		TEST(web__recreates_a_damaged_socket),
 		TEST(web__relays_a_few_notices_only),
-		TEST(web__says_what_is_no_program),
+		TEST(web__reports_an_invalid_program),
 	};
 
 	return cmocka_run_group_tests_name("web-process", tests, NULL, NULL);

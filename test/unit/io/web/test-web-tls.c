@@ -66,7 +66,7 @@ static void replace_tls_file(const struct web_env *e, const char *from, const ch
 	assert_ok(file_write_atomic(new, b.data, b.len, 0600, &err), &err);
 }
 
-/* GET /metrics by TLS; what openssl says, and the answer. 0: it went well. */
+/* GET /metrics by TLS; the output of openssl, and the answer. 0: success. */
 static int get_metrics_by_tls(struct web_env *e, const char *version, const char *authority,
 	struct buf *b)
 {
@@ -176,7 +176,7 @@ static void web_tls__follows_its_files(void **state)
 /* The first message of a handshake, cut; GnuTLS waits for the rest of it. */
 static const char half_hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
-static void web_tls__cuts_off_half_a_handshake(void **state)
+static void web_tls__closes_an_incomplete_handshake(void **state)
 {
 	struct web_env *e = *state;
 	CLEANUP(freep) char *cert = NULL;
@@ -217,7 +217,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(web_tls__serves_tls_1_2_and_later_only),
 		TEST(web_tls__follows_its_files),
-		TEST(web_tls__cuts_off_half_a_handshake),
+		TEST(web_tls__closes_an_incomplete_handshake),
 	};
 
 	return cmocka_run_group_tests_name("web-tls", tests, NULL, NULL);

@@ -144,7 +144,7 @@ static void web__keeps_connections_alive(void **state)
 	assert_int_equal(web_counts(e->web).requests[1], 7);
 }
 
-static void web__answers_304_for_what_is_known(void **state)
+static void web__answers_304_for_an_unchanged_page(void **state)
 {
 	static const char tail[] = "\r\nConnection: close\r\n\r\n";
 	static const struct {
@@ -175,7 +175,7 @@ static void web__answers_304_for_what_is_known(void **state)
 	}
 }
 
-static void web__refuses_queries_that_are_too_much(void **state)
+static void web__refuses_queries_that_are_too_long(void **state)
 {
 	struct web_env *e = *state;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(REPLY_MAX);
@@ -197,7 +197,7 @@ static void web__refuses_queries_that_are_too_much(void **state)
 }
 
 /* A proxy before it might see another request than the server. */
-static void web__refuses_what_can_be_read_in_two_ways(void **state)
+static void web__refuses_ambiguous_requests(void **state)
 {
 #define GET_WITH(headers) "GET /metrics HTTP/1.1\r\n" headers "\r\n"
 	static const struct {
@@ -234,7 +234,7 @@ static void web__refuses_what_can_be_read_in_two_ways(void **state)
 		web_expect(e, rows[i].request, rows[i].status);
 }
 
-static void web__takes_only_local_hosts_without_a_token(void **state)
+static void web__accepts_only_local_hosts_without_a_token(void **state)
 {
 	static const struct {
 		const char *host;
@@ -277,11 +277,11 @@ static void web__takes_only_local_hosts_without_a_token(void **state)
 	web_expect(e, "GET /metrics HTTP/1.0\r\n\r\n", 403);
 	web_talk(e, "GET /metrics HTTP/1.0\r\nHost: evil.example\r\n\r\n", &b);
 	assert_has(&b, "give it a token");
-	/* What is open to all has nothing to protect: probes use whatever name they have. */
+	/* Open paths need no protection: probes may use any host name. */
 	web_expect(e, "GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n", 200);
 }
 
-static void web__takes_any_host_where_it_listens_for_all(void **state)
+static void web__accepts_any_host_where_it_listens_on_all_addresses(void **state)
 {
 	struct web_env *e = *state;
 
@@ -294,7 +294,7 @@ static void web__takes_any_host_where_it_listens_for_all(void **state)
 	"GET " path " HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n" \
 	"Authorization: " value "\r\n\r\n"
 
-static void web__asks_for_the_token(void **state)
+static void web__requires_the_token(void **state)
 {
 	static const struct {
 		const char *request;
@@ -366,7 +366,7 @@ static void web__follows_the_token_file(void **state)
 	assert_int_equal(web_state(e->web, &why), WEB_SERVING);
 }
 
-static void web_start__refuses_what_is_no_address(void **state)
+static void web_start__refuses_an_invalid_address(void **state)
 {
 	static const char *const listens[] = { "nonsense", "127.0.0.1", "127.0.0.1:65536" };
 	const struct web_ops ops = { .n_routes = 0 };
@@ -392,7 +392,7 @@ static const char *make_web_path(const struct web_env *e, const char *name, char
 }
 
 /* The server reports the obstacle, and serves when the obstacle is gone. */
-static void web__says_what_is_in_the_way(void **state)
+static void web__reports_why_it_cannot_listen(void **state)
 {
 	static const struct {
 		const char *token, *cert, *key, *text;
@@ -431,7 +431,7 @@ static void web__says_what_is_in_the_way(void **state)
 	}
 }
 
-static void web__waits_for_an_address_that_another_has(void **state)
+static void web__waits_for_an_address_in_use(void **state)
 {
 	struct web_env *e = *state;
 	CLEANUP(closep) int other = -1;
@@ -460,16 +460,16 @@ int main(void)
 		TEST(web__is_read_only),
 		TEST(web__answers_head_with_the_length_only),
 		TEST(web__keeps_connections_alive),
-		TEST(web__answers_304_for_what_is_known),
-		TEST(web__refuses_queries_that_are_too_much),
-		TEST(web__refuses_what_can_be_read_in_two_ways),
-		TEST(web__takes_only_local_hosts_without_a_token),
-		TEST(web__takes_any_host_where_it_listens_for_all),
-		TEST(web__asks_for_the_token),
+		TEST(web__answers_304_for_an_unchanged_page),
+		TEST(web__refuses_queries_that_are_too_long),
+		TEST(web__refuses_ambiguous_requests),
+		TEST(web__accepts_only_local_hosts_without_a_token),
+		TEST(web__accepts_any_host_where_it_listens_on_all_addresses),
+		TEST(web__requires_the_token),
 		TEST(web__follows_the_token_file),
-		TEST(web_start__refuses_what_is_no_address),
-		TEST(web__says_what_is_in_the_way),
-		TEST(web__waits_for_an_address_that_another_has),
+		TEST(web_start__refuses_an_invalid_address),
+		TEST(web__reports_why_it_cannot_listen),
+		TEST(web__waits_for_an_address_in_use),
 	};
 
 	return cmocka_run_group_tests_name("web", tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void release_body(void *owner)
 	free(owner);
 }
 
-/* A body that tells when it is let go of; the env's address stands before it. */
+/* A body that counts its release; the env's address precedes it. */
 static void set_counted_reply(struct web_env *e, struct web_reply *r, const char *text,
 	size_t len)
 {
@@ -97,7 +97,7 @@ static enum web_status get_big(void *arg, const struct web_request *q, struct we
 	return WEB_OK;
 }
 
-/* Holds up the web thread as long as the test has the gate. */
+/* Blocks the web thread as long as the test has the lock. */
 static enum web_status get_gated_route(void *arg, const struct web_request *q,
 	struct web_reply *r)
 {
@@ -285,7 +285,7 @@ char *web_env_file(struct web_env *e, const char *name, const char *text)
 	return strdup(path);
 }
 
-/* The kernel may interrupt connect() on a socket with a timeout, without a signal (EINTR); the connection goes on. */
+/* The kernel may interrupt connect() on a socket with a timeout, without a signal (EINTR); the connection continues. */
 static int connect_fully(int fd, const struct sockaddr_in *to)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -320,7 +320,7 @@ int web_connect_from(const struct web_env *e, const char *source)
 		0);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)),
 		0);
-	/* Who is refused at once may hear of it here: then it has been connected, and is closed. */
+	/* A refused client may get the error here: then it was connected, and is closed. */
 	if (connect_fully(fd, &to) < 0 && errno != ECONNRESET && errno != ECONNABORTED)
 		fail_msg("connect: %s", strerror(errno));
 	return fd;

@@ -24,7 +24,7 @@ struct web_env {
 	struct web *web;
 	struct web_options options; /* set before web_env_start() */
 	char *dir;
-	const char *at;             /* whom clients connect to; 127.0.0.1 */
+	const char *at;             /* address that clients connect to; 127.0.0.1 */
 	atomic_uint made, released; /* bodies */
 	atomic_uint notices;
 	pthread_mutex_t lock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A program in the place of gpuslice-web that remote clients have taken over: it says that it is ready,
+ * A program in place of gpuslice-web that remote clients have taken over: it reports that it is ready,
  * and then does what TEST_WEB_LIE names.
  */
 #include <fcntl.h>
@@ -62,8 +62,8 @@ static void pack_liar_request(struct buf *b, const char *path)
 }
 
 /*
- * Closing it takes as long as the client that is connected to @listener likes. The agent's is the last descriptor: this
- * process has closed its own while the agent was held up by a request, and says so in the page.
+ * The client that is connected to @listener decides how long close() takes. The agent's is the last descriptor: this
+ * process closed its own while a request delayed the agent, and reports that in the page.
  */
 static void send_lingering(int listener)
 {

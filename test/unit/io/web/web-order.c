@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-web with other functions in place of two of libmicrohttpd, which begin with a connection as
- * TEST_WEB_ORDER says: "dropped:8" is the first eight so, and all others in the next run. When
+ * gpuslice-web with other functions in place of two of libmicrohttpd, which begin a connection as
+ * TEST_WEB_ORDER defines: "dropped:8" is the first eight so, and all others in the next run. When
  * libmicrohttpd begins: at once in MHD_add_connection() (0.9.75), in its next run (1.0), later, or never.
  */
 #include <dlfcn.h>

@@ -68,7 +68,7 @@ static void array_grow__keeps_to_the_limit(void **state)
 	assert_int_equal(room, 20);
 }
 
-static void array_extend__has_the_room_of_several(void **state)
+static void array_extend__makes_room_for_several(void **state)
 {
 	CLEANUP(freep) uint32_t *v = NULL;
 	uint32_t *before;
@@ -114,7 +114,7 @@ int main(void)
 		cmocka_unit_test(array_grow__doubles),
 		cmocka_unit_test(array_grow__begins_without_an_array),
 		cmocka_unit_test(array_grow__keeps_to_the_limit),
-		cmocka_unit_test(array_extend__has_the_room_of_several),
+		cmocka_unit_test(array_extend__makes_room_for_several),
 		cmocka_unit_test(array_grow__leaves_the_array_without_memory),
 	};
 

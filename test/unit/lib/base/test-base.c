@@ -52,7 +52,7 @@ static void error_set__makes_valid_utf8_of_any_bytes(void **state)
 	(void)error_prefix(&err, "\xfe");
 	error_suffix(&err, "\xc0");
 	assert_string_equal(err.msg, "?: open '?': No such file or directory?");
-	/* What is cut, too. */
+	/* Truncated text, too. */
 	memset(latin, 'x', sizeof(latin));
 	for (size_t i = 0; i + 1 < sizeof(wide); i += 2)
 		memcpy(wide + i, "\303\251", 2);
@@ -99,7 +99,7 @@ static void buf_add__stops_at_its_ceiling(void **state)
 	assert_string_equal(buf_str(&b), "42");
 }
 
-static void parse_duration__takes_what_go_takes(void **state)
+static void parse_duration__accepts_the_format_of_go(void **state)
 {
 	static const struct {
 		const char *text;
@@ -134,7 +134,7 @@ static void parse_duration__takes_what_go_takes(void **state)
 	}
 }
 
-static void parse_quantity__is_kubernetes(void **state)
+static void parse_quantity__agrees_with_kubernetes(void **state)
 {
 	static const struct {
 		const char *text;
@@ -158,7 +158,7 @@ static void parse_quantity__is_kubernetes(void **state)
 			fail_msg("%s", bad[i]);
 }
 
-static void parse_bytes__takes_kubernetes_quantities(void **state)
+static void parse_bytes__accepts_kubernetes_quantities(void **state)
 {
 	static const struct {
 		const char *text;
@@ -338,7 +338,7 @@ static void options_parse__orders_arguments_over_environment(void **state)
 	options_fini(&o);
 }
 
-static void options_parse__takes_letters_together(void **state)
+static void options_parse__accepts_combined_letters(void **state)
 {
 	static const char *const forms[] = { "-fn 9 x", "-fn=9 x", "-ffn 9 x" };
 	struct error err = ERROR_INIT;
@@ -361,7 +361,7 @@ static void options_parse__takes_letters_together(void **state)
 	options_fini(&o);
 }
 
-static void options_parse__says_what_is_wrong(void **state)
+static void options_parse__reports_errors(void **state)
 {
 	static const struct {
 		const char *words, *text;
@@ -472,7 +472,7 @@ static void utf8_is_valid__knows_the_rules(void **state)
 			fail_msg("row %zu", i);
 }
 
-static void utf8_make_valid__leaves_what_is_valid(void **state)
+static void utf8_make_valid__keeps_valid_text(void **state)
 {
 	static const struct {
 		const char *text, *made;
@@ -495,7 +495,7 @@ static void utf8_make_valid__leaves_what_is_valid(void **state)
 	}
 }
 
-static void utf8_is_text__says_which_byte_is_none(void **state)
+static void utf8_is_text__reports_the_invalid_byte(void **state)
 {
 	static const struct {
 		const char *text;
@@ -558,20 +558,20 @@ int main(void)
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
 		cmocka_unit_test(digits_to_differ__tells_a_figure_from_its_limit),
-		cmocka_unit_test(parse_duration__takes_what_go_takes),
-		cmocka_unit_test(parse_quantity__is_kubernetes),
-		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),
+		cmocka_unit_test(parse_duration__accepts_the_format_of_go),
+		cmocka_unit_test(parse_quantity__agrees_with_kubernetes),
+		cmocka_unit_test(parse_bytes__accepts_kubernetes_quantities),
 		cmocka_unit_test(parse_numbers__refuse_anything_around_the_value),
 		cmocka_unit_test(file_write_atomic__leaves_the_old_file_on_failure),
 		cmocka_unit_test(options_parse__orders_arguments_over_environment),
-		cmocka_unit_test(options_parse__takes_letters_together),
-		cmocka_unit_test(options_parse__says_what_is_wrong),
+		cmocka_unit_test(options_parse__accepts_combined_letters),
+		cmocka_unit_test(options_parse__reports_errors),
 		cmocka_unit_test(option_choice__finds_the_word_or_lists_the_words),
 		cmocka_unit_test(options_parse__leaves_the_command_alone),
 		cmocka_unit_test(log_limit_pass__counts_per_window),
 		cmocka_unit_test(utf8_is_valid__knows_the_rules),
-		cmocka_unit_test(utf8_make_valid__leaves_what_is_valid),
-		cmocka_unit_test(utf8_is_text__says_which_byte_is_none),
+		cmocka_unit_test(utf8_make_valid__keeps_valid_text),
+		cmocka_unit_test(utf8_is_text__reports_the_invalid_byte),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);

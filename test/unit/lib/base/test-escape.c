@@ -42,7 +42,7 @@ static void escape_csv__fails_the_buffer_that_is_too_small(void **state)
 	assert_false(buf_ok(&b));
 }
 
-static void escape_line__makes_blanks_of_control_characters(void **state)
+static void escape_line__replaces_control_characters_by_blanks(void **state)
 {
 	char text[] = "near 'a\n\tb\x1b\xc2\x85' \xc3\xa4";
 
@@ -50,7 +50,7 @@ static void escape_line__makes_blanks_of_control_characters(void **state)
 	assert_string_equal(escape_line(text), "near 'a  b   ' \xc3\xa4");
 }
 
-static void yaml_text_is_safe__finds_what_libfyaml_cannot_have(void **state)
+static void yaml_text_is_safe__rejects_text_that_libfyaml_cannot_parse(void **state)
 {
 	static const struct {
 		const char *text;
@@ -88,8 +88,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escape__keeps_text_in_its_place),
 		cmocka_unit_test(escape_csv__fails_the_buffer_that_is_too_small),
-		cmocka_unit_test(escape_line__makes_blanks_of_control_characters),
-		cmocka_unit_test(yaml_text_is_safe__finds_what_libfyaml_cannot_have),
+		cmocka_unit_test(escape_line__replaces_control_characters_by_blanks),
+		cmocka_unit_test(yaml_text_is_safe__rejects_text_that_libfyaml_cannot_parse),
 		cmocka_unit_test(escape_control_len__knows_both_sets),
 	};
 

@@ -110,7 +110,7 @@ static void fd_pass_receive__has_none_of_a_plain_message(void **state)
 }
 
 /* Two fit into the padding that one needs. What is beyond @room stays open nowhere: teardown() counts. */
-static void fd_pass_receive__opens_no_more_than_it_has_room_for(void **state)
+static void fd_pass_receive__opens_no_more_descriptors_than_its_array_has(void **state)
 {
 	const size_t rooms[] = { 0, 1, 2, 3, FD_PASS_MAX - 1 };
 	struct env *e = *state;
@@ -174,7 +174,7 @@ static void fd_pass_receive__keeps_to_the_limit_of_descriptors(void **state)
 	close_received(got, 8);
 }
 
-static void fd_pass_receive__has_the_descriptor_of_a_cut_message(void **state)
+static void fd_pass_receive__has_the_descriptor_of_a_truncated_message(void **state)
 {
 	struct env *e = *state;
 	int got, flags;
@@ -204,7 +204,7 @@ static void fd_pass_receive__leaves_a_peeked_message(void **state)
 	}
 }
 
-static void fd_pass_send__reports_a_peer_that_is_gone(void **state)
+static void fd_pass_send__reports_a_disconnected_peer(void **state)
 {
 	struct env *e = *state;
 	int got, flags;
@@ -228,12 +228,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(fd_pass_receive__has_the_descriptors_in_sequence),
 		TEST(fd_pass_receive__has_none_of_a_plain_message),
-		TEST(fd_pass_receive__opens_no_more_than_it_has_room_for),
+		TEST(fd_pass_receive__opens_no_more_descriptors_than_its_array_has),
 		TEST(fd_pass_send__has_the_limit_of_the_kernel),
 		TEST(fd_pass_receive__keeps_to_the_limit_of_descriptors),
-		TEST(fd_pass_receive__has_the_descriptor_of_a_cut_message),
+		TEST(fd_pass_receive__has_the_descriptor_of_a_truncated_message),
 		TEST(fd_pass_receive__leaves_a_peeked_message),
-		TEST(fd_pass_send__reports_a_peer_that_is_gone),
+		TEST(fd_pass_send__reports_a_disconnected_peer),
 	};
 
 	return cmocka_run_group_tests_name("fd-pass", tests, NULL, NULL);

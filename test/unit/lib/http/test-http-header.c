@@ -14,7 +14,7 @@
 		name, NULL, 0 \
 	}
 
-static void http_headers_wrong__names_what_can_be_read_in_two_ways(void **state)
+static void http_headers_wrong__names_ambiguous_headers(void **state)
 {
 	static const struct {
 		struct {
@@ -65,7 +65,7 @@ static void http_headers_wrong__names_what_can_be_read_in_two_ways(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(http_headers_wrong__names_what_can_be_read_in_two_ways),
+		cmocka_unit_test(http_headers_wrong__names_ambiguous_headers),
 	};
 
 	return cmocka_run_group_tests_name("http-header", tests, NULL, NULL);

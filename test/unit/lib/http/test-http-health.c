@@ -16,7 +16,7 @@
 
 /* --- decisions --- */
 
-static void health_request_parse__answers_what_has_no_body_and_refuses_the_rest(void **state)
+static void health_request_parse__accepts_only_requests_without_a_body(void **state)
 {
 	static const struct {
 		const char *text;
@@ -87,7 +87,7 @@ static void health_request_parse__ends_at_its_limit(void **state)
 	assert_int_equal(health_request_parse(&r, text, sizeof(text)), 431);
 }
 
-static void health_peers_evict__takes_the_oldest_of_whom_has_the_most(void **state)
+static void health_peers_evict__selects_the_oldest_of_the_largest_peer(void **state)
 {
 	static const struct {
 		const char *peers; /* a letter for each connection, in the order of arrival */
@@ -194,7 +194,7 @@ static void read_all(struct fixture *f, int fd, char *ret, size_t cap)
 		if (n == 0 || (n < 0 && errno != EAGAIN))
 			break;
 		len += n > 0 ? (size_t)n : 0;
-		if (!patience_turn(&f->patience))
+		if (!patience_run_once(&f->patience))
 			fail_msg("the connection stays open");
 	}
 	patience_stop(&f->patience);
@@ -238,7 +238,7 @@ static void health_server__answers_and_closes(void **state)
 	}
 }
 
-static void health_server__evicts_who_is_slow_and_not_who_is_few(void **state)
+static void health_server__evicts_slow_peers_and_not_those_with_few_connections(void **state)
 {
 	enum { SLOW = 3 * HEALTH_CONNECTIONS };
 	struct fixture *f = *state;
@@ -270,7 +270,7 @@ static void health_server__evicts_who_is_slow_and_not_who_is_few(void **state)
 }
 
 /* A byte in each millisecond does not prolong it. */
-static void health_server__ends_at_the_deadline_whoever_goes_on_sending(void **state)
+static void health_server__disconnects_a_slow_sender_at_the_deadline(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t begin_ns = time_mono_ns(), last_ms = 0;
@@ -281,7 +281,7 @@ static void health_server__ends_at_the_deadline_whoever_goes_on_sending(void **s
 		if (uv_now(&f->loop) != last_ms)
 			(void)send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		last_ms = uv_now(&f->loop);
-		if (!patience_turn(&f->patience))
+		if (!patience_run_once(&f->patience))
 			fail_msg("the connection stays open");
 	}
 	patience_stop(&f->patience);
@@ -289,7 +289,7 @@ static void health_server__ends_at_the_deadline_whoever_goes_on_sending(void **s
 	assert_int_equal(f->asked, 0);
 }
 
-static void health_server_start__refuses_an_address_in_use_or_that_is_none(void **state)
+static void health_server_start__refuses_a_used_or_invalid_address(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "nonsense", "expected host:port" },
@@ -320,20 +320,19 @@ static void health_server_start__refuses_an_address_in_use_or_that_is_none(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			health_request_parse__answers_what_has_no_body_and_refuses_the_rest),
+		cmocka_unit_test(health_request_parse__accepts_only_requests_without_a_body),
 		cmocka_unit_test(health_request_parse__ends_at_its_limit),
-		cmocka_unit_test(health_peers_evict__takes_the_oldest_of_whom_has_the_most),
+		cmocka_unit_test(health_peers_evict__selects_the_oldest_of_the_largest_peer),
 		cmocka_unit_test_setup_teardown(health_server__answers_and_closes, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			health_server__evicts_who_is_slow_and_not_who_is_few, set_up,
+			health_server__evicts_slow_peers_and_not_those_with_few_connections,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			health_server__disconnects_a_slow_sender_at_the_deadline, set_up,
 			tear_down),
 		cmocka_unit_test_setup_teardown(
-			health_server__ends_at_the_deadline_whoever_goes_on_sending, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			health_server_start__refuses_an_address_in_use_or_that_is_none, set_up,
+			health_server_start__refuses_a_used_or_invalid_address, set_up,
 			tear_down),
 	};
 

@@ -119,7 +119,7 @@ static void stop(struct fixture *f)
 	test_rmdir(f->dir);
 }
 
-static void http_server__answers_now_and_later(void **state)
+static void http_server__answers_at_once_or_later(void **state)
 {
 	struct fixture f;
 	struct client_call c;
@@ -213,7 +213,7 @@ static uint32_t status_of(struct fixture *f, const char *request)
 	return status;
 }
 
-static void http_server__refuses_what_can_be_read_in_two_ways(void **state)
+static void http_server__refuses_ambiguous_requests(void **state)
 {
 #define POST_WITH(headers) "POST /echo HTTP/1.1\r\nHost: a\r\n" headers "\r\nab"
 	static const struct {
@@ -235,7 +235,7 @@ static void http_server__refuses_what_can_be_read_in_two_ways(void **state)
 	stop(&f);
 }
 
-static void http_server__refuses_an_address_in_use_and_one_that_is_none(void **state)
+static void http_server__refuses_a_used_and_an_invalid_address(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct http_server *second = NULL;
@@ -258,11 +258,11 @@ static void http_server__refuses_an_address_in_use_and_one_that_is_none(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(http_server__answers_now_and_later),
+		cmocka_unit_test(http_server__answers_at_once_or_later),
 		cmocka_unit_test(http_call__reads_an_answer_over_tcp),
 		cmocka_unit_test(http_server__survives_a_client_that_gives_up),
-		cmocka_unit_test(http_server__refuses_what_can_be_read_in_two_ways),
-		cmocka_unit_test(http_server__refuses_an_address_in_use_and_one_that_is_none),
+		cmocka_unit_test(http_server__refuses_ambiguous_requests),
+		cmocka_unit_test(http_server__refuses_a_used_and_an_invalid_address),
 	};
 
 	return cmocka_run_group_tests_name("http", tests, NULL, NULL);

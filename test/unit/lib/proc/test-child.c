@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Programs that the MIG manager runs: what is heard of them, and how they end. */
+/* Programs that the MIG manager runs: their output, and how they end. */
 #include "support/test.h"
 
 #include "lib/proc/child.h"
@@ -61,7 +61,7 @@ static void finish(struct child_output *h)
 	assert_int_equal(uv_loop_close(&h->loop), 0);
 }
 
-static void child__says_what_it_has_to_and_ends(void **state)
+static void child__has_its_output_and_status_reported(void **state)
 {
 	struct child_output h = { .ends = 0 };
 
@@ -87,7 +87,7 @@ static void run_until_early_end(struct child_output *h)
 	finish(h);
 }
 
-static void child__is_heard_when_its_end_is_seen_first(void **state)
+static void child__has_its_output_read_after_its_end(void **state)
 {
 	struct child_output h = { .ends = 0 };
 
@@ -98,7 +98,7 @@ static void child__is_heard_when_its_end_is_seen_first(void **state)
 	assert_int_equal(h.end.error.code, ERR_NONE);
 }
 
-static void child__may_be_refused_after_its_end(void **state)
+static void child__may_have_its_output_refused_after_its_end(void **state)
 {
 	struct child_output h = { .refuses = true };
 
@@ -108,7 +108,7 @@ static void child__may_be_refused_after_its_end(void **state)
 	assert_int_equal(h.end.error.code, ERR_INVALID);
 }
 
-static void child__that_is_silent_is_ended_with_its_group(void **state)
+static void child__without_output_is_ended_with_its_group(void **state)
 {
 	struct child_output h = { .ends = 0 };
 
@@ -120,7 +120,7 @@ static void child__that_is_silent_is_ended_with_its_group(void **state)
 	assert_int_equal(h.ends, 1);
 }
 
-static void child__that_is_stopped_is_not_heard(void **state)
+static void child__that_is_stopped_reports_nothing(void **state)
 {
 	struct child_output h = { .ends = 0 };
 
@@ -135,11 +135,11 @@ static void child__that_is_stopped_is_not_heard(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(child__says_what_it_has_to_and_ends),
-		cmocka_unit_test(child__is_heard_when_its_end_is_seen_first),
-		cmocka_unit_test(child__may_be_refused_after_its_end),
-		cmocka_unit_test(child__that_is_silent_is_ended_with_its_group),
-		cmocka_unit_test(child__that_is_stopped_is_not_heard),
+		cmocka_unit_test(child__has_its_output_and_status_reported),
+		cmocka_unit_test(child__has_its_output_read_after_its_end),
+		cmocka_unit_test(child__may_have_its_output_refused_after_its_end),
+		cmocka_unit_test(child__without_output_is_ended_with_its_group),
+		cmocka_unit_test(child__that_is_stopped_reports_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void html_text__ends_no_element_and_no_attribute(void **state)
 	}
 }
 
-static void html_textf__cuts_long_text_between_two_characters(void **state)
+static void html_textf__truncates_long_text_between_two_characters(void **state)
 {
 	char text[1024];
 
@@ -59,7 +59,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(html_text__ends_no_element_and_no_attribute),
-		cmocka_unit_test(html_textf__cuts_long_text_between_two_characters),
+		cmocka_unit_test(html_textf__truncates_long_text_between_two_characters),
 		cmocka_unit_test(html_span__escapes_the_text_only),
 	};
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void svg__has_shapes_that_a_browser_takes(void **state)
+static void svg__has_shapes_that_a_browser_accepts(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	unsigned int count = 1;
@@ -50,7 +50,7 @@ static void svg__has_the_watermark_in_its_title_and_across(void **state)
 	assert_non_null(strstr(buf_str(&b), ">DRAFT</text>\n</svg>"));
 }
 
-static void svg_scale__keeps_what_is_drawn_on_the_plot(void **state)
+static void svg_scale__keeps_values_within_the_plot(void **state)
 {
 	static const double ends[] = { -INFINITY, -1e308, -1, 0, 5e-324, 1e-320, 1e-9, 1, 1.5,
 		1e3, 1.7e308, INFINITY, NAN };
@@ -82,9 +82,9 @@ static void svg_scale__keeps_what_is_drawn_on_the_plot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(svg__has_shapes_that_a_browser_takes),
+		cmocka_unit_test(svg__has_shapes_that_a_browser_accepts),
 		cmocka_unit_test(svg__has_the_watermark_in_its_title_and_across),
-		cmocka_unit_test(svg_scale__keeps_what_is_drawn_on_the_plot),
+		cmocka_unit_test(svg_scale__keeps_values_within_the_plot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

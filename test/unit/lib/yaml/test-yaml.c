@@ -19,7 +19,7 @@ static void add_empty_positions(struct buf *b, const struct yaml_node *n)
 	}
 }
 
-static void yaml_parse__places_an_empty_value_at_what_stands_before_it(void **state)
+static void yaml_parse__places_an_empty_value_at_the_token_before_it(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -62,7 +62,7 @@ static void yaml_parse__places_an_empty_value_at_what_stands_before_it(void **st
 	}
 }
 
-static void yaml_parse__places_an_error_at_the_character_that_is_wrong(void **state)
+static void yaml_parse__places_an_error_at_the_invalid_character(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -71,7 +71,7 @@ static void yaml_parse__places_an_error_at_the_character_that_is_wrong(void **st
 		{ "*b\xc2\xa0:\n", "f:1:3: " },
 		{ "a: 1\nb: *name\xe2\x80\xaf\n", "f:2:9: " },
 		{ "a: *b\xe2\x81\x9f\nlong: 1\n", "f:1:6: " },
-		/* libfyaml 0.7 says the next line, or one further. */
+		/* libfyaml 0.7 reports the next line, or one further. */
 		{ "a: *long-name\xe3\x80\x80\nb: 1\n", "f:1:14: " },
 		{ "a: *long-name\xe2\x80\x80\n\n\n\n\n\n\n\n\n\nb: 1\n", "f:1:14: " },
 		{ "a: &name\xc2\x80 x\n", "f:1:9: " },
@@ -97,8 +97,8 @@ static void yaml_parse__places_an_error_at_the_character_that_is_wrong(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(yaml_parse__places_an_empty_value_at_what_stands_before_it),
-		cmocka_unit_test(yaml_parse__places_an_error_at_the_character_that_is_wrong),
+		cmocka_unit_test(yaml_parse__places_an_empty_value_at_the_token_before_it),
+		cmocka_unit_test(yaml_parse__places_an_error_at_the_invalid_character),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

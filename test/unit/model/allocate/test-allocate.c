@@ -262,7 +262,7 @@ static void allocation_new__names_cdi_devices(void **state)
 	teardown(&f);
 }
 
-static void allocation_new__names_only_what_can_be_resolved(void **state)
+static void allocation_new__names_only_resolvable_devices(void **state)
 {
 	struct allocation *a = NULL;
 	struct fixture f;
@@ -368,7 +368,7 @@ static void allocation_new__limits_requests_for_replicas(void **state)
 }
 
 /* As many as one GPU can have: nothing is cut, and it takes no time to speak of. */
-static void allocation_new__takes_very_many_replicas(void **state)
+static void allocation_new__accepts_very_many_replicas(void **state)
 {
 	struct allocation *a = NULL;
 	const char **ids;
@@ -409,7 +409,7 @@ static void setup_mig(struct fixture *f, uint32_t replicas)
 
 #define NODE(path) "/host" path ":" path ":rw"
 
-static void allocation_new__gives_mig_devices(void **state)
+static void allocation_new__returns_mig_devices(void **state)
 {
 	struct fixture f;
 
@@ -443,7 +443,7 @@ static void allocation_new__gives_mig_devices(void **state)
 	teardown(&f);
 }
 
-static void allocation_new__never_gives_the_gpu_for_a_mig_device(void **state)
+static void allocation_new__never_returns_the_gpu_of_a_mig_device(void **state)
 {
 	struct allocation *a = NULL;
 	struct fixture f;
@@ -493,13 +493,13 @@ int main(void)
 		cmocka_unit_test(allocation_new__passes_device_nodes),
 		cmocka_unit_test(allocation_new__refuses),
 		cmocka_unit_test(allocation_new__names_cdi_devices),
-		cmocka_unit_test(allocation_new__names_only_what_can_be_resolved),
+		cmocka_unit_test(allocation_new__names_only_resolvable_devices),
 		cmocka_unit_test(allocation_new__tells_whole_from_shared),
 		cmocka_unit_test(allocation_new__limits_by_the_kind_of_sharing),
 		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
-		cmocka_unit_test(allocation_new__takes_very_many_replicas),
-		cmocka_unit_test(allocation_new__gives_mig_devices),
-		cmocka_unit_test(allocation_new__never_gives_the_gpu_for_a_mig_device),
+		cmocka_unit_test(allocation_new__accepts_very_many_replicas),
+		cmocka_unit_test(allocation_new__returns_mig_devices),
+		cmocka_unit_test(allocation_new__never_returns_the_gpu_of_a_mig_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

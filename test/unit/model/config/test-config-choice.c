@@ -13,7 +13,7 @@ static void fill(struct strv *v, const char *list)
 		assert_ok(strv_split(v, list, ',', &err), &err);
 }
 
-static void config_choose__takes_label_then_default_then_fallbacks(void **state)
+static void config_choose__selects_label_then_default_then_fallbacks(void **state)
 {
 	static const struct {
 		const char *label, *def, *fallbacks, *names;
@@ -57,7 +57,7 @@ static void config_choose__takes_label_then_default_then_fallbacks(void **state)
 	}
 }
 
-static void config_choose__says_nvidias_words_and_what_there_is(void **state)
+static void config_choose__reports_nvidias_text_and_the_entries(void **state)
 {
 	static const struct {
 		const char *label, *def, *fallbacks, *names, *says;
@@ -106,7 +106,7 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 	}
 }
 
-static void config_choose__cuts_a_long_list_of_names(void **state)
+static void config_choose__truncates_a_long_list_of_names(void **state)
 {
 	static const size_t lengths[] = { 1, 20, 190, 199, 200, 253 };
 
@@ -151,7 +151,7 @@ static void config_fallbacks_check__refuses_an_unknown_word(void **state)
 	}
 }
 
-static void config_entry_name_ok__keeps_paths_out(void **state)
+static void config_entry_name_ok__refuses_paths(void **state)
 {
 	char name[CONFIG_ENTRY_NAME_MAX + 1];
 	static const struct {
@@ -175,11 +175,11 @@ static void config_entry_name_ok__keeps_paths_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config_choose__takes_label_then_default_then_fallbacks),
-		cmocka_unit_test(config_choose__says_nvidias_words_and_what_there_is),
-		cmocka_unit_test(config_choose__cuts_a_long_list_of_names),
+		cmocka_unit_test(config_choose__selects_label_then_default_then_fallbacks),
+		cmocka_unit_test(config_choose__reports_nvidias_text_and_the_entries),
+		cmocka_unit_test(config_choose__truncates_a_long_list_of_names),
 		cmocka_unit_test(config_fallbacks_check__refuses_an_unknown_word),
-		cmocka_unit_test(config_entry_name_ok__keeps_paths_out),
+		cmocka_unit_test(config_entry_name_ok__refuses_paths),
 	};
 
 	return cmocka_run_group_tests_name("config-choice", tests, NULL, NULL);

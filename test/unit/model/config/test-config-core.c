@@ -65,7 +65,7 @@ static struct config *full(void)
 	return c;
 }
 
-static void config_equal__ignores_where_it_came_from(void **state)
+static void config_equal__ignores_the_source(void **state)
 {
 	struct config *a = full(), *b = full();
 
@@ -91,7 +91,7 @@ static void set_text(char **to, const char *text)
 }
 
 /* Each change, one at a time, must be seen in both directions. */
-static void config_equal__sees_each_field(void **state)
+static void config_equal__compares_each_field(void **state)
 {
 	struct error err = ERROR_INIT;
 	int n = 0;
@@ -192,8 +192,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_new__has_the_documented_defaults),
-		cmocka_unit_test(config_equal__ignores_where_it_came_from),
-		cmocka_unit_test(config_equal__sees_each_field),
+		cmocka_unit_test(config_equal__ignores_the_source),
+		cmocka_unit_test(config_equal__compares_each_field),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static void find__knows_the_default_set_by_both_names(void **state)
 	assert_int_equal(field_position(""), -1);
 }
 
-static void only_dcgm__is_what_it_has_and_we_cannot_give(void **state)
+static void only_dcgm__lists_fields_that_only_dcgm_has(void **state)
 {
 	(void)state;
 	assert_true(field_is_dcgm_only("DCGM_FI_DEV_DIAG_MEMORY_RESULT"));
@@ -115,7 +115,7 @@ int main(void)
 		cmocka_unit_test(table__is_sorted_by_number_and_names_are_unique),
 		cmocka_unit_test(profiling_fields__are_those_that_need_gpm),
 		cmocka_unit_test(find__knows_the_default_set_by_both_names),
-		cmocka_unit_test(only_dcgm__is_what_it_has_and_we_cannot_give),
+		cmocka_unit_test(only_dcgm__lists_fields_that_only_dcgm_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

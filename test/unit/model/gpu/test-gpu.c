@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/model/core-fixture.h"
 
-static void inventory_new__knows_no_links(void **state)
+static void inventory_new__has_unknown_links(void **state)
 {
 	struct inventory *inv = fixture_inventory(3);
 	struct error err = ERROR_INIT;
@@ -77,7 +77,7 @@ static void gpu_fault_name__names_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(inventory_new__knows_no_links),
+		cmocka_unit_test(inventory_new__has_unknown_links),
 		cmocka_unit_test(inventory_copy__copies_all),
 		cmocka_unit_test(inventory_find__does_not_find_the_nameless),
 		cmocka_unit_test(gpu_fault_name__names_each),

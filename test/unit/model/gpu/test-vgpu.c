@@ -57,7 +57,7 @@ static void vgpu_parse__reads_the_hosts_driver(void **state)
 	assert_string_equal(v.host_branch, "r460_00");
 }
 
-static void vgpu_parse__knows_a_gpu_that_is_none(void **state)
+static void vgpu_parse__detects_a_gpu_without_vgpu(void **state)
 {
 	struct space s = passthrough_space(), none = { .b = { 0 } };
 
@@ -65,7 +65,7 @@ static void vgpu_parse__knows_a_gpu_that_is_none(void **state)
 	assert_int_equal(parse(&s).state, VGPU_ABSENT);
 	assert_int_equal(parse(&none).state, VGPU_ABSENT);
 	s = vgpu_space();
-	s.b[6] = 0; /* says that it has no list */
+	s.b[6] = 0; /* reports that it has no list */
 	assert_int_equal(parse(&s).state, VGPU_ABSENT);
 	s = vgpu_space();
 	s.b[0xd0] = 0x0a;
@@ -75,7 +75,7 @@ static void vgpu_parse__knows_a_gpu_that_is_none(void **state)
 	assert_int_equal(parse(&s).state, VGPU_ABSENT);
 }
 
-static void vgpu_parse__wants_the_whole_space(void **state)
+static void vgpu_parse__requires_the_whole_space(void **state)
 {
 	struct space s = vgpu_space();
 	struct error err = ERROR_INIT;
@@ -101,7 +101,7 @@ static void vgpu_parse__finds_the_record_among_others(void **state)
 	assert_string_equal(v.host_version, "460.16");
 }
 
-static void vgpu_parse__ends_with_broken_lists(void **state)
+static void vgpu_parse__ends_with_malformed_lists(void **state)
 {
 	struct space s = passthrough_space();
 
@@ -124,7 +124,7 @@ static void vgpu_parse__ends_with_broken_lists(void **state)
 	}
 }
 
-static void vgpu_parse__ends_with_broken_records(void **state)
+static void vgpu_parse__ends_with_malformed_records(void **state)
 {
 	static const unsigned char lengths[] = { 0, 1, 2, 21, 23, 255 };
 	struct space s;
@@ -149,7 +149,7 @@ static void vgpu_parse__ends_with_broken_records(void **state)
 	assert_int_equal(parse(&s).state, VGPU_PRESENT);
 }
 
-static void vgpu_parse__gives_legal_label_values(void **state)
+static void vgpu_parse__returns_legal_label_values(void **state)
 {
 	struct space s = vgpu_space();
 	struct vgpu v;
@@ -166,12 +166,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vgpu_parse__reads_the_hosts_driver),
-		cmocka_unit_test(vgpu_parse__knows_a_gpu_that_is_none),
-		cmocka_unit_test(vgpu_parse__wants_the_whole_space),
+		cmocka_unit_test(vgpu_parse__detects_a_gpu_without_vgpu),
+		cmocka_unit_test(vgpu_parse__requires_the_whole_space),
 		cmocka_unit_test(vgpu_parse__finds_the_record_among_others),
-		cmocka_unit_test(vgpu_parse__ends_with_broken_lists),
-		cmocka_unit_test(vgpu_parse__ends_with_broken_records),
-		cmocka_unit_test(vgpu_parse__gives_legal_label_values),
+		cmocka_unit_test(vgpu_parse__ends_with_malformed_lists),
+		cmocka_unit_test(vgpu_parse__ends_with_malformed_records),
+		cmocka_unit_test(vgpu_parse__returns_legal_label_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ static void health__each_signal_obeys_its_policy(void **state)
 	}
 }
 
-static void health__a_signal_is_named_where_recovery_is_off(void **state)
+static void health__names_a_signal_where_recovery_is_off(void **state)
 {
 	struct health_policy p;
 
@@ -111,7 +111,7 @@ static void health__a_signal_is_named_where_recovery_is_off(void **state)
 		{ 9999, PROBE, NOTHING, true, false, "out until restart", "" });
 }
 
-static void health__what_is_not_known_is_not_raised(void **state)
+static void health__unknown_signal_is_not_raised(void **state)
 {
 	struct gpu blind = { .index = 0 };
 	struct health_policy p;
@@ -213,7 +213,7 @@ static void health__a_counted_xid_does_nothing_by_itself(void **state)
 	p.disabled = true;
 	assert_int_equal(health_policy_verdict(&p, 79), XID_COUNTED);
 	assert_int_equal(health_policy_verdict(&p, 48), XID_IGNORED);
-	/* What the variables say of this XID comes on top. */
+	/* The variables' setting of this XID has precedence. */
 	assert_ok(health_policy_env(&p, "79", NULL, NULL, &err), &err);
 	assert_int_equal(health_policy_verdict(&p, 79), XID_IGNORED);
 	assert_ok(health_policy_env(&p, NULL, "79", NULL, &err), &err);
@@ -313,7 +313,7 @@ static enum repair_state observe(struct fixture *f, uint64_t at_s)
 	return f->repair.state;
 }
 
-static void node_observe__a_raised_signal_stays_until_it_is_read_as_clear(void **state)
+static void node_observe__raised_signal_stays_until_it_reads_as_clear(void **state)
 {
 	struct fixture f;
 	struct gpu *g;
@@ -332,7 +332,7 @@ static void node_observe__a_raised_signal_stays_until_it_is_read_as_clear(void *
 	assert_false(health_ok(&f.node.gpus[1].health));
 	assert_true(gpu_signal(&f.node.gpus[1].gpu, GPU_SIGNAL_REMAP_FAILED, &value));
 	assert_int_equal(value, 1);
-	/* What was clear is not known any more. */
+	/* A signal that was clear is unknown now. */
 	assert_false(gpu_signal(&f.node.gpus[1].gpu, GPU_SIGNAL_REMAP_PENDING, NULL));
 	gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, 0);
 	observe(&f, 300);
@@ -341,7 +341,7 @@ static void node_observe__a_raised_signal_stays_until_it_is_read_as_clear(void *
 	fini(&f);
 }
 
-static void node_observe__a_reset_ends_what_cannot_be_read(void **state)
+static void node_observe__reset_ends_unreadable_signals(void **state)
 {
 	struct fixture f;
 	struct gpu *g;
@@ -362,7 +362,7 @@ static void node_observe__a_reset_ends_what_cannot_be_read(void **state)
 
 /* A call that fails proves nothing, whatever came before it: the GPU may be unhealthy, and may not be
  * repaired. */
-static void node_observe__what_cannot_be_read_is_no_good_news(void **state)
+static void node_observe__unreadable_signal_does_not_recover(void **state)
 {
 	static const uint32_t signals[] = { GPU_SIGNAL_REMAP_FAILED, GPU_SIGNAL_DRIVER_MISMATCH,
 		GPU_SIGNAL_RESET, GPU_SIGNAL_REBOOT, GPU_SIGNAL_DRAIN_RESET };
@@ -390,7 +390,7 @@ static void node_observe__what_cannot_be_read_is_no_good_news(void **state)
 		g = &f.node.gpus[2].gpu;
 		assert_true(gpu_signal(g, raised, &value));
 		assert_true(value > 0);
-		/* What was clear is unknown now. */
+		/* A signal that was clear is unknown now. */
 		assert_false(gpu_signal(g, GPU_SIGNAL_REMAP_PENDING, NULL));
 		if (raised < GPU_SIGNAL_STORED_)
 			assert_false(gpu_signal(g, GPU_SIGNAL_REBOOT, NULL));
@@ -408,7 +408,7 @@ static void node_observe__what_cannot_be_read_is_no_good_news(void **state)
 	}
 }
 
-/* Nothing is known of a GPU while NVML cannot be used, but what was wrong with it. */
+/* While NVML is unavailable only the earlier faults of a GPU are known. */
 static void node_observe__without_nvml_signals_are_unknown(void **state)
 {
 	struct error why = ERROR_INIT, err = ERROR_INIT;
@@ -428,7 +428,7 @@ static void node_observe__without_nvml_signals_are_unknown(void **state)
 	fini(&f);
 }
 
-static void node_repair__asks_for_what_does_not_pass(void **state)
+static void node_repair__requests_repairs_of_permanent_faults(void **state)
 {
 	static const struct {
 		uint32_t xid;
@@ -479,8 +479,8 @@ static void node_repair__asks_for_what_does_not_pass(void **state)
 	}
 }
 
-/* Repair tools wait about as long as an agent remembers a GPU that is gone: the need must outlast that. */
-static void node_repair__a_missing_gpu_is_needed_until_it_is_back(void **state)
+/* Repair tools wait about as long as an agent keeps a missing GPU: the request must last longer. */
+static void node_repair__missing_gpu_is_listed_until_it_is_back(void **state)
 {
 	static const struct {
 		uint32_t xid;
@@ -499,7 +499,7 @@ static void node_repair__a_missing_gpu_is_needed_until_it_is_back(void **state)
 				xid, S);
 		f.inv->n = 2;
 		for (uint64_t s = 2; s < 3000; s += 7) {
-			if (i % 2) /* forgotten by the clock, or by a look */
+			if (i % 2) /* dropped by the clock, or by a probe */
 				(void)node_tick(&f.node, &f.policy, s * S);
 			if (observe(&f, s) != REPAIR_NEEDED ||
 				strcmp(f.repair.reason, rows[i / 3].reason) != 0)
@@ -525,7 +525,7 @@ static void node_repair__a_missing_gpu_is_needed_until_it_is_back(void **state)
 }
 
 /* NVML refuses every init after such an upgrade, so that an agent may never have seen a GPU. */
-static void node_repair__knows_a_driver_that_does_not_fit(void **state)
+static void node_repair__reports_a_driver_mismatch(void **state)
 {
 	struct error why = ERROR_INIT, err = ERROR_INIT;
 	struct fixture f;
@@ -557,7 +557,7 @@ static void node_repair__knows_a_driver_that_does_not_fit(void **state)
 	}
 }
 
-static void node_repair__a_programs_errors_never_ask_for_one(void **state)
+static void node_repair__errors_of_programs_request_no_repair(void **state)
 {
 	static const struct xid_rate rate = { .xids = { 31 },
 		.n_xids = 1,
@@ -577,7 +577,7 @@ static void node_repair__a_programs_errors_never_ask_for_one(void **state)
 	fini(&f);
 }
 
-static void node_repair__counts_and_says_when_it_cannot_know(void **state)
+static void node_repair__counts_and_reports_when_it_is_unknown(void **state)
 {
 	struct error why = ERROR_INIT, err = ERROR_INIT;
 	struct fixture f;
@@ -591,7 +591,7 @@ static void node_repair__counts_and_says_when_it_cannot_know(void **state)
 	assert_int_equal(observe(&f, 1), REPAIR_NEEDED);
 	assert_string_equal(f.repair.reason, "RowRemapFailed");
 	assert_non_null(strstr(f.repair.message, "; and 1 more"));
-	/* NVML away: what was raised has not been taken back. */
+	/* NVML unavailable: raised signals stay raised. */
 	(void)error_set(&why, ERR_UNAVAILABLE, "no NVML");
 	assert_true(node_observe(&f.node, &f.policy, NULL, &why, 2 * S, &err) >= 0);
 	node_repair(&f.node, &f.policy, &f.repair);
@@ -603,22 +603,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(health__each_signal_obeys_its_policy),
-		cmocka_unit_test(health__a_signal_is_named_where_recovery_is_off),
-		cmocka_unit_test(health__what_is_not_known_is_not_raised),
+		cmocka_unit_test(health__names_a_signal_where_recovery_is_off),
+		cmocka_unit_test(health__unknown_signal_is_not_raised),
 		cmocka_unit_test(health__counts_xids_within_a_window),
 		cmocka_unit_test(health__an_xid_warning_ends_with_its_window),
 		cmocka_unit_test(health__a_counted_xid_does_nothing_by_itself),
 		cmocka_unit_test(health__other_rules_count_from_the_start),
 		cmocka_unit_test(health__counts_as_a_list_of_all_would),
-		cmocka_unit_test(node_observe__a_raised_signal_stays_until_it_is_read_as_clear),
-		cmocka_unit_test(node_observe__a_reset_ends_what_cannot_be_read),
-		cmocka_unit_test(node_observe__what_cannot_be_read_is_no_good_news),
+		cmocka_unit_test(node_observe__raised_signal_stays_until_it_reads_as_clear),
+		cmocka_unit_test(node_observe__reset_ends_unreadable_signals),
+		cmocka_unit_test(node_observe__unreadable_signal_does_not_recover),
 		cmocka_unit_test(node_observe__without_nvml_signals_are_unknown),
-		cmocka_unit_test(node_repair__asks_for_what_does_not_pass),
-		cmocka_unit_test(node_repair__a_missing_gpu_is_needed_until_it_is_back),
-		cmocka_unit_test(node_repair__knows_a_driver_that_does_not_fit),
-		cmocka_unit_test(node_repair__a_programs_errors_never_ask_for_one),
-		cmocka_unit_test(node_repair__counts_and_says_when_it_cannot_know),
+		cmocka_unit_test(node_repair__requests_repairs_of_permanent_faults),
+		cmocka_unit_test(node_repair__missing_gpu_is_listed_until_it_is_back),
+		cmocka_unit_test(node_repair__reports_a_driver_mismatch),
+		cmocka_unit_test(node_repair__errors_of_programs_request_no_repair),
+		cmocka_unit_test(node_repair__counts_and_reports_when_it_is_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

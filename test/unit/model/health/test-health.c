@@ -173,7 +173,7 @@ static void play(const char *name, const struct health_policy *p, const struct s
 	play(__func__, p, (const struct step[]){ __VA_ARGS__ }, \
 		ARRAY_LEN(((const struct step[]){ __VA_ARGS__ })))
 
-static void health__driver_trouble_passes(void **state)
+static void health__driver_faults_pass(void **state)
 {
 	struct health_policy p;
 
@@ -248,13 +248,13 @@ static void health__relapses_double_the_wait(void **state)
 	assert_int_equal(h.relapses, 0);
 }
 
-static void health__reset_class_waits_long_or_for_the_driver(void **state)
+static void health__reset_class_waits_long_or_for_the_report_of_the_driver(void **state)
 {
 	struct health_policy p;
 
 	(void)state;
 	health_policy_default(&p);
-	/* A driver that cannot say. */
+	/* A driver that does not report recovery actions. */
 	PLAY(&p,
 		{ 0, XID, 79, 0, true, HEALTH_UNHEALTHY,
 			"XID 79 (GPU has fallen off the bus): reset needed, looking again after 10m" },
@@ -273,7 +273,7 @@ static void health__reset_class_waits_long_or_for_the_driver(void **state)
 		{ 920, PROBE, GPU_OK, GPU_RECOVERY_RESET_GPU, true, HEALTH_UNHEALTHY, NULL },
 		{ 930, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_PROBATION, NULL },
 		{ 940, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_HEALTHY, "" });
-	/* One that turns out to be able to: the long wait becomes the short one. */
+	/* A driver that turns out to report them: the long wait becomes the short one. */
 	PLAY(&p, { 0, XID, 48, 0, true, HEALTH_UNHEALTHY, "after 10m" },
 		{ 10, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_UNHEALTHY, "after 30s" },
 		{ 30, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_PROBATION, NULL },
@@ -284,7 +284,7 @@ static void health__reset_class_waits_long_or_for_the_driver(void **state)
 			"after 10m" });
 }
 
-static void health__the_drivers_word_alone_is_enough(void **state)
+static void health__report_of_the_driver_alone_is_enough(void **state)
 {
 	struct health_policy p;
 
@@ -299,7 +299,7 @@ static void health__the_drivers_word_alone_is_enough(void **state)
 			"on probation" },
 		{ 30, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_HEALTHY, "" });
 	p.disabled = true;
-	/* said, as a warning */
+	/* reported, as a warning */
 	PLAY(&p, { 0, PROBE, GPU_OK, GPU_RECOVERY_REBOOT, true, HEALTH_HEALTHY, "" },
 		{ 1, XID, 79, 0, false, HEALTH_HEALTHY, "" },
 		/* but a GPU that cannot be reached is not handed out */
@@ -351,7 +351,7 @@ static void health__xid_and_fault_together(void **state)
 
 	(void)state;
 	health_policy_default(&p);
-	/* The fault clears, the XID's wait goes on. */
+	/* The fault clears, the XID's wait continues. */
 	PLAY(&p, { 0, XID, 79, 0, true, HEALTH_UNHEALTHY, NULL },
 		{ 1, PROBE, GPU_FAULT_LOST, 0, true, HEALTH_UNHEALTHY,
 			"GPU is lost, after XID 79 (GPU has fallen off the bus)" },
@@ -377,7 +377,7 @@ static void health__xid_and_fault_together(void **state)
 		{ 3, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY, "reset needed" });
 }
 
-static void health__without_recovery_never_comes_back(void **state)
+static void health__without_recovery_stays_unhealthy(void **state)
 {
 	struct health_policy p;
 
@@ -440,7 +440,7 @@ static void health__counts_every_xid(void **state)
 	assert_true(health_ok(&h));
 }
 
-static void health_due__says_when_to_look(void **state)
+static void health_due__returns_the_date_of_the_next_check(void **state)
 {
 	struct gpu lost = { .fault = GPU_FAULT_LOST }, good = { 0 };
 	struct health_policy p;
@@ -460,7 +460,7 @@ static void health_due__says_when_to_look(void **state)
 }
 
 /* Whatever happens: shown healthy means no reason and no fault; the wait has its ceiling. */
-static void health__holds_its_invariants(void **state)
+static void health__keeps_its_invariants(void **state)
 {
 	static const uint32_t xids[] = { 13, 48, 54, 79, 94, 154, 555 };
 	uint64_t seed = 99, now = 0;
@@ -504,19 +504,20 @@ int main(void)
 		cmocka_unit_test(health_policy_env__vectors),
 		cmocka_unit_test(health_policy_env__list_text),
 		cmocka_unit_test(health_policy_env__has_a_limit),
-		cmocka_unit_test(health__driver_trouble_passes),
+		cmocka_unit_test(health__driver_faults_pass),
 		cmocka_unit_test(health__a_new_xid_starts_the_wait_again),
 		cmocka_unit_test(health__relapses_double_the_wait),
-		cmocka_unit_test(health__reset_class_waits_long_or_for_the_driver),
-		cmocka_unit_test(health__the_drivers_word_alone_is_enough),
+		cmocka_unit_test(
+			health__reset_class_waits_long_or_for_the_report_of_the_driver),
+		cmocka_unit_test(health__report_of_the_driver_alone_is_enough),
 		cmocka_unit_test(health__faults_clear_without_a_wait),
 		cmocka_unit_test(health__a_stuck_gpu_waits),
 		cmocka_unit_test(health__xid_and_fault_together),
-		cmocka_unit_test(health__without_recovery_never_comes_back),
+		cmocka_unit_test(health__without_recovery_stays_unhealthy),
 		cmocka_unit_test(health__obeys_a_policy_that_changes),
 		cmocka_unit_test(health__counts_every_xid),
-		cmocka_unit_test(health_due__says_when_to_look),
-		cmocka_unit_test(health__holds_its_invariants),
+		cmocka_unit_test(health_due__returns_the_date_of_the_next_check),
+		cmocka_unit_test(health__keeps_its_invariants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

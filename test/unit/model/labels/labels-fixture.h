@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A node, and what tests of labels look at. */
+/* A node, and the labels that tests check. */
 #include "unit/model/core-fixture.h"
 
 #include "model/labels/labels.h"

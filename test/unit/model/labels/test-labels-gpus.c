@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "labels-fixture.h"
 
-/* Labels of resources: what NVIDIA's program gives, and what ours add to it. */
+/* Labels of resources: those of NVIDIA's program, and those that the agent adds. */
 
 struct expected {
 	const char *count, *product, *replicas, *strategy;
@@ -109,7 +109,7 @@ static void labels__count_gpus_with_mig_but_do_not_share_them(void **state)
 	}
 }
 
-static void labels__of_a_sick_gpu_stay(void **state)
+static void labels__of_an_unhealthy_gpu_stay(void **state)
 {
 	struct inventory *inv = mock_inventory("ww");
 	struct config *c = fixture_config();
@@ -196,7 +196,7 @@ static void labels__follow_the_users_patterns(void **state)
 	inventory_free(inv);
 }
 
-static void labels__of_a_name_too_long_for_a_key_are_left_out(void **state)
+static void labels__with_too_long_a_key_are_omitted(void **state)
 {
 	/* 63 characters in all is a legal resource. */
 	static const char name[] =
@@ -222,7 +222,7 @@ static void labels__of_a_name_too_long_for_a_key_are_left_out(void **state)
 
 /* ---- sharing of some devices ------------------------------------------------------------------ */
 
-static void labels__of_partly_shared_gpus_tell_the_most(void **state)
+static void labels__of_partly_shared_gpus_have_the_largest_count(void **state)
 {
 	static const char *const first[] = { "0", NULL }, *const second[] = { "GPU-1", NULL };
 	static const char *const none[] = { "7", "GPU-x", "MIG-x", "0:0", NULL };
@@ -368,11 +368,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(labels__of_one_gpu_with_each_sharing),
 		cmocka_unit_test(labels__count_gpus_with_mig_but_do_not_share_them),
-		cmocka_unit_test(labels__of_a_sick_gpu_stay),
+		cmocka_unit_test(labels__of_an_unhealthy_gpu_stay),
 		cmocka_unit_test(labels__of_several_models_are_of_the_first),
 		cmocka_unit_test(labels__follow_the_users_patterns),
-		cmocka_unit_test(labels__of_a_name_too_long_for_a_key_are_left_out),
-		cmocka_unit_test(labels__of_partly_shared_gpus_tell_the_most),
+		cmocka_unit_test(labels__with_too_long_a_key_are_omitted),
+		cmocka_unit_test(labels__of_partly_shared_gpus_have_the_largest_count),
 		cmocka_unit_test(labels__agree_with_the_offer),
 	};
 

@@ -92,7 +92,7 @@ static void labels_single__of_two_gpus_count_devices(void **state)
 		m->encoder = 15;
 		m->jpeg = 16;
 		m->ofa = 17;
-		inv->gpus[i].cc_major = 8; /* a real GPU tells it with MIG on as well */
+		inv->gpus[i].cc_major = 8; /* a real GPU reports it with MIG on as well */
 	}
 	l = mock_labels(inv, c, NULL);
 	assert_label(l, "gpu.count", "2");
@@ -110,7 +110,7 @@ static void labels_single__of_two_gpus_count_devices(void **state)
 	inventory_free(inv);
 }
 
-static void labels_single__of_what_single_cannot_be(void **state)
+static void labels_single__of_gpus_that_single_does_not_allow(void **state)
 {
 	static const struct {
 		const char *gpus;
@@ -228,7 +228,7 @@ static void labels_mixed__follow_lists_of_devices(void **state)
 	}
 }
 
-static void labels_mixed__know_mig_devices_only_where_mig_is_on(void **state)
+static void labels_mixed__count_mig_devices_only_where_mig_is_on(void **state)
 {
 	static const char *const first[] = { "0", NULL };
 	struct inventory *inv = mock_inventory("mc");
@@ -281,8 +281,8 @@ static void labels_mixed__follow_the_users_patterns(void **state)
 	inventory_free(inv);
 }
 
-/* A node at every limit is no reason for the agent to be away for half a minute. */
-static void labels_mixed__of_the_greatest_node_are_made_at_once(void **state)
+/* Labels of a node at every limit must not block the agent for half a minute. */
+static void labels_mixed__of_the_largest_node_are_built_quickly(void **state)
 {
 	const uint32_t n = GPU_NODE_MAX * GPU_MIG_MAX;
 	struct inventory *inv = fixture_inventory(GPU_NODE_MAX);
@@ -317,11 +317,11 @@ int main(void)
 		cmocka_unit_test(labels_single__of_whole_gpus_are_as_without),
 		cmocka_unit_test(labels_single__of_one_mig_device),
 		cmocka_unit_test(labels_single__of_two_gpus_count_devices),
-		cmocka_unit_test(labels_single__of_what_single_cannot_be),
+		cmocka_unit_test(labels_single__of_gpus_that_single_does_not_allow),
 		cmocka_unit_test(labels_mixed__have_a_key_for_each_profile),
 		cmocka_unit_test(labels_mixed__follow_lists_of_devices),
-		cmocka_unit_test(labels_mixed__of_the_greatest_node_are_made_at_once),
-		cmocka_unit_test(labels_mixed__know_mig_devices_only_where_mig_is_on),
+		cmocka_unit_test(labels_mixed__of_the_largest_node_are_built_quickly),
+		cmocka_unit_test(labels_mixed__count_mig_devices_only_where_mig_is_on),
 		cmocka_unit_test(labels_mixed__follow_the_users_patterns),
 	};
 

@@ -3,7 +3,7 @@
 
 #include "model/labels/set.h"
 
-static void labels_new__tells_all_of_a_plain_node(void **state)
+static void labels_new__describes_a_plain_node(void **state)
 {
 	static const char *const expected[] = {
 		"nvidia.com/cuda.driver-version.full=400.300",
@@ -50,7 +50,7 @@ static void labels_new__tells_all_of_a_plain_node(void **state)
 }
 
 /* Without a driver, or without a GPU to offer, the only labels are those from files. */
-static void labels_new__says_little_without_gpus(void **state)
+static void labels_new__has_few_labels_without_gpus(void **state)
 {
 	struct config *c = fixture_config();
 	struct strv notes = STRV_INIT;
@@ -80,7 +80,7 @@ static void labels_new__says_little_without_gpus(void **state)
 	config_free(c);
 }
 
-static void labels_new__leaves_out_what_it_does_not_know(void **state)
+static void labels_new__omits_unknown_facts(void **state)
 {
 	struct inventory *inv = mock_inventory("w");
 	struct config *c = fixture_config();
@@ -212,7 +212,7 @@ static void labels_new__names_families(void **state)
 	inventory_free(inv);
 }
 
-static void labels_new__tells_the_mode_of_all(void **state)
+static void labels_new__names_the_common_mode(void **state)
 {
 	static const struct {
 		uint32_t classes[3];
@@ -251,7 +251,7 @@ static void attach(struct gpu *g, const char *cluster, uint32_t clique)
 	g->clique_id = clique;
 }
 
-static void labels_new__names_the_clique_that_all_agree_on(void **state)
+static void labels_new__names_the_common_clique(void **state)
 {
 	static const char a[] = "3b1f9d2e-0000-4000-8000-0123456789ab";
 	struct inventory *inv = mock_inventory("www");
@@ -260,7 +260,7 @@ static void labels_new__names_the_clique_that_all_agree_on(void **state)
 	struct labels *l;
 
 	(void)state;
-	attach(&inv->gpus[1], a, 4294967295); /* GPU 0 is not attached and has no say */
+	attach(&inv->gpus[1], a, 4294967295); /* GPU 0 is not attached and does not count */
 	attach(&inv->gpus[2], a, 4294967295);
 	l = mock_labels(inv, c, &notes);
 	assert_label(l, "gpu.clique", "3b1f9d2e-0000-4000-8000-0123456789ab.4294967295");
@@ -281,7 +281,7 @@ static void labels_new__names_the_clique_that_all_agree_on(void **state)
 	inventory_free(inv);
 }
 
-static void labels_new__tells_of_mig_and_mps(void **state)
+static void labels_new__describes_mig_and_mps(void **state)
 {
 	static const struct {
 		const char *gpus; /* w whole, c MIG-capable, m MIG on, u not known */
@@ -325,7 +325,7 @@ static void labels_new__tells_of_mig_and_mps(void **state)
 	}
 }
 
-static void labels_new__tells_of_a_vgpu(void **state)
+static void labels_new__describes_a_vgpu(void **state)
 {
 	struct label_facts facts = { .vgpu = VGPU_PRESENT,
 		.vgpu_host_version = "460.16",
@@ -357,7 +357,7 @@ static void labels_new__tells_of_a_vgpu(void **state)
 
 /* ---- texts ------------------------------------------------------------------------------------ */
 
-static void label_sanitise__does_as_nvidia(void **state)
+static void label_sanitise__agrees_with_nvidia(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "a space separated string", "a-space-separated-string" },
@@ -383,7 +383,7 @@ static void label_sanitise__does_as_nvidia(void **state)
 	}
 }
 
-static void label_value_ok__knows_the_rule(void **state)
+static void label_value_ok__follows_the_rule_of_kubernetes(void **state)
 {
 	static const char *const good[] = { "", "a", "1g.5gb", "a-b_c.D",
 		"123456789012345678901234567890123456789012345678901234567890123" };
@@ -408,7 +408,7 @@ static void labels_new__makes_any_text_legal(void **state)
 			"NVIDIA-A100-SXM4-40GB-SHARED", 0 },
 		{ "-_.Odd._-", "Odd", "Odd-SHARED", 0 },
 		{ "\xe4\xba\xba", "", "unknown-SHARED", 0 },
-		/* 62 and ( ) 64: the end that programs look for stays, no '.' before it */
+		/* 62 and ( ) 64: the suffix that programs search for stays, no '.' before it */
 		{ "12345678901234567890123456789012345678901234567890123456.8901234",
 			"12345678901234567890123456789012345678901234567890123456.890123",
 			"12345678901234567890123456789012345678901234567890123456-SHARED", 1 },
@@ -438,7 +438,7 @@ static void labels_new__makes_any_text_legal(void **state)
 	}
 }
 
-static void labels_equal__does_not_look_at_the_time(void **state)
+static void labels_equal__ignores_the_timestamp(void **state)
 {
 	struct inventory *inv = mock_inventory("w");
 	struct config *c = fixture_config();
@@ -545,20 +545,20 @@ static void labels_new__is_legal_and_deterministic_for_any_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(labels_new__tells_all_of_a_plain_node),
-		cmocka_unit_test(labels_new__says_little_without_gpus),
-		cmocka_unit_test(labels_new__leaves_out_what_it_does_not_know),
+		cmocka_unit_test(labels_new__describes_a_plain_node),
+		cmocka_unit_test(labels_new__has_few_labels_without_gpus),
+		cmocka_unit_test(labels_new__omits_unknown_facts),
 		cmocka_unit_test(labels_new__splits_the_driver_version),
 		cmocka_unit_test(labels_new__splits_the_cuda_version),
 		cmocka_unit_test(labels_new__names_families),
-		cmocka_unit_test(labels_new__tells_the_mode_of_all),
-		cmocka_unit_test(labels_new__names_the_clique_that_all_agree_on),
-		cmocka_unit_test(labels_new__tells_of_mig_and_mps),
-		cmocka_unit_test(labels_new__tells_of_a_vgpu),
-		cmocka_unit_test(label_sanitise__does_as_nvidia),
-		cmocka_unit_test(label_value_ok__knows_the_rule),
+		cmocka_unit_test(labels_new__names_the_common_mode),
+		cmocka_unit_test(labels_new__names_the_common_clique),
+		cmocka_unit_test(labels_new__describes_mig_and_mps),
+		cmocka_unit_test(labels_new__describes_a_vgpu),
+		cmocka_unit_test(label_sanitise__agrees_with_nvidia),
+		cmocka_unit_test(label_value_ok__follows_the_rule_of_kubernetes),
 		cmocka_unit_test(labels_new__makes_any_text_legal),
-		cmocka_unit_test(labels_equal__does_not_look_at_the_time),
+		cmocka_unit_test(labels_equal__ignores_the_timestamp),
 		cmocka_unit_test(labels_new__is_legal_and_deterministic_for_any_text),
 	};
 

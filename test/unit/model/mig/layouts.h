@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * How real GPUs can be cut, written from what NVIDIA and NVML say of them: neither from the
+ * How real GPUs can be partitioned, written from the documents of NVIDIA and from NVML: neither from the
  * simulator's tables nor from what the code under test computes (but for the GB of a name).
  */
 #include "model/mig/layout.h"

@@ -117,7 +117,7 @@ static void mig_configs_select__has_the_texts_of_mig_parted(void **state)
 	(void)mig_configs_free(c);
 }
 
-static void mig_configs_add_missing__takes_only_names_that_lack(void **state)
+static void mig_configs_add_missing__adds_only_missing_names(void **state)
 {
 	struct mig_configs *to = configs_of("a"), *from = configs_of("a");
 	struct mig_config *added = NULL;
@@ -235,7 +235,7 @@ static void mig_config_entry__is_the_last_that_matches(void **state)
 	(void)mig_configs_free(c);
 }
 
-/* "2g.10gb[2] 1g.5gb[1]@4": what is wanted, for comparing. */
+/* "2g.10gb[2] 1g.5gb[1]@4": the desired devices, for comparing. */
 static const char *want_text(const struct mig_layout *l, const struct mig_desired *w)
 {
 	static char text[1024];
@@ -303,7 +303,7 @@ static void mig_entry_want__sorts_and_packs(void **state)
 	}
 }
 
-static void mig_entry_want__notes_a_guess_and_refuses_what_is_not_there(void **state)
+static void mig_entry_want__reports_a_guess_and_refuses_missing_profiles(void **state)
 {
 	static const struct {
 		const char *rows, *want;
@@ -416,7 +416,7 @@ static void mig_entry_applied__compares_counts_by_name(void **state)
 	entry_fini(&e);
 }
 
-static void mig_config_assert__wants_every_gpu_covered(void **state)
+static void mig_config_assert__requires_every_gpu(void **state)
 {
 	struct mig_configs *c = configs_of("x");
 	struct mig_node_gpu gpus[] = { gpu_of(0, A100_40, PCI_A100),
@@ -493,8 +493,8 @@ static void fill(struct mig_node_gpu *g, uint32_t *seed)
 	}
 }
 
-/* Of any node, export wants what is there, and so does a checkpoint. */
-static void mig_config_export__is_what_is_there(void **state)
+/* An export of any node has its present layout, and so has a checkpoint. */
+static void mig_config_export__describes_the_present_layout(void **state)
 {
 	static const struct {
 		enum product_id id;
@@ -632,7 +632,7 @@ static bool has_count(const struct mig_entry *e, const char *name, uint32_t coun
 	return false;
 }
 
-static void mig_config_generate__says_what_each_kind_can_be(void **state)
+static void mig_config_generate__lists_the_layouts_of_each_kind(void **state)
 {
 	struct mig_node_gpu gpus[] = { gpu_of(0, H100, PCI_H100), gpu_of(1, A30, PCI_A30),
 		gpu_of(2, A100_40, PCI_A100), gpu_of(3, H100, PCI_H100) };
@@ -642,7 +642,7 @@ static void mig_config_generate__says_what_each_kind_can_be(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	gpus[1].layout.profiles[0].max = 3; /* what some drivers say of A30 */
+	gpus[1].layout.profiles[0].max = 3; /* the answer of some drivers for A30 */
 	assert_ok(mig_config_generate(&c, &node, &err), &err);
 	for (size_t i = 1; i < c->n; i++)
 		assert_true(strcmp(c->configs[i - 1].name, c->configs[i].name) < 0);
@@ -691,7 +691,7 @@ static void mig_config_generate__says_what_each_kind_can_be(void **state)
 }
 
 /* Every config that a product's own profiles make fits it. */
-static void mig_config_generate__makes_only_what_fits(void **state)
+static void mig_config_generate__generates_only_layouts_that_fit(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -717,7 +717,7 @@ static void mig_config_generate__makes_only_what_fits(void **state)
 	}
 }
 
-static void mig_checkpoint_want__refuses_what_the_gpu_has_not(void **state)
+static void mig_checkpoint_want__refuses_profiles_that_the_gpu_lacks(void **state)
 {
 	static const struct {
 		struct mig_saved_gi gi;
@@ -757,20 +757,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_configs_select__has_the_texts_of_mig_parted),
-		cmocka_unit_test(mig_configs_add_missing__takes_only_names_that_lack),
+		cmocka_unit_test(mig_configs_add_missing__adds_only_missing_names),
 		cmocka_unit_test(mig_filter__matches_as_written_in_go),
 		cmocka_unit_test(mig_config_entry__is_the_last_that_matches),
 		cmocka_unit_test(mig_entry_want__sorts_and_packs),
-		cmocka_unit_test(mig_entry_want__notes_a_guess_and_refuses_what_is_not_there),
+		cmocka_unit_test(mig_entry_want__reports_a_guess_and_refuses_missing_profiles),
 		cmocka_unit_test(
 			mig_entry_want__leaves_a_gpu_without_mig_alone_unless_it_is_named),
 		cmocka_unit_test(mig_entry_applied__compares_counts_by_name),
-		cmocka_unit_test(mig_config_assert__wants_every_gpu_covered),
-		cmocka_unit_test(mig_config_export__is_what_is_there),
+		cmocka_unit_test(mig_config_assert__requires_every_gpu),
+		cmocka_unit_test(mig_config_export__describes_the_present_layout),
 		cmocka_unit_test(mig_config_export__merges_gpus_that_are_the_same),
-		cmocka_unit_test(mig_config_generate__says_what_each_kind_can_be),
-		cmocka_unit_test(mig_config_generate__makes_only_what_fits),
-		cmocka_unit_test(mig_checkpoint_want__refuses_what_the_gpu_has_not),
+		cmocka_unit_test(mig_config_generate__lists_the_layouts_of_each_kind),
+		cmocka_unit_test(mig_config_generate__generates_only_layouts_that_fit),
+		cmocka_unit_test(mig_checkpoint_want__refuses_profiles_that_the_gpu_lacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static uint32_t count(const struct mig_layout *l, uint32_t profiles, bool maxima
 	return n;
 }
 
-static void mig_enumerate__knows_nvidias_numbers(void **state)
+static void mig_enumerate__agrees_with_nvidias_numbers(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	uint32_t plain = ALL & ~(1u << profile_at(&l, "1g.5gb+me"));
@@ -153,7 +153,7 @@ static bool stop_at_three(void *arg, const uint32_t counts[])
 	return ++*(uint32_t *)arg < 3;
 }
 
-static void mig_enumerate__stops_when_told(void **state)
+static void mig_enumerate__stops_when_the_callback_stops_it(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	uint32_t n = 0;
@@ -216,7 +216,7 @@ static void mig_geometry_count_free__is_the_profiles_max_when_empty(void **state
 	}
 }
 
-static void mig_geometry_fits__knows_the_corollaries(void **state)
+static void mig_geometry_fits__follows_the_corollaries(void **state)
 {
 	static const struct {
 		enum product_id product;
@@ -337,7 +337,7 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 	assert_int_equal(p[1].kept, 1);
 	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_NOTHING, p, &err), &err);
 	assert_int_equal(p[1].kept, -1);
-	/* What is busy outweighs any number of others. */
+	/* A busy instance outweighs any number of others. */
 	s = state_of(&l, "3g.20gb@0 3g.20gb@4");
 	s.gi[1].n_ci = 1;
 	s.gi[1].ci[0] = (struct mig_ci){ .slices = 3, .busy = true };
@@ -348,7 +348,7 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 	assert_int_equal(p[0].kept, 1);
 }
 
-static void mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci(void **state)
+static void mig_geometry_place__prefers_two_kept_gis_to_one_with_its_ci(void **state)
 {
 	static const struct mig_layout l = { .slots = 6,
 		.slices = 9,
@@ -382,7 +382,7 @@ static void mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci(v
 	assert_int_equal(p[1].kept + p[3].kept, 3);
 }
 
-static void mig_geometry_place__says_why_not(void **state)
+static void mig_geometry_place__reports_why_it_fails(void **state)
 {
 	static const struct {
 		enum product_id product;
@@ -423,7 +423,7 @@ static void mig_geometry_place__says_why_not(void **state)
 	}
 }
 
-static void mig_geometry_place__names_what_is_in_use(void **state)
+static void mig_geometry_place__names_instances_in_use(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = state_of(&l, "3g.20gb@0 3g.20gb@4");
@@ -534,7 +534,7 @@ static void mig_geometry_place__is_as_good_as_brute_force(void **state)
 	assert_in_range(placed, 1500, 4500);
 }
 
-static void mig_geometry__takes_hostile_layouts(void **state)
+static void mig_geometry__survives_invalid_layouts(void **state)
 {
 	struct mig_layout l = { .slots = 32, .slices = UINT32_MAX, .n = MIG_PROFILES_MAX };
 	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
@@ -595,20 +595,19 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_enumerate__knows_nvidias_numbers),
+		cmocka_unit_test(mig_enumerate__agrees_with_nvidias_numbers),
 		cmocka_unit_test(mig_enumerate__finds_as_many_as_brute_force),
-		cmocka_unit_test(mig_enumerate__stops_when_told),
+		cmocka_unit_test(mig_enumerate__stops_when_the_callback_stops_it),
 		cmocka_unit_test(mig_geometry_count_free__follows_the_observed_sequence),
 		cmocka_unit_test(mig_geometry_count_free__is_the_profiles_max_when_empty),
-		cmocka_unit_test(mig_geometry_fits__knows_the_corollaries),
+		cmocka_unit_test(mig_geometry_fits__follows_the_corollaries),
 		cmocka_unit_test(mig_geometry_place__leaves_large_holes),
 		cmocka_unit_test(mig_geometry_place__moves_nothing_without_need),
-		cmocka_unit_test(
-			mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci),
-		cmocka_unit_test(mig_geometry_place__says_why_not),
-		cmocka_unit_test(mig_geometry_place__names_what_is_in_use),
+		cmocka_unit_test(mig_geometry_place__prefers_two_kept_gis_to_one_with_its_ci),
+		cmocka_unit_test(mig_geometry_place__reports_why_it_fails),
+		cmocka_unit_test(mig_geometry_place__names_instances_in_use),
 		cmocka_unit_test(mig_geometry_place__is_as_good_as_brute_force),
-		cmocka_unit_test(mig_geometry__takes_hostile_layouts),
+		cmocka_unit_test(mig_geometry__survives_invalid_layouts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

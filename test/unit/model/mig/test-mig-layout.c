@@ -4,7 +4,7 @@
 #include "model/mig/layout.h"
 #include "layouts.h"
 
-static void mig_layout_check__takes_every_product(void **state)
+static void mig_layout_check__accepts_every_product(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -16,7 +16,7 @@ static void mig_layout_check__takes_every_product(void **state)
 	}
 }
 
-static void mig_layout_check__refuses_what_cannot_be(void **state)
+static void mig_layout_check__refuses_impossible_layouts(void **state)
 {
 	struct mig_layout good = product_layout(A100_40), bad;
 	struct error err = ERROR_INIT;
@@ -54,7 +54,7 @@ static void mig_layout_check__refuses_what_cannot_be(void **state)
 	assert_ok(mig_layout_check(&bad, &err), &err);
 }
 
-static void mig_state_check__refuses_what_cannot_be(void **state)
+static void mig_state_check__refuses_impossible_states(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = { .capable = true, .enabled = true, .n = 1 };
@@ -90,7 +90,7 @@ static void mig_state_check__refuses_what_cannot_be(void **state)
 	assert_int_equal(err.code, ERR_INVALID);
 }
 
-static void mig_desired_check__refuses_what_cannot_be(void **state)
+static void mig_desired_check__refuses_impossible_layouts(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_desired w = { .enabled = true, .n = 1 };
@@ -123,7 +123,7 @@ static void mig_desired_check__refuses_what_cannot_be(void **state)
 	assert_error(mig_desired_check(&l, &w, &err), &err, "17 GPU instances");
 }
 
-static void mig_layout_find__goes_by_text_then_by_share(void **state)
+static void mig_layout_find__compares_text_then_share(void **state)
 {
 	static const struct {
 		enum product_id product;
@@ -183,7 +183,7 @@ static void mig_layout_find__goes_by_text_then_by_share(void **state)
 	}
 }
 
-static void mig_layout_find__takes_the_text_before_a_nearer_share(void **state)
+static void mig_layout_find__prefers_the_text_to_a_nearer_share(void **state)
 {
 	struct mig_layout l = product_layout(A100_80);
 	struct mig_profile name = { .c = 3, .g = 3, .gb = 39 };
@@ -215,7 +215,7 @@ static void mig_layout_name__names_cis_and_gis(void **state)
 	assert_string_equal(text, "profile 7");
 }
 
-static void mig_desired_from_state__wants_the_same(void **state)
+static void mig_desired_from_state__keeps_the_state(void **state)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .n = 2 };
 	struct mig_desired w;
@@ -270,14 +270,14 @@ static void mig_match_cis__keeps_busy_ones_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_layout_check__takes_every_product),
-		cmocka_unit_test(mig_layout_check__refuses_what_cannot_be),
-		cmocka_unit_test(mig_state_check__refuses_what_cannot_be),
-		cmocka_unit_test(mig_desired_check__refuses_what_cannot_be),
-		cmocka_unit_test(mig_layout_find__goes_by_text_then_by_share),
-		cmocka_unit_test(mig_layout_find__takes_the_text_before_a_nearer_share),
+		cmocka_unit_test(mig_layout_check__accepts_every_product),
+		cmocka_unit_test(mig_layout_check__refuses_impossible_layouts),
+		cmocka_unit_test(mig_state_check__refuses_impossible_states),
+		cmocka_unit_test(mig_desired_check__refuses_impossible_layouts),
+		cmocka_unit_test(mig_layout_find__compares_text_then_share),
+		cmocka_unit_test(mig_layout_find__prefers_the_text_to_a_nearer_share),
 		cmocka_unit_test(mig_layout_name__names_cis_and_gis),
-		cmocka_unit_test(mig_desired_from_state__wants_the_same),
+		cmocka_unit_test(mig_desired_from_state__keeps_the_state),
 		cmocka_unit_test(mig_match_cis__keeps_busy_ones_first),
 	};
 

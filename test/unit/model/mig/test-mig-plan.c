@@ -143,7 +143,7 @@ static bool same_cis(const struct mig_gi *gi, const struct mig_desired_gi *w)
 	return true;
 }
 
-/* Whether the GPU is as @w wants. Instances with a given place are searched first. */
+/* Whether the GPU is in sync with @w. Instances with a fixed placement are searched first. */
 static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *w)
 {
 	uint32_t taken = 0;
@@ -179,7 +179,7 @@ static struct mig_plan plan(const struct model *m, const struct mig_desired *w, 
 	return p;
 }
 
-/* No step names what the plan says it keeps. */
+/* No step names an instance that the plan keeps. */
 static void check_kept(const struct model *m, const struct mig_plan *p, unsigned flags)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -320,7 +320,7 @@ static bool check_case(uint32_t number)
 	return true;
 }
 
-static void mig_plan_make__leads_there_from_everywhere(void **state)
+static void mig_plan_make__reaches_the_layout_from_every_state(void **state)
 {
 	uint32_t done = 0;
 
@@ -356,7 +356,7 @@ static bool next_stop(void *arg, const uint32_t counts[])
 	return true;
 }
 
-static void mig_plan_make__tours_every_product(void **state)
+static void mig_plan_make__visits_layouts_of_every_product(void **state)
 {
 	(void)state;
 	for (enum product_id id = 0; id < PRODUCTS; id++) {
@@ -398,7 +398,7 @@ static struct model make_partitioned_gpu(struct mig_layout *l)
 	return m;
 }
 
-static void mig_plan_make__says_each_step(void **state)
+static void mig_plan_make__lists_each_step(void **state)
 {
 	static const char *const expected[] = {
 		"destroy compute instance 0 (2c.3g.20gb) of GPU instance 2 (3g.20gb at 0)",
@@ -440,7 +440,7 @@ static void mig_plan_make__says_each_step(void **state)
 	assert_string_equal(text, "destroy");
 }
 
-static void mig_plan_make__does_nothing_without_need(void **state)
+static void mig_plan_make__has_no_step_without_a_change(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
@@ -497,7 +497,7 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_int_equal(plan(&m, &w, 0).n, 1);
 }
 
-static void mig_plan_make__only_the_mode_if_told(void **state)
+static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
@@ -515,7 +515,7 @@ static void mig_plan_make__only_the_mode_if_told(void **state)
 	assert_true(p.steps[0].enabled);
 }
 
-static void mig_plan_make__refuses_before_anything(void **state)
+static void mig_plan_make__refuses_before_the_first_step(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
@@ -589,13 +589,13 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mig_plan_make__leads_there_from_everywhere),
-		cmocka_unit_test(mig_plan_make__tours_every_product),
-		cmocka_unit_test(mig_plan_make__says_each_step),
-		cmocka_unit_test(mig_plan_make__does_nothing_without_need),
+		cmocka_unit_test(mig_plan_make__reaches_the_layout_from_every_state),
+		cmocka_unit_test(mig_plan_make__visits_layouts_of_every_product),
+		cmocka_unit_test(mig_plan_make__lists_each_step),
+		cmocka_unit_test(mig_plan_make__has_no_step_without_a_change),
 		cmocka_unit_test(mig_plan_make__sets_the_mode_first_or_last),
-		cmocka_unit_test(mig_plan_make__only_the_mode_if_told),
-		cmocka_unit_test(mig_plan_make__refuses_before_anything),
+		cmocka_unit_test(mig_plan_make__sets_only_the_mode_if_requested),
+		cmocka_unit_test(mig_plan_make__refuses_before_the_first_step),
 		cmocka_unit_test(mig_plan_make__has_room_for_the_longest_plan),
 	};
 

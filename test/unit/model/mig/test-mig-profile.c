@@ -68,7 +68,7 @@ static void mig_profile_parse__gives_a_profile_one_name(void **state)
 	}
 }
 
-static void mig_profile_parse__refuses_what_is_no_name(void **state)
+static void mig_profile_parse__refuses_invalid_names(void **state)
 {
 	static const struct {
 		const char *text, *says;
@@ -134,7 +134,7 @@ static void mig_profile_parse__refuses_what_is_no_name(void **state)
 	}
 }
 
-static void mig_profile_gb__is_nvidias(void **state)
+static void mig_profile_gb__agrees_with_nvidia(void **state)
 {
 	static const struct {
 		uint64_t total_mib, memory_mib;
@@ -219,7 +219,7 @@ static void mig_profile_gb__is_nvidias(void **state)
 	}
 }
 
-static void mig_profile_attributes__go_by_number(void **state)
+static void mig_profile_attributes__are_found_by_number(void **state)
 {
 	static const char *const expected[] = { "", "", "", "", "", "", "", "+me", "+me", "",
 		"+gfx", "+gfx", "+gfx", "-me", "-me", "+me.all", "+me.all", "+gfx" };
@@ -231,7 +231,7 @@ static void mig_profile_attributes__go_by_number(void **state)
 	assert_null(mig_profile_attributes(UINT32_MAX));
 }
 
-static void mig_profile_shape_ok__offers_what_nvidia_does(void **state)
+static void mig_profile_shape_ok__accepts_the_shapes_of_nvidia(void **state)
 {
 	/* By G: bit C. */
 	static const uint32_t offered[] = { [0] = 0,
@@ -255,10 +255,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_profile_parse__reads_names),
 		cmocka_unit_test(mig_profile_parse__gives_a_profile_one_name),
-		cmocka_unit_test(mig_profile_parse__refuses_what_is_no_name),
-		cmocka_unit_test(mig_profile_gb__is_nvidias),
-		cmocka_unit_test(mig_profile_attributes__go_by_number),
-		cmocka_unit_test(mig_profile_shape_ok__offers_what_nvidia_does),
+		cmocka_unit_test(mig_profile_parse__refuses_invalid_names),
+		cmocka_unit_test(mig_profile_gb__agrees_with_nvidia),
+		cmocka_unit_test(mig_profile_attributes__are_found_by_number),
+		cmocka_unit_test(mig_profile_shape_ok__accepts_the_shapes_of_nvidia),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

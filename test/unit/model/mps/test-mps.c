@@ -143,7 +143,7 @@ static void mps_plan_new__has_nvidias_limits(void **state)
 }
 
 /* Each division rounds down, of bytes first: 7 replicas of 40 GiB less a byte. */
-static void mps_plan_new__rounds_as_nvidia(void **state)
+static void mps_plan_new__rounds_like_nvidia(void **state)
 {
 	struct fixture f;
 
@@ -524,7 +524,7 @@ static unsigned check_device(struct fixture *f, const struct resource *r,
 	return 1;
 }
 
-static void mps_plan_new__holds_its_invariants(void **state)
+static void mps_plan_new__keeps_its_invariants(void **state)
 {
 	uint64_t seed = 5;
 	unsigned n_grants = 0, n_sets = 0;
@@ -560,7 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mps_replicas_max__vectors),
 		cmocka_unit_test(mps_plan_new__has_nvidias_limits),
-		cmocka_unit_test(mps_plan_new__rounds_as_nvidia),
+		cmocka_unit_test(mps_plan_new__rounds_like_nvidia),
 		cmocka_unit_test(offer_new__refuses_more_replicas_than_mps_has_clients),
 		cmocka_unit_test(offer_new__counts_clients_of_all_resources),
 		cmocka_unit_test(mps_grant__of_one_node_with_all_kinds),
@@ -572,7 +572,7 @@ int main(void)
 		cmocka_unit_test(mps_grant__of_isolated_replicas),
 		cmocka_unit_test(mps_grant__of_slices),
 		cmocka_unit_test(mps_plan_new__joins_no_slices),
-		cmocka_unit_test(mps_plan_new__holds_its_invariants),
+		cmocka_unit_test(mps_plan_new__keeps_its_invariants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

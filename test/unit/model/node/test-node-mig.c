@@ -52,7 +52,7 @@ static void fini(struct fixture *f, struct inventory *inv)
 	inventory_free(inv);
 }
 
-/* Which devices can be had: one letter for GPU 0 to 2 and the MIG devices in order. */
+/* Health of devices: one letter for GPU 0 to 2 and the MIG devices in order. */
 static void assert_health(int line, const struct fixture *f, const char *want)
 {
 	const struct inventory *inv = f->node.inv;
@@ -73,7 +73,7 @@ static void assert_health(int line, const struct fixture *f, const char *want)
 
 #define HEALTH(f, want) assert_health(__LINE__, f, want)
 
-static void node_xid__strikes_the_instances_that_it_names(void **state)
+static void node_xid__affects_the_named_instances(void **state)
 {
 	static const struct {
 		uint32_t gi, ci;
@@ -116,7 +116,7 @@ static void node_xid__strikes_the_instances_that_it_names(void **state)
 	}
 }
 
-static void node_xid__of_an_instance_heals_as_that_of_a_gpu(void **state)
+static void node_xid__of_an_instance_recovers_like_that_of_a_gpu(void **state)
 {
 	struct fixture f;
 	struct inventory *inv = setup(&f);
@@ -200,7 +200,7 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	fini(&f, inv);
 }
 
-static void node_tick__forgets_the_devices_of_one_gpu_only(void **state)
+static void node_tick__drops_the_devices_of_one_gpu_only(void **state)
 {
 	struct fixture f;
 	struct inventory *inv = setup(&f), *rest = fixture_inventory(3);
@@ -264,7 +264,7 @@ static void node_observe__follows_the_layout(void **state)
 	fini(&f, inv);
 }
 
-/* A UUID is made of places: what is cut there next has the same one. */
+/* A UUID is made of placements: the next instance there has the same one. */
 static void node_observe__starts_new_instances_healthy(void **state)
 {
 	struct fixture f;
@@ -298,7 +298,7 @@ static void node_observe__starts_new_instances_healthy(void **state)
 	fini(&f, inv);
 }
 
-static void node_observe__keeps_what_was_known_of_an_unreadable_device(void **state)
+static void node_observe__keeps_the_state_of_an_unreadable_device(void **state)
 {
 	struct fixture f;
 	struct inventory *inv = setup(&f), *bad = three_gpus();
@@ -333,7 +333,7 @@ static void node_observe__keeps_what_was_known_of_an_unreadable_device(void **st
 }
 
 /* Where the UUID cannot be read, the instances may not be known either: both are 0 then. */
-static void node_observe__does_not_take_a_nameless_device_for_another(void **state)
+static void node_observe__does_not_confuse_devices_without_a_uuid(void **state)
 {
 	struct fixture f = { .err = ERROR_INIT };
 	struct inventory *inv = fixture_inventory(1), *bad;
@@ -371,14 +371,14 @@ static void node_observe__does_not_take_a_nameless_device_for_another(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(node_xid__strikes_the_instances_that_it_names),
-		cmocka_unit_test(node_xid__of_an_instance_heals_as_that_of_a_gpu),
+		cmocka_unit_test(node_xid__affects_the_named_instances),
+		cmocka_unit_test(node_xid__of_an_instance_recovers_like_that_of_a_gpu),
 		cmocka_unit_test(node_observe__of_a_faulty_gpu_keeps_its_devices),
-		cmocka_unit_test(node_tick__forgets_the_devices_of_one_gpu_only),
+		cmocka_unit_test(node_tick__drops_the_devices_of_one_gpu_only),
 		cmocka_unit_test(node_observe__follows_the_layout),
 		cmocka_unit_test(node_observe__starts_new_instances_healthy),
-		cmocka_unit_test(node_observe__keeps_what_was_known_of_an_unreadable_device),
-		cmocka_unit_test(node_observe__does_not_take_a_nameless_device_for_another),
+		cmocka_unit_test(node_observe__keeps_the_state_of_an_unreadable_device),
+		cmocka_unit_test(node_observe__does_not_confuse_devices_without_a_uuid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void node_observe__keeps_class_and_fabric(void **state)
 	inventory_free(inv);
 }
 
-static void node_observe__keeps_a_gone_gpu_and_its_neighbours(void **state)
+static void node_observe__keeps_a_missing_gpu_and_its_neighbours(void **state)
 {
 	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);
 	struct fixture f;
@@ -148,7 +148,7 @@ static void node_observe__keeps_a_gone_gpu_and_its_neighbours(void **state)
 	inventory_free(less);
 }
 
-static void node_tick__forgets_what_is_gone_for_long(void **state)
+static void node_tick__drops_a_gpu_that_is_missing_for_long(void **state)
 {
 	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);
 	struct fixture f;
@@ -181,7 +181,7 @@ static void node_tick__forgets_what_is_gone_for_long(void **state)
 }
 
 /* Otherwise a caller that probes when node_due() says so would probe without a pause. */
-static void node_due__is_never_past_after_a_look_in_vain(void **state)
+static void node_due__is_never_past_after_a_failed_probe(void **state)
 {
 	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);
 	struct error why = { .code = ERR_UNAVAILABLE, .msg = "no driver" };
@@ -274,7 +274,7 @@ static void node_observe__lists_twins_once_each(void **state)
 	inv->gpus[1].minor = 9;
 	for (uint64_t at = 10; at < 100; at += 10) {
 		observe(&f, inv, at);
-		assert_int_equal(f.node.inv->n, 3); /* and GPU-1, which is gone */
+		assert_int_equal(f.node.inv->n, 3); /* and GPU-1, which is missing */
 	}
 	assert_true(node_xid(&f.node, &f.policy, "GPU-0", ALL, ALL, 94, 100 * S));
 	observe(&f, inv, 101);
@@ -286,7 +286,7 @@ static void node_observe__lists_twins_once_each(void **state)
 	inventory_free(inv);
 }
 
-static void node_observe__without_nvml_blames_it_and_forgets_nobody(void **state)
+static void node_observe__without_nvml_reports_nvml_and_keeps_all_gpus(void **state)
 {
 	struct inventory *all = fixture_inventory(2);
 	struct error why = ERROR_INIT;
@@ -312,7 +312,7 @@ static void node_observe__without_nvml_blames_it_and_forgets_nobody(void **state
 	inventory_free(all);
 }
 
-static void node_xid__strikes_one_gpu(void **state)
+static void node_xid__affects_one_gpu(void **state)
 {
 	struct inventory *all = fixture_inventory(2);
 	struct fixture f;
@@ -334,8 +334,8 @@ static void node_xid__strikes_one_gpu(void **state)
 	inventory_free(all);
 }
 
-/* Links that a sick GPU cannot tell are remembered, so that preference does not forget them. */
-static void node_observe__remembers_links_of_a_sick_gpu(void **state)
+/* Links that an unhealthy GPU cannot report are kept for the preference. */
+static void node_observe__keeps_links_of_an_unhealthy_gpu(void **state)
 {
 	struct inventory *all = fixture_inventory(2), *bad = fixture_inventory(2);
 	struct fixture f;
@@ -357,7 +357,7 @@ static void node_observe__remembers_links_of_a_sick_gpu(void **state)
 }
 
 /* Random comings and goings: sorted, no UUID twice, a GPU seen without a fault is present. */
-static void node_observe__holds_its_invariants(void **state)
+static void node_observe__keeps_its_invariants(void **state)
 {
 	uint64_t seed = 3, now = 0;
 	struct fixture f;
@@ -408,16 +408,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(node_observe__reports_only_changes),
 		cmocka_unit_test(node_observe__keeps_class_and_fabric),
-		cmocka_unit_test(node_observe__keeps_a_gone_gpu_and_its_neighbours),
-		cmocka_unit_test(node_tick__forgets_what_is_gone_for_long),
-		cmocka_unit_test(node_due__is_never_past_after_a_look_in_vain),
+		cmocka_unit_test(node_observe__keeps_a_missing_gpu_and_its_neighbours),
+		cmocka_unit_test(node_tick__drops_a_gpu_that_is_missing_for_long),
+		cmocka_unit_test(node_due__is_never_past_after_a_failed_probe),
 		cmocka_unit_test(node_observe__recognises_a_gpu_without_a_uuid),
 		cmocka_unit_test(node_observe__lists_a_gpu_that_never_had_a_uuid),
 		cmocka_unit_test(node_observe__lists_twins_once_each),
-		cmocka_unit_test(node_observe__without_nvml_blames_it_and_forgets_nobody),
-		cmocka_unit_test(node_xid__strikes_one_gpu),
-		cmocka_unit_test(node_observe__remembers_links_of_a_sick_gpu),
-		cmocka_unit_test(node_observe__holds_its_invariants),
+		cmocka_unit_test(node_observe__without_nvml_reports_nvml_and_keeps_all_gpus),
+		cmocka_unit_test(node_xid__affects_one_gpu),
+		cmocka_unit_test(node_observe__keeps_links_of_an_unhealthy_gpu),
+		cmocka_unit_test(node_observe__keeps_its_invariants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/model/core-fixture.h"
 
-/* MIG strategies: what is offered, and what stands in the way of it. */
+/* MIG strategies: the offer, and reasons against it. */
 
 #define NONE   MIG_STRATEGY_NONE
 #define SINGLE MIG_STRATEGY_SINGLE
@@ -11,7 +11,7 @@
 #define MIG_3G "nvidia.com/mig-3g.20gb"
 
 /*
- * "gpu=GPU-0 MIG-1-0! ...; mig-1g.5gb=..." without "nvidia.com/"; "!" is for what cannot be had.
+ * "gpu=GPU-0 MIG-1-0! ...; mig-1g.5gb=..." without "nvidia.com/"; "!" marks unhealthy devices.
  * Its reason must be a note about that GPU.
  */
 static void offer_text(const struct offer *o, const struct inventory *inv, char *ret,
@@ -161,7 +161,7 @@ static void offer_new__follows_the_strategy(void **state)
 }
 
 /* p4d.24xlarge as in the user's story. */
-static void offer_new__counts_those_of_eight_gpus(void **state)
+static void offer_new__counts_mig_devices_of_eight_gpus(void **state)
 {
 	struct inventory *inv = fixture_inventory(8);
 	struct config *c = fixture_config();
@@ -327,7 +327,7 @@ static void offer_new__shares_mig_devices(void **state)
 		NULL, FOUR;
 		struct replicated *e = fixture_share(c, MIG_1G, NULL, 2, NULL);
 		e->devices = DEVICES_COUNT; e->count = 2);
-	/* what they do not mean: another GPU, an index of the GPU, another resource */
+	/* not selected: another GPU, an index of the GPU, another resource */
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1 MIG-1-0 MIG-1-1",
 		"sharing of 'nvidia.com/mig-1g.5gb': no matching device at index: 1:2", FOUR;
 		fixture_share(c, MIG_1G, NULL, 2, LIST("1:2")));
@@ -361,7 +361,7 @@ static void offer_new__shares_mig_devices(void **state)
 		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
 		small(inv, 1);
 		fixture_share(c, GPU, NULL, 2, NULL));
-	/* a GPU that is gone does not keep its index */
+	/* a missing GPU does not keep its index */
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-1-0::0 MIG-1-0::1", NULL, small(inv, 0);
 		small(inv, 1); inv->gpus[0].fault = GPU_FAULT_GONE; inv->gpus[1].index = 0;
 		fixture_share(c, MIG_1G, NULL, 2, LIST("0:0")));
@@ -382,7 +382,7 @@ static void offer_new__shares_mig_devices_by_mps(void **state)
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("MIG-GPU-0/7/0")));
 }
 
-static void offer_new__contains_what_cannot_be_offered(void **state)
+static void offer_new__omits_devices_that_cannot_be_offered(void **state)
 {
 	(void)state;
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-1",
@@ -428,7 +428,7 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		small(inv, 1); (void)snprintf(inv->gpus[0].uuid, GPU_UUID_MAX, "GPU-1"));
 }
 
-/* While a layout is changed, what is there is offered and nothing is missed. */
+/* While a layout changes, present devices are offered and none is reported as missing. */
 static void offer_new__of_a_changing_gpu(void **state)
 {
 	(void)state;
@@ -441,7 +441,7 @@ static void offer_new__of_a_changing_gpu(void **state)
 }
 
 /* Any node with any config has an offer in which each device is once, in one state. */
-static void offer_new__holds_its_invariants(void **state)
+static void offer_new__keeps_its_invariants(void **state)
 {
 	static const struct {
 		uint32_t ci, gi, gb;
@@ -513,15 +513,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(offer_new__follows_the_strategy),
-		cmocka_unit_test(offer_new__counts_those_of_eight_gpus),
+		cmocka_unit_test(offer_new__counts_mig_devices_of_eight_gpus),
 		cmocka_unit_test(offer_new__single_serves_the_greatest_number),
 		cmocka_unit_test(offer_new__single_attributes),
 		cmocka_unit_test(offer_new__names_profiles),
 		cmocka_unit_test(offer_new__shares_mig_devices),
 		cmocka_unit_test(offer_new__shares_mig_devices_by_mps),
-		cmocka_unit_test(offer_new__contains_what_cannot_be_offered),
+		cmocka_unit_test(offer_new__omits_devices_that_cannot_be_offered),
 		cmocka_unit_test(offer_new__of_a_changing_gpu),
-		cmocka_unit_test(offer_new__holds_its_invariants),
+		cmocka_unit_test(offer_new__keeps_its_invariants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static struct slice_plan plan_of(const struct node *n, const char *resource,
 	return plan;
 }
 
-static void offer__cuts_gpus_that_are_named_and_leaves_the_rest(void **state)
+static void offer__slices_named_gpus_and_keeps_the_rest(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 16384, 16384, 16384 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, LIST("1", "GPU-1"));
@@ -114,13 +114,13 @@ static void offer__cuts_gpus_that_are_named_and_leaves_the_rest(void **state)
 	node_end(&n);
 }
 
-static void offer__honours_counts_as_far_as_memory_goes(void **state)
+static void offer__follows_counts_as_far_as_memory_allows(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 6144 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
 
 	(void)state;
-	/* The one without a count stands first, and comes last. */
+	/* The profile without a count is first in the file, and is served last. */
 	(void)fixture_profile(s, GPU ".rest", 0, 1024);
 	(void)fixture_profile(s, GPU ".large", 1, 8192);
 	(void)fixture_profile(s, GPU ".small", 2, 4096);
@@ -137,7 +137,7 @@ static void offer__honours_counts_as_far_as_memory_goes(void **state)
 	node_end(&n);
 }
 
-static void offer__leaves_whole_what_no_profile_fits_on(void **state)
+static void offer__keeps_whole_gpus_where_no_profile_fits(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 1000, 16384, 1000 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
@@ -155,7 +155,7 @@ static void offer__leaves_whole_what_no_profile_fits_on(void **state)
 }
 
 /* Two GPUs that lack the same are in one note; for more than a few GPUs the note has their number. */
-static void offer__gathers_notes(void **state)
+static void offer__collects_notes(void **state)
 {
 	uint64_t mib[20];
 	struct slice_set *s;
@@ -174,7 +174,7 @@ static void offer__gathers_notes(void **state)
 	node_end(&n);
 }
 
-static void offer__takes_parts_and_no_limit(void **state)
+static void offer__accepts_profiles_without_a_limit(void **state)
 {
 	struct node n = node_of(1, (uint64_t[]){ 16383 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
@@ -194,7 +194,7 @@ static void offer__takes_parts_and_no_limit(void **state)
 	node_end(&n);
 }
 
-static void offer__does_with_counts_where_memory_is_not_known(void **state)
+static void offer__uses_counts_where_memory_is_unknown(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 0, 8192 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
@@ -210,7 +210,7 @@ static void offer__does_with_counts_where_memory_is_not_known(void **state)
 	node_end(&n);
 }
 
-static void offer__goes_by_product(void **state)
+static void offer__follows_the_product(void **state)
 {
 	struct node n = node_of(3, (uint64_t[]){ 16384, 81920, 16384 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
@@ -254,7 +254,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 	n.offer = fixture_offer(n.inv, n.config);
 	assert_int_equal(n.offer->warnings.n, 1);
 	n.offer = offer_free(n.offer);
-	/* In neither set: told once. */
+	/* In neither set: reported once. */
 	p = fixture_profile(&n.config->slices[1], GPU ".huge", 1, 20480);
 	n.offer = fixture_offer(n.inv, n.config);
 	assert_int_equal(n.offer->warnings.n, 1);
@@ -285,7 +285,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 	node_end(&n);
 }
 
-static void offer__warns_of_caps_that_are_next_to_nothing(void **state)
+static void offer__warns_of_very_small_caps(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 16384 });
 	struct slice_set *s = fixture_add_slices(n.config, GPU, NULL);
@@ -306,8 +306,8 @@ static void offer__warns_of_caps_that_are_next_to_nothing(void **state)
 	node_end(&n);
 }
 
-/* What only the node can tell: an index, a UUID and a product are one GPU. */
-static void offer__cuts_by_the_first_set_that_means_a_gpu(void **state)
+/* Only the node can decide it: an index, a UUID and a product are one GPU. */
+static void offer__slices_by_the_first_set_that_selects_a_gpu(void **state)
 {
 	struct node n = node_of(2, (uint64_t[]){ 16384, 16384 });
 
@@ -325,7 +325,7 @@ static void offer__cuts_by_the_first_set_that_means_a_gpu(void **state)
 	node_end(&n);
 }
 
-static void offer__cuts_mig_devices(void **state)
+static void offer__slices_mig_devices(void **state)
 {
 	struct node n = node_of(1, (uint64_t[]){ 40960 });
 	struct slice_set *s =
@@ -408,7 +408,7 @@ static void slice_plan__divides_time_of_replicas(void **state)
 }
 
 /* Who asks for devices of several entries goes first only if all of them say so. */
-static void slice_plan__is_latency_if_all_of_it_is(void **state)
+static void slice_plan__is_latency_if_all_replicas_are(void **state)
 {
 	static const char *const both[][2] = { { "GPU-0::0", "GPU-1::0" },
 		{ "GPU-1::0", "GPU-0::0" } };
@@ -431,7 +431,7 @@ static void slice_plan__is_latency_if_all_of_it_is(void **state)
 		assert_int_equal(plan.compute, SLICE_COMPUTE_FAIR_SHARE);
 		assert_int_equal(plan.class_, SLICE_CLASS_BATCH);
 	}
-	/* One that does not divide time has no say. */
+	/* An entry that does not divide time does not count. */
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-2::0"), 2);
 	assert_int_equal(plan.compute, SLICE_COMPUTE_FAIR_SHARE);
 	assert_int_equal(plan.class_, SLICE_CLASS_LATENCY);
@@ -462,7 +462,7 @@ static void slice_time__stays_in_its_bounds(void **state)
 }
 
 /* Whatever a change alters must be seen, or it would not reach those that run. */
-static void slice_plan_equal__sees_each_field(void **state)
+static void slice_plan_equal__compares_each_field(void **state)
 {
 	const struct slice_plan a = { .wanted = true,
 		.compute = SLICE_COMPUTE_FAIR_SHARE,
@@ -492,7 +492,7 @@ static void slice_plan_equal__sees_each_field(void **state)
 #undef CHANGE
 }
 
-static void prefer__takes_slices_of_one_gpu(void **state)
+static void prefer__selects_slices_of_one_gpu(void **state)
 {
 	static const char *const available[] = { "GPU-0::a::0", "GPU-1::a::0", "GPU-1::a::1",
 		"GPU-2::a::0", "GPU-2::a::1", "GPU-2::a::2" };
@@ -691,7 +691,7 @@ static void check_labels(const struct node *n, uint64_t seed)
 	(void)labels_free(l);
 }
 
-static void offer__never_gives_more_than_there_is(void **state)
+static void offer__never_exceeds_the_gpus(void **state)
 {
 	(void)state;
 	for (uint64_t round = 0; round < 2000; round++) {
@@ -714,25 +714,25 @@ static void offer__never_gives_more_than_there_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(offer__cuts_gpus_that_are_named_and_leaves_the_rest),
-		cmocka_unit_test(offer__honours_counts_as_far_as_memory_goes),
-		cmocka_unit_test(offer__leaves_whole_what_no_profile_fits_on),
-		cmocka_unit_test(offer__gathers_notes),
-		cmocka_unit_test(offer__takes_parts_and_no_limit),
-		cmocka_unit_test(offer__does_with_counts_where_memory_is_not_known),
-		cmocka_unit_test(offer__goes_by_product),
+		cmocka_unit_test(offer__slices_named_gpus_and_keeps_the_rest),
+		cmocka_unit_test(offer__follows_counts_as_far_as_memory_allows),
+		cmocka_unit_test(offer__keeps_whole_gpus_where_no_profile_fits),
+		cmocka_unit_test(offer__collects_notes),
+		cmocka_unit_test(offer__accepts_profiles_without_a_limit),
+		cmocka_unit_test(offer__uses_counts_where_memory_is_unknown),
+		cmocka_unit_test(offer__follows_the_product),
 		cmocka_unit_test(offer__warns_of_profiles_that_fit_nowhere),
-		cmocka_unit_test(offer__warns_of_caps_that_are_next_to_nothing),
-		cmocka_unit_test(offer__cuts_by_the_first_set_that_means_a_gpu),
-		cmocka_unit_test(offer__cuts_mig_devices),
+		cmocka_unit_test(offer__warns_of_very_small_caps),
+		cmocka_unit_test(offer__slices_by_the_first_set_that_selects_a_gpu),
+		cmocka_unit_test(offer__slices_mig_devices),
 		cmocka_unit_test(slice_plan__divides_time_by_weight),
 		cmocka_unit_test(slice_plan__divides_time_of_replicas),
-		cmocka_unit_test(slice_plan__is_latency_if_all_of_it_is),
+		cmocka_unit_test(slice_plan__is_latency_if_all_replicas_are),
 		cmocka_unit_test(slice_time__stays_in_its_bounds),
-		cmocka_unit_test(slice_plan_equal__sees_each_field),
-		cmocka_unit_test(prefer__takes_slices_of_one_gpu),
+		cmocka_unit_test(slice_plan_equal__compares_each_field),
+		cmocka_unit_test(prefer__selects_slices_of_one_gpu),
 		cmocka_unit_test(labels__describe_profiles),
-		cmocka_unit_test(offer__never_gives_more_than_there_is),
+		cmocka_unit_test(offer__never_exceeds_the_gpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static void offer_text(const struct offer *o, char *ret, size_t cap)
 	}
 }
 
-/* Checks what every offer must hold. */
+/* Checks the invariants of every offer. */
 static void check(const struct offer *o, const struct inventory *inv)
 {
 	for (uint32_t i = 0; i < o->n; i++) {
@@ -157,14 +157,14 @@ static void offer_new__shares_and_renames(void **state)
 	CASE(1, "part=0::0 0::1", NULL, fixture_share(c, GPU, "nvidia.com/part", 2, NULL);
 		SLICING(c).rename_by_default = true);
 	CASE(1, "gpu=0::0", NULL, fixture_share_by(c, SHARING_MPS, GPU, NULL, 1, NULL));
-	/* each kind says for its entries */
+	/* each kind has its own setting */
 	CASE(2, "gpu=0::0 0::1; gpu.shared=1::0 1::1 1::2", NULL,
 		fixture_share(c, GPU, NULL, 2, LIST("0"));
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 3, LIST("1"));
 		MPS(c).rename_by_default = true);
 }
 
-static void offer_new__honours_devices(void **state)
+static void offer_new__follows_device_lists(void **state)
 {
 	(void)state;
 	CASE(3, "gpu=0::0 0::1 1::0 1::1 2", NULL,
@@ -220,7 +220,7 @@ static void offer_new__applies_several_entries(void **state)
 		fixture_share(c, "nvidia.com/a", NULL, 4, NULL));
 }
 
-static void offer_new__honours_patterns(void **state)
+static void offer_new__follows_patterns(void **state)
 {
 	(void)state;
 	CASE(2, "gpu=0; v100=1", NULL, fixture_pattern(c, "*V100*", "nvidia.com/v100");
@@ -239,7 +239,7 @@ static void offer_new__honours_patterns(void **state)
 		(void)snprintf(inv->gpus[0].name, GPU_NAME_MAX, "NVIDIA A10G"));
 }
 
-static void offer_new__contains_what_cannot_be_offered(void **state)
+static void offer_new__omits_devices_that_cannot_be_offered(void **state)
 {
 	(void)state;
 	CASE(2, "gpu=1", "GPU 0: not offered, its UUID is unknown: GPU is lost",
@@ -252,13 +252,13 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		(void)snprintf(inv->gpus[1].name, GPU_NAME_MAX, "NVIDIA DGX Display"));
 	CASE(2, "gpu=0", "GPU 0 (GPU-0): not offered, another GPU has the same UUID",
 		(void)snprintf(inv->gpus[1].uuid, GPU_UUID_MAX, "GPU-0"));
-	/* an index that a gone GPU had belongs to the one that has it now */
+	/* the index of a missing GPU belongs to the GPU that has it now */
 	CASE(2, "gpu=0 1::0 1::1", NULL, inv->gpus[0].fault = GPU_FAULT_GONE;
 		inv->gpus[1].index = 0; fixture_share(c, GPU, NULL, 2, LIST("0")));
 }
 
-/* On each device MPS goes first, whatever stands first in the file. */
-static void offer_new__time_slices_what_mps_leaves(void **state)
+/* On each device MPS has precedence, in any order of the file. */
+static void offer_new__time_slices_devices_that_mps_omits(void **state)
 {
 	(void)state;
 	CASE(3, "gpu=0::0 0::1 1::0 1::1 1::2 1::3 2", NULL,
@@ -300,15 +300,15 @@ static void offer_new__time_slices_what_mps_leaves(void **state)
 	CASE(1, "gpu=0::0 0::1 0::2", NULL,
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 3, NULL);
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL));
-	/* what is cut stays cut */
+	/* slices stay slices */
 	CASE(1, "gpu.a=0::gpu.a::0",
 		"sharing of 'nvidia.com/gpu': GPU 0 is cut into slices, and is left so",
 		fixture_profile(fixture_add_slices(c, GPU, NULL), "nvidia.com/gpu.a", 1, 0);
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("0")));
 }
 
-/* One resource of three kinds of devices: each says for itself how it is shared. */
-static void offer_new__tells_the_kind_of_each_device(void **state)
+/* One resource of three kinds of devices: each has its own sharing. */
+static void offer_new__reports_the_kind_of_each_device(void **state)
 {
 	struct inventory *inv = fixture_inventory(3);
 	struct config *c = fixture_config();
@@ -409,7 +409,7 @@ static void offer_new__has_limits(void **state)
 }
 
 /* What the reader of a config cannot know: that an index and a UUID are one GPU. */
-static void offer_new__warns_of_those_that_take_no_turns(void **state)
+static void offer_new__warns_of_replicas_without_the_scheduler(void **state)
 {
 	struct inventory *inv = fixture_inventory(3);
 	struct config *c = fixture_config();
@@ -455,7 +455,7 @@ static void offer_new__warns_of_those_that_take_no_turns(void **state)
 	inventory_free(inv);
 }
 
-static void offer_new__names_the_line_of_what_is_too_much(void **state)
+static void offer_new__names_the_line_that_exceeds_a_limit(void **state)
 {
 	struct inventory *inv = fixture_inventory(2);
 	struct config *c = fixture_config();
@@ -527,7 +527,7 @@ static unsigned n_kinds(const struct offer *o, uint32_t gpu)
 }
 
 /* The device list that the kubelet gets must be the same for the same node, always. */
-static void offer_new__holds_its_invariants(void **state)
+static void offer_new__keeps_its_invariants(void **state)
 {
 	static const char *const names[] = { GPU, "nvidia.com/a", "nvidia.com/b" };
 	uint64_t seed = 11;
@@ -600,17 +600,17 @@ int main(void)
 		cmocka_unit_test(pattern_match__vectors),
 		cmocka_unit_test(device_id__vectors),
 		cmocka_unit_test(offer_new__shares_and_renames),
-		cmocka_unit_test(offer_new__honours_devices),
+		cmocka_unit_test(offer_new__follows_device_lists),
 		cmocka_unit_test(offer_new__applies_several_entries),
-		cmocka_unit_test(offer_new__honours_patterns),
-		cmocka_unit_test(offer_new__contains_what_cannot_be_offered),
-		cmocka_unit_test(offer_new__time_slices_what_mps_leaves),
-		cmocka_unit_test(offer_new__tells_the_kind_of_each_device),
+		cmocka_unit_test(offer_new__follows_patterns),
+		cmocka_unit_test(offer_new__omits_devices_that_cannot_be_offered),
+		cmocka_unit_test(offer_new__time_slices_devices_that_mps_omits),
+		cmocka_unit_test(offer_new__reports_the_kind_of_each_device),
 		cmocka_unit_test(offer_new__describes_each_resource),
 		cmocka_unit_test(offer_new__has_limits),
-		cmocka_unit_test(offer_new__warns_of_those_that_take_no_turns),
-		cmocka_unit_test(offer_new__names_the_line_of_what_is_too_much),
-		cmocka_unit_test(offer_new__holds_its_invariants),
+		cmocka_unit_test(offer_new__warns_of_replicas_without_the_scheduler),
+		cmocka_unit_test(offer_new__names_the_line_that_exceeds_a_limit),
+		cmocka_unit_test(offer_new__keeps_its_invariants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,7 +288,7 @@ static void prefer_search_greedy__stays_on_an_island(void **state)
 }
 
 /* A place may be worth leaving alone: of equal pairs, the one with fewer links to the rest. */
-static void prefer_search_greedy__breaks_ties_for_the_rest(void **state)
+static void prefer_search_greedy__breaks_ties_in_favor_of_the_rest(void **state)
 {
 	/* 0-1-2-3 is a chain, 4-5 a pair of its own, all links equal. */
 	static const uint8_t links[][2] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 4, 5 } };
@@ -324,7 +324,7 @@ int main(void)
 		cmocka_unit_test(prefer_search_exact__equals_the_reference),
 		cmocka_unit_test(prefer_search_exact__equals_the_reference_on_the_topologies),
 		cmocka_unit_test(prefer_search_greedy__stays_on_an_island),
-		cmocka_unit_test(prefer_search_greedy__breaks_ties_for_the_rest),
+		cmocka_unit_test(prefer_search_greedy__breaks_ties_in_favor_of_the_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

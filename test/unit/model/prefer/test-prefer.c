@@ -105,7 +105,7 @@ static void prefer_choose__aligned_vectors(void **state)
 	}
 }
 
-static void prefer_choose__survives_sick_and_unknown_gpus(void **state)
+static void prefer_choose__accepts_unhealthy_and_unknown_gpus(void **state)
 {
 	static const struct {
 		const char *available, *required;
@@ -180,7 +180,7 @@ static void prefer_choose__refuses_an_unknown_required_gpu(void **state)
 	inventory_free(inv);
 }
 
-static void prefer_choose__does_without_a_link_table(void **state)
+static void prefer_choose__works_without_a_link_table(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct inventory *inv = fixture_inventory(4);
@@ -306,7 +306,7 @@ static void prefer_choose__greedy_vectors(void **state)
 	}
 }
 
-static void prefer_choose__greedy_counts_what_is_in_use(void **state)
+static void prefer_choose__greedy_counts_devices_in_use(void **state)
 {
 	static const struct {
 		const char *available[8], *required[4];
@@ -320,7 +320,7 @@ static void prefer_choose__greedy_counts_what_is_in_use(void **state)
 			"GPU-0::0 GPU-1::0" },
 		{ { "GPU-0::0", "GPU-0::1", "GPU-1::0", "GPU-1::1" }, { "GPU-1::1" }, 2, true,
 			"GPU-1::1 GPU-1::0" },
-		/* an id that is not ours is passed over; a repeated one counts once */
+		/* an unknown id is ignored; a repeated one counts once */
 		{ { "GPU-7::0", "GPU-1::0", "GPU-1::0" }, { NULL }, 1, false, "GPU-1::0" },
 		/* more required than asked for: no preference */
 		{ { "GPU-0::0", "GPU-0::1" }, { "GPU-0::0", "GPU-0::1" }, 1, false, "" },
@@ -410,7 +410,7 @@ static void prefer_choose__greedy_properties(void **state)
 }
 
 /* The largest supported node, requested in one piece, within a test's time limit. */
-static void prefer_choose__takes_very_many_replicas(void **state)
+static void prefer_choose__accepts_very_many_replicas(void **state)
 {
 	struct shared s = shared_new(8, OFFER_DEVICES_MAX / 8);
 	struct prefer_request req = { .available = s.all, .n_available = s.n, .size = s.n };
@@ -539,13 +539,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(prefer_choose__aligned_vectors),
-		cmocka_unit_test(prefer_choose__survives_sick_and_unknown_gpus),
+		cmocka_unit_test(prefer_choose__accepts_unhealthy_and_unknown_gpus),
 		cmocka_unit_test(prefer_choose__refuses_an_unknown_required_gpu),
-		cmocka_unit_test(prefer_choose__does_without_a_link_table),
+		cmocka_unit_test(prefer_choose__works_without_a_link_table),
 		cmocka_unit_test(prefer_choose__greedy_vectors),
-		cmocka_unit_test(prefer_choose__greedy_counts_what_is_in_use),
+		cmocka_unit_test(prefer_choose__greedy_counts_devices_in_use),
 		cmocka_unit_test(prefer_choose__greedy_properties),
-		cmocka_unit_test(prefer_choose__takes_very_many_replicas),
+		cmocka_unit_test(prefer_choose__accepts_very_many_replicas),
 		cmocka_unit_test(prefer_choose__packs_mig_siblings),
 		cmocka_unit_test(prefer_choose__spreads_mig_devices),
 		cmocka_unit_test(prefer_choose__gathers_mps_replicas_on_one_mig_device),

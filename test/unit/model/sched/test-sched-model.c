@@ -224,7 +224,7 @@ static double wait_bound(const struct model *m, const struct model_proc *p)
 	return bound * (1 + liars + beside);
 }
 
-static void assert_nobody_starves(const struct model *m, bool plain)
+static void assert_no_process_starves(const struct model *m, bool plain)
 {
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
@@ -341,7 +341,7 @@ static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
 	else
 		run_wild(m);
 	assert_sound(m);
-	assert_nobody_starves(m, plain || beside);
+	assert_no_process_starves(m, plain || beside);
 	if (plain)
 		assert_never_dry(m);
 	clear(m);

@@ -13,7 +13,7 @@
 #define PART  ISOLATION_MEMORY_PERMILLE
 #define NONE  ISOLATION_MEMORY_NONE
 
-static void slice_limit__is_a_part_in_whole_grains(void **state)
+static void slice_limit__is_a_share_in_whole_granules(void **state)
 {
 	static const struct {
 		enum isolation_memory memory;
@@ -134,7 +134,7 @@ static void slice_plan__has_a_row_for_each_gpu(void **state)
 	node_end(&n);
 }
 
-static void slice_plan__is_not_wanted_without_isolation(void **state)
+static void slice_plan__is_empty_without_isolation(void **state)
 {
 	static const char *const ids[] = { "GPU-0::0" };
 	struct node n = node_of(NONE, 0);
@@ -148,7 +148,7 @@ static void slice_plan__is_not_wanted_without_isolation(void **state)
 	node_end(&n);
 }
 
-static void slice_plan__needs_to_know_the_memory(void **state)
+static void slice_plan__requires_the_memory_size(void **state)
 {
 	static const char *const ids[] = { "GPU-0::0" };
 	struct node n = node_of(EQUAL, 0);
@@ -275,7 +275,7 @@ static void slice_plan__of_mps(void **state)
 	}
 }
 
-static void slice_replicas_for__is_the_fewest(void **state)
+static void slice_replicas_for__returns_the_fewest(void **state)
 {
 	static const struct {
 		enum isolation_memory memory;
@@ -342,7 +342,7 @@ static void offer__notes_limits_that_do_not_fit(void **state)
 }
 
 /* Replicas that are too small for a program are units of memory: k of them are wanted on one GPU. */
-static void prefer__takes_units_of_memory_of_one_gpu(void **state)
+static void prefer__selects_memory_units_of_one_gpu(void **state)
 {
 	static const char *const available[] = { "GPU-0::0", "GPU-0::1", "GPU-1::0", "GPU-1::1",
 		"GPU-1::2" };
@@ -404,16 +404,16 @@ static void offer__adds_up_limits_over_resources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slice_limit__is_a_part_in_whole_grains),
-		cmocka_unit_test(slice_replicas_for__is_the_fewest),
+		cmocka_unit_test(slice_limit__is_a_share_in_whole_granules),
+		cmocka_unit_test(slice_replicas_for__returns_the_fewest),
 		cmocka_unit_test(slice_plan__has_a_row_for_each_gpu),
-		cmocka_unit_test(slice_plan__is_not_wanted_without_isolation),
-		cmocka_unit_test(slice_plan__needs_to_know_the_memory),
+		cmocka_unit_test(slice_plan__is_empty_without_isolation),
+		cmocka_unit_test(slice_plan__requires_the_memory_size),
 		cmocka_unit_test(slice_plan__follows_the_entry_of_each_gpu),
 		cmocka_unit_test(slice_plan__divides_mig_devices),
 		cmocka_unit_test(slice_plan__of_mps),
 		cmocka_unit_test(offer__notes_limits_that_do_not_fit),
-		cmocka_unit_test(prefer__takes_units_of_memory_of_one_gpu),
+		cmocka_unit_test(prefer__selects_memory_units_of_one_gpu),
 		cmocka_unit_test(offer__adds_up_limits_over_resources),
 	};
 

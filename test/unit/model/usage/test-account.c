@@ -57,7 +57,7 @@ static struct account *only(const struct scene *s, size_t n, size_t i)
 	return s->a.devices[0]->uses[i];
 }
 
-static void account__takes_the_uid_when_it_is_known(void **state)
+static void account__uses_the_uid_when_it_is_known(void **state)
 {
 	struct scene s;
 	struct account *a;
@@ -79,7 +79,7 @@ static void account__takes_the_uid_when_it_is_known(void **state)
 	accounts_fini(&s.a);
 }
 
-static void account__is_not_continued_by_a_later_pod_of_the_name(void **state)
+static void account__is_not_continued_by_a_later_pod_with_the_name(void **state)
 {
 	static const struct {
 		const char *first, *second; /* UIDs */
@@ -122,7 +122,7 @@ static void account__is_not_continued_by_a_later_pod_of_the_name(void **state)
 	}
 }
 
-static void account__goes_to_the_past_when_it_has_long_ended(void **state)
+static void account__is_archived_when_it_ended_long_ago(void **state)
 {
 	struct scene s;
 	uint64_t rounds = ACCOUNT_ENDED_RETAIN_NS / SEC;
@@ -142,7 +142,7 @@ static void account__goes_to_the_past_when_it_has_long_ended(void **state)
 	accounts_fini(&s.a);
 }
 
-static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **state)
+static void account__counts_a_pod_that_starts_and_ends_in_a_round(void **state)
 {
 	struct scene s;
 
@@ -162,7 +162,7 @@ static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **s
 }
 
 /* The idle state of the GPU is unknown: its time is not counted, its cost is the node's. */
-static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void **state)
+static void account__counts_no_idle_time_while_allocations_are_unknown(void **state)
 {
 	struct scene s;
 
@@ -189,7 +189,7 @@ static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void *
 
 #define NONE UINT64_MAX /* not known */
 
-static void account__busy_time_fits_into_the_devices(void **state)
+static void account__busy_time_is_within_that_of_the_devices(void **state)
 {
 	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
 					 X = ACCOUNT_FROM_SLICE;
@@ -207,7 +207,7 @@ static void account__busy_time_fits_into_the_devices(void **state)
 		/* what is exact goes first, and makes the unit's more */
 		{ 700, true, false, { X, N }, { 600, 400 }, 2, { 600, 100 }, 700, 0 },
 		{ 700, true, false, { X, X }, { 600, 300 }, 2, { 600, 300 }, 900, 0 },
-		/* parts of what is not known are not known, either */
+		/* terms of an unknown sum are unknown, too */
 		{ 0, false, false, { X, N }, { 600, 300 }, 2, { 600, NONE }, 600, 0 },
 		{ 0, false, false, { N, N }, { 600, 300 }, 2, { NONE, NONE }, 0, 0 },
 		{ 0, false, false, { N, N }, { 600, 0 }, 1, { NONE, 0 }, 0, 0 },
@@ -256,7 +256,7 @@ static void account__busy_time_fits_into_the_devices(void **state)
 	}
 }
 
-static void account__counters_that_were_away_are_of_longer_than_the_round(void **state)
+static void account__counters_after_a_gap_span_more_than_the_round(void **state)
 {
 	struct scene s;
 
@@ -292,7 +292,7 @@ static void account__memory_is_counted_over_time(void **state)
 	accounts_fini(&s.a);
 }
 
-/* The highest that was seen or said, whatever an arbiter says that was started again. */
+/* The highest peak that was sampled or reported, also after a restart of the arbiter. */
 static void account__a_peak_outlives_its_arbiter(void **state)
 {
 	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
@@ -338,7 +338,7 @@ static void account__a_peak_outlives_its_arbiter(void **state)
 }
 
 /* A process that comes and goes between two samples. */
-static void account__memory_that_was_never_seen_is_not_known(void **state)
+static void account__memory_that_was_never_sampled_is_unknown(void **state)
 {
 	struct scene s;
 	const struct account *a;
@@ -354,7 +354,7 @@ static void account__memory_that_was_never_seen_is_not_known(void **state)
 }
 
 /* An unknown figure of a round is neither zero nor counted, and stays marked. */
-static void account__says_where_its_figures_are_from(void **state)
+static void account__reports_the_source_of_its_figures(void **state)
 {
 	struct scene s;
 	const struct account *a;
@@ -380,7 +380,7 @@ static void account__says_where_its_figures_are_from(void **state)
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_DEVICE);
 	assert_int_equal(a->memory, 7);
 	assert_true(a->busy_unknown && a->memory_unknown && a->busy_ever && a->memory_ever);
-	/* Its memory is not known again; what was counted stays. */
+	/* Its memory is unknown again; the counted bytes stay. */
 	s.uses[0].memory_from = ACCOUNT_FROM_NOTHING;
 	count(&s);
 	a = only(&s, 1, 0);
@@ -428,7 +428,7 @@ static void account__the_price_is_exact_over_time(void **state)
 	accounts_fini(&a);
 }
 
-static void account__a_device_that_is_gone_leaves_its_cost_to_the_node(void **state)
+static void account__removed_device_leaves_its_cost_to_the_node(void **state)
 {
 	struct scene s;
 
@@ -604,7 +604,7 @@ static void play_round(struct world *w)
 	check_truth(w, &r);
 }
 
-static void account__sums_hold_whatever_happens(void **state)
+static void account__sums_agree_in_random_scenarios(void **state)
 {
 	struct world w = { .wall_ns = 1000000 * SEC };
 	uint64_t want;
@@ -630,7 +630,7 @@ static void account__sums_hold_whatever_happens(void **state)
 	accounts_fini(&w.a);
 }
 
-static void account__what_was_kept_goes_on(void **state)
+static void account__continues_restored_records(void **state)
 {
 	static const struct account_use use = { .namespace_ = "ns",
 		.pod = "web-0",
@@ -669,7 +669,7 @@ static void account__what_was_kept_goes_on(void **state)
 	accounts_fini(&s.a);
 }
 
-static void account__replicas_of_an_earlier_layout_do_not_count_twice(void **state)
+static void account__replicas_of_a_former_layout_do_not_count_twice(void **state)
 {
 	struct scene s;
 
@@ -692,22 +692,22 @@ static void account__replicas_of_an_earlier_layout_do_not_count_twice(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(account__takes_the_uid_when_it_is_known),
-		cmocka_unit_test(account__is_not_continued_by_a_later_pod_of_the_name),
-		cmocka_unit_test(account__goes_to_the_past_when_it_has_long_ended),
-		cmocka_unit_test(account__one_that_comes_and_goes_in_a_round_has_what_it_had),
-		cmocka_unit_test(account__nothing_is_idle_while_it_is_not_known_who_holds_what),
-		cmocka_unit_test(account__busy_time_fits_into_the_devices),
-		cmocka_unit_test(account__counters_that_were_away_are_of_longer_than_the_round),
+		cmocka_unit_test(account__uses_the_uid_when_it_is_known),
+		cmocka_unit_test(account__is_not_continued_by_a_later_pod_with_the_name),
+		cmocka_unit_test(account__is_archived_when_it_ended_long_ago),
+		cmocka_unit_test(account__counts_a_pod_that_starts_and_ends_in_a_round),
+		cmocka_unit_test(account__counts_no_idle_time_while_allocations_are_unknown),
+		cmocka_unit_test(account__busy_time_is_within_that_of_the_devices),
+		cmocka_unit_test(account__counters_after_a_gap_span_more_than_the_round),
 		cmocka_unit_test(account__memory_is_counted_over_time),
 		cmocka_unit_test(account__a_peak_outlives_its_arbiter),
-		cmocka_unit_test(account__memory_that_was_never_seen_is_not_known),
-		cmocka_unit_test(account__says_where_its_figures_are_from),
+		cmocka_unit_test(account__memory_that_was_never_sampled_is_unknown),
+		cmocka_unit_test(account__reports_the_source_of_its_figures),
 		cmocka_unit_test(account__the_price_is_exact_over_time),
-		cmocka_unit_test(account__a_device_that_is_gone_leaves_its_cost_to_the_node),
-		cmocka_unit_test(account__sums_hold_whatever_happens),
-		cmocka_unit_test(account__what_was_kept_goes_on),
-		cmocka_unit_test(account__replicas_of_an_earlier_layout_do_not_count_twice),
+		cmocka_unit_test(account__removed_device_leaves_its_cost_to_the_node),
+		cmocka_unit_test(account__sums_agree_in_random_scenarios),
+		cmocka_unit_test(account__continues_restored_records),
+		cmocka_unit_test(account__replicas_of_a_former_layout_do_not_count_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ const struct fixture_event *agent_fixture_last(const struct agent_fixture *f,
 		bool in_time_ = true;                                  \
 		patience_start(&(f)->patience, FIXTURE_WAIT_MS);       \
 		while (!(condition) && in_time_)                       \
-			in_time_ = patience_turn(&(f)->patience);      \
+			in_time_ = patience_run_once(&(f)->patience);  \
 		patience_stop(&(f)->patience);                         \
 		if (!(condition))                                      \
 			fail_msg("waited in vain for %s", #condition); \

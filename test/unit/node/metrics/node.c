@@ -169,7 +169,7 @@ static void make_gpu(struct view *v, bool old)
 		.sample = &v->sample->devices[0],
 		.sampled = true,
 		.cost_nano_per_hour = 6880000000 };
-	if (!old) { /* what an old driver cannot say has no line */
+	if (!old) { /* figures that an old driver lacks have no line */
 		g->n_signals = 2;
 		g->signals = array(v, 2, sizeof(*g->signals));
 		g->signals[0] = (struct view_signal){ "rowRemapFailed", "unhealthy", 0 };

@@ -26,7 +26,7 @@ char *node_text(const struct view *v, const struct metrics_options *o, const cha
 
 /*
  * The whole @text is that of the file test/data/metrics/@name.txt. With UPDATE_GOLDEN=1 in the environment the files
- * are written instead. Read what git says of them then.
+ * are written instead. Check the difference with git then.
  */
 void node_expect_text(const char *name, const char *text);
 

@@ -39,7 +39,7 @@ static void metrics_counters_read__has_the_default_set(void **state)
 	assert_int_equal(n, 25);
 }
 
-static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
+static void metrics_counters_parse__accepts_the_files_of_dcgm_exporter(void **state)
 {
 	static const char csv[] =
 		"# Format: field, type, help\r\n"
@@ -68,7 +68,7 @@ static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
 	assert_true(c->rows[4].label);
 }
 
-static void metrics_counters_parse__takes_files_of_other_editors(void **state)
+static void metrics_counters_parse__accepts_files_of_other_editors(void **state)
 {
 	static const char *const files[] = {
 		"\xef\xbb\xbf\r\nDCGM_FI_DEV_GPU_TEMP, gauge, a\r\nDCGM_FI_DEV_SM_CLOCK, gauge, b\r\n",
@@ -93,7 +93,7 @@ static void metrics_counters_parse__takes_files_of_other_editors(void **state)
 }
 
 /* The names of dcgm-exporter 1.x are printed as they are written. */
-static void metrics_counters_parse__takes_lower_case_names(void **state)
+static void metrics_counters_parse__accepts_lower_case_names(void **state)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	CLEANUP(metrics_counters_unrefp)
@@ -112,7 +112,7 @@ static void metrics_counters_parse__takes_lower_case_names(void **state)
 }
 
 /* Clock events are counted from a field that the file does not name. */
-static void metrics_counters_fields__has_what_is_counted(void **state)
+static void metrics_counters_fields__has_all_counted_fields(void **state)
 {
 	static const char *const rows[] = { "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, a",
 		"DCGM_EXP_CLOCK_EVENTS_TOTAL, counter, a",
@@ -136,7 +136,7 @@ static void metrics_counters_fields__has_what_is_counted(void **state)
 }
 
 /* Where dcgm-exporter ends: the row is left out, and its neighbours stay. */
-static void metrics_counters_parse__leaves_out_a_malformed_row(void **state)
+static void metrics_counters_parse__skips_a_malformed_row(void **state)
 {
 	static const struct {
 		const char *row, *text;
@@ -202,7 +202,7 @@ static void metrics_counters_parse__names_a_hundred_rows_at_most(void **state)
 	assert_string_equal(warnings.v[100], "f.csv: 7 more rows like these");
 }
 
-static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
+static void metrics_counters_parse__warns_of_unavailable_fields(void **state)
 {
 	static const struct {
 		const char *csv, *text;
@@ -233,7 +233,7 @@ static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
 	}
 }
 
-static void metrics_counters_changed__sees_another_file(void **state)
+static void metrics_counters_changed__detects_another_file(void **state)
 {
 	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
 	CLEANUP(freep) char *path = NULL;
@@ -260,14 +260,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_counters_read__has_the_default_set),
-		cmocka_unit_test(metrics_counters_parse__takes_what_dcgm_exporter_takes),
-		cmocka_unit_test(metrics_counters_parse__takes_files_of_other_editors),
-		cmocka_unit_test(metrics_counters_parse__takes_lower_case_names),
-		cmocka_unit_test(metrics_counters_fields__has_what_is_counted),
-		cmocka_unit_test(metrics_counters_parse__leaves_out_a_malformed_row),
+		cmocka_unit_test(metrics_counters_parse__accepts_the_files_of_dcgm_exporter),
+		cmocka_unit_test(metrics_counters_parse__accepts_files_of_other_editors),
+		cmocka_unit_test(metrics_counters_parse__accepts_lower_case_names),
+		cmocka_unit_test(metrics_counters_fields__has_all_counted_fields),
+		cmocka_unit_test(metrics_counters_parse__skips_a_malformed_row),
 		cmocka_unit_test(metrics_counters_parse__names_a_hundred_rows_at_most),
-		cmocka_unit_test(metrics_counters_parse__warns_of_what_cannot_be_had),
-		cmocka_unit_test(metrics_counters_changed__sees_another_file),
+		cmocka_unit_test(metrics_counters_parse__warns_of_unavailable_fields),
+		cmocka_unit_test(metrics_counters_changed__detects_another_file),
 	};
 
 	return cmocka_run_group_tests_name("metrics-counters", tests, NULL, NULL);

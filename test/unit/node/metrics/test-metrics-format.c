@@ -7,7 +7,7 @@
 #include "node/metrics/metrics.h"
 #include "node/metrics/write.h"
 
-static void metrics_format_of_accept__takes_what_is_wanted_most(void **state)
+static void metrics_format_of_accept__selects_the_highest_quality(void **state)
 {
 	static const struct {
 		const char *accept;
@@ -74,8 +74,8 @@ static const char *suffix(const struct metrics_family *f)
 	return f->type == METRICS_COUNTER ? "_total" : f->type == METRICS_INFO ? "_info" : "";
 }
 
-/* docs/metrics.md has a row for each family, as the table says it, and no other. */
-static void metrics_family_at__is_what_the_docs_say(void **state)
+/* docs/metrics.md has a row for each family of the table, and no other. */
+static void metrics_family_at__agrees_with_the_documentation(void **state)
 {
 	CLEANUP(buf_fini) struct buf docs = BUF_INIT(1 << 20);
 	CLEANUP(buf_fini) struct buf row = BUF_INIT(4096);
@@ -126,8 +126,8 @@ static void metrics_number__is_exact(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(metrics_format_of_accept__takes_what_is_wanted_most),
-		cmocka_unit_test(metrics_family_at__is_what_the_docs_say),
+		cmocka_unit_test(metrics_format_of_accept__selects_the_highest_quality),
+		cmocka_unit_test(metrics_family_at__agrees_with_the_documentation),
 		cmocka_unit_test(metrics_number__is_exact),
 	};
 

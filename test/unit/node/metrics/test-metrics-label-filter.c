@@ -19,8 +19,8 @@ static struct metrics_label_filter *filter(const char *const *patterns, size_t n
 	return f;
 }
 
-/* What Go's expressions say, said by POSIX's. */
-static void metrics_label_filter_has__goes_by_gos_expressions(void **state)
+/* Go's expressions, written as POSIX's. */
+static void metrics_label_filter_has__matches_like_go_expressions(void **state)
 {
 	static const struct {
 		const char *pattern, *yes, *no; /* NULL: none */
@@ -67,8 +67,8 @@ static void metrics_label_filter_has__goes_by_gos_expressions(void **state)
 	}
 }
 
-/* Who means to let little through gets nothing rather than all. */
-static void metrics_label_filter_has__matches_nothing_by_what_it_does_not_know(void **state)
+/* A filter with unsupported syntax passes nothing rather than all. */
+static void metrics_label_filter_has__matches_nothing_by_unsupported_syntax(void **state)
 {
 	static const char *const rows[] = { "[invalid", "(", "a(?m)b", "(?!a)", "\\pL", "\\x41",
 		"\\Qa", "(a)\\1", "[\\D]", "[\\x41]", "a\\", "(?P<x", "(?P=x)", "[a" };
@@ -88,7 +88,7 @@ static void metrics_label_filter_has__matches_nothing_by_what_it_does_not_know(v
 	(void)metrics_label_filter_free(filter(&p, 1, 1));
 }
 
-static void metrics_label_filter_has__takes_any_of_them(void **state)
+static void metrics_label_filter_has__matches_any_of_the_patterns(void **state)
 {
 	static const char *const some[] = { "^app$", "[wrong", "", "^tier$" };
 	static const char *const none[] = { "" };
@@ -107,7 +107,7 @@ static void metrics_label_filter_has__takes_any_of_them(void **state)
 	(void)metrics_label_filter_free(filter(many, ARRAY_LEN(many), 1));
 }
 
-static void metrics_label_name__is_one_that_prometheus_takes(void **state)
+static void metrics_label_name__is_valid_for_prometheus(void **state)
 {
 	static const struct {
 		const char *key, *name;
@@ -133,11 +133,11 @@ static void metrics_label_name__is_one_that_prometheus_takes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(metrics_label_filter_has__goes_by_gos_expressions),
+		cmocka_unit_test(metrics_label_filter_has__matches_like_go_expressions),
 		cmocka_unit_test(
-			metrics_label_filter_has__matches_nothing_by_what_it_does_not_know),
-		cmocka_unit_test(metrics_label_filter_has__takes_any_of_them),
-		cmocka_unit_test(metrics_label_name__is_one_that_prometheus_takes),
+			metrics_label_filter_has__matches_nothing_by_unsupported_syntax),
+		cmocka_unit_test(metrics_label_filter_has__matches_any_of_the_patterns),
+		cmocka_unit_test(metrics_label_name__is_valid_for_prometheus),
 	};
 
 	return cmocka_run_group_tests_name("metrics-label-filter", tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void metrics_options_read__has_defaults(void **state)
 	assert_int_equal(usual.kubernetes, o.kubernetes);
 }
 
-static void metrics_options_read__takes_dcgm_exporters_names(void **state)
+static void metrics_options_read__accepts_names_of_dcgm_exporter(void **state)
 {
 	static const char *const pairs[] = { "DCGM_EXPORTER_COLLECTORS", "/etc/c.csv",
 		"DCGM_EXPORTER_KUBERNETES", "false",
@@ -87,7 +87,7 @@ static void metrics_options_read__takes_dcgm_exporters_names(void **state)
 	assert_false(metrics_devices_have(&o.devices, false, 1));
 }
 
-static void metrics_options_read__takes_patterns_of_pod_labels(void **state)
+static void metrics_options_read__accepts_patterns_of_pod_labels(void **state)
 {
 	static const char *const pairs[] = { "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
 		"true", "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", "^app$,^t",
@@ -173,8 +173,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_options_read__has_defaults),
-		cmocka_unit_test(metrics_options_read__takes_dcgm_exporters_names),
-		cmocka_unit_test(metrics_options_read__takes_patterns_of_pod_labels),
+		cmocka_unit_test(metrics_options_read__accepts_names_of_dcgm_exporter),
+		cmocka_unit_test(metrics_options_read__accepts_patterns_of_pod_labels),
 		cmocka_unit_test(metrics_options_read__warns_by_name),
 		cmocka_unit_test(metrics_options_read__refuses_unknown_words),
 		cmocka_unit_test(metrics_devices_parse__is_strict),

@@ -31,7 +31,7 @@ static void metrics_render__writes_a_whole_gpu(void **state)
 	check("h100-idle", NODE_IDLE, NULL, NULL, METRICS_PROMETHEUS, true);
 }
 
-static void metrics_render__writes_parts_of_a_shared_gpu(void **state)
+static void metrics_render__writes_replicas_of_a_shared_gpu(void **state)
 {
 	struct metrics_options o = node_options();
 
@@ -54,7 +54,7 @@ static void metrics_render__writes_the_board_of_mig_once(void **state)
 	check("h100-mig-copies", NODE_MIG, &o, NULL, METRICS_PROMETHEUS, true);
 }
 
-static void metrics_render__has_no_line_for_what_is_not_known(void **state)
+static void metrics_render__has_no_line_for_unknown_figures(void **state)
 {
 	(void)state;
 	check("t4-old", NODE_OLD, NULL, NULL, METRICS_PROMETHEUS, false);
@@ -91,7 +91,7 @@ static void metrics_render__prints_names_as_written(void **state)
 	check("h100-names-openmetrics", NODE_WHOLE, &o, csv, METRICS_OPENMETRICS, true);
 }
 
-/* The series of a shared GPU do not change with who comes and goes, not for the only pod on it either. */
+/* The series of a shared GPU do not change with its pods, not with a single pod either. */
 static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 {
 	static const char *const pod[] = { "pod=", NULL };
@@ -116,7 +116,7 @@ static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 }
 
 /* A counter that does not advance has a gap, and an unknown figure is not 0. */
-static void metrics_render__rests_where_nothing_is_measured(void **state)
+static void metrics_render__writes_nothing_where_nothing_is_measured(void **state)
 {
 	static const char *const names[] = { "gpuslice_container_gpu_busy_seconds_total",
 		"gpuslice_container_memory_byte_seconds_total", "gpuslice_container_processes",
@@ -149,7 +149,7 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 }
 
 /* NVML has never answered: 0 GPUs would be a count. */
-static void metrics_render__counts_no_gpus_that_are_not_known(void **state)
+static void metrics_render__counts_no_unknown_gpus(void **state)
 {
 	static const struct {
 		bool nvml_up;
@@ -177,7 +177,7 @@ static void metrics_render__counts_no_gpus_that_are_not_known(void **state)
 }
 
 /* The parts of a container that are one series: what a part lacks, the sum lacks. */
-static void metrics_render__has_no_sum_of_what_is_not_known(void **state)
+static void metrics_render__has_no_sum_of_unknown_figures(void **state)
 {
 	static const char csv[] =
 		"DCGM_FI_DEV_FB_USED, gauge, b\nDCGM_FI_DEV_GPU_UTIL, gauge, c\n";
@@ -218,7 +218,7 @@ static void count_devices(const char *devices, size_t temperatures, size_t memor
 }
 
 /* A board alone has all that it can have; beside its instances only what they have not. */
-static void metrics_render__has_the_devices_that_are_wanted(void **state)
+static void metrics_render__has_the_selected_devices(void **state)
 {
 	(void)state;
 	count_devices("f", 1, 3);
@@ -228,7 +228,7 @@ static void metrics_render__has_the_devices_that_are_wanted(void **state)
 	count_devices("i:1,2", 0, 2);
 }
 
-/* --- all that there is to look at, in all forms --- */
+/* --- all nodes, in all formats --- */
 
 static void vary(struct metrics_options *o, unsigned bits)
 {
@@ -240,7 +240,7 @@ static void vary(struct metrics_options *o, unsigned bits)
 	o->kubernetes = !(bits & 16);
 }
 
-static void metrics_render__is_right_for_all_nodes_and_options(void **state)
+static void metrics_render__is_valid_for_all_nodes_and_options(void **state)
 {
 	static const char all[] =
 		"DCGM_FI_DEV_GPU_TEMP, gauge, a\nDCGM_FI_DEV_FB_USED, gauge, b\n"
@@ -321,8 +321,8 @@ static void metrics_render__adds_up(void **state)
 	}
 }
 
-/* A pod of the same name again, while the one before is still listed: one series, and the sums hold. */
-static void metrics_render__has_one_series_for_a_pod_made_again(void **state)
+/* A recreated pod while the former one is still listed: one series, and the sums agree. */
+static void metrics_render__has_one_series_for_a_recreated_pod(void **state)
 {
 	static const char *const who[] = { "pod=\"train-0\"", NULL };
 	CLEANUP(view_unrefp) struct view *v = NULL;
@@ -353,7 +353,7 @@ static void metrics_render__has_one_series_for_a_pod_made_again(void **state)
 
 static void metrics_render__adds_labels_of_pods(void **state)
 {
-	/* What a series has of itself stays, whatever the pod says. */
+	/* The labels of a series stay, whatever labels the pod has. */
 	static const struct view_label labels[] = {
 		{ "DCGM_FI_DRIVER_VERSION", "no" },
 		{ "UUID", "no" },
@@ -408,7 +408,7 @@ static void metrics_render__has_room_for_all_labels_of_a_pod(void **state)
 
 /* --- pairs of GPUs --- */
 
-static void metrics_render__says_who_reaches_whom(void **state)
+static void metrics_render__writes_the_p2p_status_of_each_pair(void **state)
 {
 	static const char csv[] = "DCGM_EXP_P2P_STATUS, gauge, reach over NVLink\n";
 	static const uint8_t p2p[] = { 0, 1, 2, 3, 4, 5, 6, 7, 0 };
@@ -441,7 +441,7 @@ static void metrics_render__says_who_reaches_whom(void **state)
 
 /* --- limits --- */
 
-static void metrics_render__says_when_it_does_not_fit(void **state)
+static void metrics_render__reports_when_it_does_not_fit(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = NULL;
@@ -464,23 +464,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_render__writes_a_whole_gpu),
-		cmocka_unit_test(metrics_render__writes_parts_of_a_shared_gpu),
+		cmocka_unit_test(metrics_render__writes_replicas_of_a_shared_gpu),
 		cmocka_unit_test(metrics_render__writes_the_board_of_mig_once),
-		cmocka_unit_test(metrics_render__has_no_line_for_what_is_not_known),
+		cmocka_unit_test(metrics_render__has_no_line_for_unknown_figures),
 		cmocka_unit_test(metrics_render__has_the_old_names_of_labels),
 		cmocka_unit_test(metrics_render__prints_names_as_written),
 		cmocka_unit_test(metrics_render__keeps_the_series_of_a_shared_gpu),
-		cmocka_unit_test(metrics_render__rests_where_nothing_is_measured),
-		cmocka_unit_test(metrics_render__counts_no_gpus_that_are_not_known),
-		cmocka_unit_test(metrics_render__has_no_sum_of_what_is_not_known),
-		cmocka_unit_test(metrics_render__has_the_devices_that_are_wanted),
-		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),
+		cmocka_unit_test(metrics_render__writes_nothing_where_nothing_is_measured),
+		cmocka_unit_test(metrics_render__counts_no_unknown_gpus),
+		cmocka_unit_test(metrics_render__has_no_sum_of_unknown_figures),
+		cmocka_unit_test(metrics_render__has_the_selected_devices),
+		cmocka_unit_test(metrics_render__is_valid_for_all_nodes_and_options),
 		cmocka_unit_test(metrics_render__adds_up),
-		cmocka_unit_test(metrics_render__has_one_series_for_a_pod_made_again),
+		cmocka_unit_test(metrics_render__has_one_series_for_a_recreated_pod),
 		cmocka_unit_test(metrics_render__adds_labels_of_pods),
 		cmocka_unit_test(metrics_render__has_room_for_all_labels_of_a_pod),
-		cmocka_unit_test(metrics_render__says_who_reaches_whom),
-		cmocka_unit_test(metrics_render__says_when_it_does_not_fit),
+		cmocka_unit_test(metrics_render__writes_the_p2p_status_of_each_pair),
+		cmocka_unit_test(metrics_render__reports_when_it_does_not_fit),
 	};
 
 	return cmocka_run_group_tests_name("metrics-text", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is counted over a window of time, and for ever: XIDs and clock events. */
+/* Figures that are counted over a window of time, and in total: XIDs and clock events. */
 #include "support/test.h"
 
 #include "unit/node/metrics/node.h"
@@ -8,7 +8,7 @@
 
 /* --- XIDs of a window --- */
 
-static void metrics_xids__counts_those_of_the_window(void **state)
+static void metrics_xids__counts_xids_of_the_window(void **state)
 {
 	static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT, gauge, xids\n";
 	CLEANUP(view_unrefp) struct view *v = NULL, *later = NULL;
@@ -66,7 +66,7 @@ static void metrics_render__has_all_xids_ever(void **state)
 #define S  UINT64_C(1000000000)
 #define US UINT64_C(1000)
 
-/* A view of a GPU whose clocks were limited so, a second after the one before; -1: NVML does not say. */
+/* A view of a GPU whose clocks were limited so, a second after the one before; -1: NVML does not report it. */
 static struct view *clock_view(enum node_kind kind, uint64_t second, int64_t reasons)
 {
 	struct view *v = NULL;
@@ -89,7 +89,7 @@ static void update_clock_reasons(struct metrics_clocks *c, uint64_t second, int6
 	metrics_clocks_update(c, v);
 }
 
-static void metrics_clocks__counts_looks_of_the_window(void **state)
+static void metrics_clocks__counts_samples_of_the_window(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
 	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
@@ -122,7 +122,7 @@ static void metrics_clocks__counts_looks_of_the_window(void **state)
 }
 
 /* Clock events in the first sample are not known to be new. */
-static void metrics_clocks__counts_what_begins(void **state)
+static void metrics_clocks__counts_events_that_begin(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
 	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
@@ -245,10 +245,10 @@ static void metrics_render__writes_clock_events_of_boards(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(metrics_xids__counts_those_of_the_window),
+		cmocka_unit_test(metrics_xids__counts_xids_of_the_window),
 		cmocka_unit_test(metrics_render__has_all_xids_ever),
-		cmocka_unit_test(metrics_clocks__counts_looks_of_the_window),
-		cmocka_unit_test(metrics_clocks__counts_what_begins),
+		cmocka_unit_test(metrics_clocks__counts_samples_of_the_window),
+		cmocka_unit_test(metrics_clocks__counts_events_that_begin),
 		cmocka_unit_test(metrics_clocks__drops_the_oldest),
 		cmocka_unit_test(metrics_clocks__has_room_for_new_gpus),
 		cmocka_unit_test(metrics_render__writes_clock_events_of_boards),

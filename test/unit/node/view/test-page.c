@@ -21,7 +21,7 @@ static struct file found(const char *path)
 	return f;
 }
 
-static void page_find__gives_files_with_their_types(void **state)
+static void page_find__returns_files_with_their_types(void **state)
 {
 	(void)state;
 	assert_string_equal(found("/").type, "text/html; charset=utf-8");
@@ -29,7 +29,7 @@ static void page_find__gives_files_with_their_types(void **state)
 	assert_string_equal(found("/page/page.js").type, "text/javascript; charset=utf-8");
 }
 
-static void page_find__knows_no_other_path(void **state)
+static void page_find__returns_nothing_for_other_paths(void **state)
 {
 	static const char *const others[] = { "", "/page", "/page/", "/page/../", "//",
 		"/index.html", "page/page.js", "/page/page.js?" };
@@ -90,7 +90,7 @@ static void page_files__keep_to_the_policy(void **state)
 }
 
 /* Each file that another one names is there, and each that is there is named. */
-static void page_files__name_each_other(void **state)
+static void page_files__are_all_referenced(void **state)
 {
 	CLEANUP(strv_fini) struct strv paths = STRV_INIT;
 
@@ -117,10 +117,10 @@ static void page_files__name_each_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(page_find__gives_files_with_their_types),
-		cmocka_unit_test(page_find__knows_no_other_path),
+		cmocka_unit_test(page_find__returns_files_with_their_types),
+		cmocka_unit_test(page_find__returns_nothing_for_other_paths),
 		cmocka_unit_test(page_files__keep_to_the_policy),
-		cmocka_unit_test(page_files__name_each_other),
+		cmocka_unit_test(page_files__are_all_referenced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void read_file(struct buf *b, const char *path)
 /* --- the whole of it --- */
 
 /* VIEW_GOLDEN_UPDATE=1 writes the files again. Read the difference before the commit. */
-static void view_json__is_as_it_was(void **state)
+static void view_json__matches_the_golden_file(void **state)
 {
 	static const struct {
 		enum view_sample_kind kind;
@@ -101,7 +101,7 @@ static void view_json__is_as_it_was(void **state)
 	}
 }
 
-static void view_json__is_the_same_in_parts(void **state)
+static void view_json__is_the_same_in_small_chunks(void **state)
 {
 	json_t *node, *gpus, *resources;
 
@@ -118,7 +118,7 @@ static void view_json__is_the_same_in_parts(void **state)
 	json_decref(resources);
 }
 
-/* --- what is not known --- */
+/* --- unknown figures --- */
 
 static void view_json__unknown_is_null(void **state)
 {
@@ -150,7 +150,7 @@ static void view_json__unknown_is_null(void **state)
 	json_decref(root);
 }
 
-static void view_json__what_nobody_counted_is_null(void **state)
+static void view_json__uncounted_figure_is_null(void **state)
 {
 	static const char *const of_unit[] = { "presentNs", "idleGpuNs", "costNano",
 		"idleCostNano", "start", "size", "memoryStart", "memorySize" };
@@ -179,7 +179,7 @@ static void view_json__what_nobody_counted_is_null(void **state)
 	json_decref(root);
 }
 
-static void view_json__a_figure_beyond_int64_is_not_negative(void **state)
+static void view_json__figure_beyond_int64_is_not_negative(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
@@ -193,9 +193,9 @@ static void view_json__a_figure_beyond_int64_is_not_negative(void **state)
 	assert_non_null(strstr(text, "\"rounds\":9223372036854775807,"));
 }
 
-/* --- who --- */
+/* --- pods --- */
 
-static void view_json__a_replica_names_its_use_in_the_device(void **state)
+static void view_json__replica_names_its_usage_in_the_device(void **state)
 {
 	json_t *root, *unit, *seat, *use;
 
@@ -272,7 +272,7 @@ static void *counting_malloc(size_t size)
 	return ++allocations == fail_at ? NULL : malloc(size);
 }
 
-static void view_json__says_so_when_memory_runs_out(void **state)
+static void view_json__reports_missing_memory(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct error err = ERROR_INIT;
@@ -358,7 +358,7 @@ static void check_rows(char *docs, json_t *seen)
 	assert_true(n > 100);
 }
 
-static void view_json__is_what_the_documentation_says(void **state)
+static void view_json__agrees_with_the_documentation(void **state)
 {
 	CLEANUP(buf_fini) struct buf docs = BUF_INIT(1 << 20);
 	CLEANUP(freep) char *copy = NULL;
@@ -383,15 +383,15 @@ static void view_json__is_what_the_documentation_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(view_json__is_as_it_was),
-		cmocka_unit_test(view_json__is_the_same_in_parts),
+		cmocka_unit_test(view_json__matches_the_golden_file),
+		cmocka_unit_test(view_json__is_the_same_in_small_chunks),
 		cmocka_unit_test(view_json__unknown_is_null),
-		cmocka_unit_test(view_json__what_nobody_counted_is_null),
-		cmocka_unit_test(view_json__a_figure_beyond_int64_is_not_negative),
-		cmocka_unit_test(view_json__a_replica_names_its_use_in_the_device),
+		cmocka_unit_test(view_json__uncounted_figure_is_null),
+		cmocka_unit_test(view_json__figure_beyond_int64_is_not_negative),
+		cmocka_unit_test(view_json__replica_names_its_usage_in_the_device),
 		cmocka_unit_test(view_json__sums_a_pod_over_devices),
-		cmocka_unit_test(view_json__says_so_when_memory_runs_out),
-		cmocka_unit_test(view_json__is_what_the_documentation_says),
+		cmocka_unit_test(view_json__reports_missing_memory),
+		cmocka_unit_test(view_json__agrees_with_the_documentation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void view_sample__adds_up(void **state)
 	}
 }
 
-static void view_check__finds_a_sum_that_does_not_hold(void **state)
+static void view_check__finds_a_wrong_sum(void **state)
 {
 	static const char *const wanted[] = { "busy time", "memory", "time", "cost" };
 
@@ -33,7 +33,7 @@ static void view_check__finds_a_sum_that_does_not_hold(void **state)
 	}
 }
 
-/* Nothing is given twice, and no memory is used that is not there. */
+/* No replica is allocated twice, and used memory never exceeds the total. */
 static void view_sample__is_possible(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
@@ -57,7 +57,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(view_sample__adds_up),
-		cmocka_unit_test(view_check__finds_a_sum_that_does_not_hold),
+		cmocka_unit_test(view_check__finds_a_wrong_sum),
 		cmocka_unit_test(view_sample__is_possible),
 	};
 

@@ -48,7 +48,7 @@ static void view__refuses_a_product_that_overflows(void **state)
 	assert_true(view_failed(v));
 }
 
-static void view__gives_zeroed_aligned_arrays(void **state)
+static void view__returns_zeroed_aligned_arrays(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = fresh();
 
@@ -70,7 +70,7 @@ static void *release_view(void *v)
 	return view_unref(v);
 }
 
-static void view__lives_until_the_last_reference_goes(void **state)
+static void view__exists_until_the_last_reference_ends(void **state)
 {
 	struct view *v = fresh();
 	pthread_t threads[8];
@@ -121,7 +121,7 @@ static struct view *with_a_use(void)
 	return v;
 }
 
-static void view_check__accepts_sums_that_hold(void **state)
+static void view_check__accepts_correct_sums(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = with_a_use();
 	struct error err = ERROR_INIT;
@@ -131,7 +131,7 @@ static void view_check__accepts_sums_that_hold(void **state)
 		fail_msg("%s", err.msg);
 }
 
-static void view_check__names_the_sum_that_does_not(void **state)
+static void view_check__names_the_wrong_sum(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = with_a_use();
 	const struct {
@@ -193,10 +193,10 @@ int main(void)
 		cmocka_unit_test(view__keeps_texts_and_makes_them_valid),
 		cmocka_unit_test(view__has_a_ceiling),
 		cmocka_unit_test(view__refuses_a_product_that_overflows),
-		cmocka_unit_test(view__gives_zeroed_aligned_arrays),
-		cmocka_unit_test(view__lives_until_the_last_reference_goes),
-		cmocka_unit_test(view_check__accepts_sums_that_hold),
-		cmocka_unit_test(view_check__names_the_sum_that_does_not),
+		cmocka_unit_test(view__returns_zeroed_aligned_arrays),
+		cmocka_unit_test(view__exists_until_the_last_reference_ends),
+		cmocka_unit_test(view_check__accepts_correct_sums),
+		cmocka_unit_test(view_check__names_the_wrong_sum),
 		cmocka_unit_test(view_check__finds_indexes_out_of_range),
 	};
 

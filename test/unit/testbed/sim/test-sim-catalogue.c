@@ -146,7 +146,7 @@ static bool is_same_pci_address(const struct sim_keys *a, const struct sim_keys 
 	       a->pci_device == b->pci_device;
 }
 
-static void every_model__is_sound(void **state)
+static void every_model__is_consistent(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sim_node_model_count; i++) {
@@ -222,7 +222,7 @@ static void build__depends_on_model_and_seed_only(void **state)
 		"at most 256 GPUs");
 }
 
-static void keys__refuse_what_does_not_fit(void **state)
+static void keys__refuse_invalid_values(void **state)
 {
 	static const struct {
 		const char *key, *value, *want; /* want NULL: accepted */
@@ -297,10 +297,10 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(products__have_the_known_figures),
 		cmocka_unit_test(models__have_the_gpus_of_the_instance_types),
-		cmocka_unit_test(every_model__is_sound),
+		cmocka_unit_test(every_model__is_consistent),
 		cmocka_unit_test(nvlink__is_symmetric_and_uses_all_links),
 		cmocka_unit_test(build__depends_on_model_and_seed_only),
-		cmocka_unit_test(keys__refuse_what_does_not_fit),
+		cmocka_unit_test(keys__refuse_invalid_values),
 		cmocka_unit_test(codes__are_read_by_number_and_name),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What stands of simulated MIG outside of a process: capability files, what a container or another
- * process sees, writers that are killed, node files.
+ * State of simulated MIG outside of a process: capability files, the view of a container or another
+ * process, writers that are killed, node files.
  */
 #include "unit/testbed/sim/nvml/sim-mig-fixture.h"
 
@@ -60,7 +60,7 @@ static bool has_node(unsigned int minor)
 	return access(path, F_OK) == 0;
 }
 
-static void files__stand_while_the_instance_does(void **state)
+static void files__exist_as_long_as_the_instance(void **state)
 {
 	nvmlComputeInstance_t ci;
 	nvmlGpuInstance_t gi;
@@ -171,7 +171,7 @@ _Noreturn static void repartition_forever(void)
 	}
 }
 
-static void writer__killed_anywhere_is_made_up_for_by_the_next(void **state)
+static void writer__killed_anywhere_is_repaired_by_the_next(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -200,7 +200,7 @@ static void writer__killed_anywhere_is_made_up_for_by_the_next(void **state)
 }
 
 /* Any order of changes: no overlap, no more than there is, and room where a create succeeds. */
-static void random__changes_keep_the_rules(void **state)
+static void random_changes__keep_the_rules(void **state)
 {
 	static const unsigned int ids[] = { P1G, P1G_ME, P1G_DOUBLE, P2G, P3G, P4G, P7G };
 	uint64_t word = 88172645463325252ULL;
@@ -251,7 +251,7 @@ static void random__changes_keep_the_rules(void **state)
 
 /* ---- other processes and containers ---------------------------------------------------------------- */
 
-static void changes__are_seen_across_processes(void **state)
+static void changes__are_visible_across_processes(void **state)
 {
 	nvmlDevice_t d;
 	char text[96];
@@ -312,7 +312,7 @@ static void enter_container(const char *dev)
 	assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
 }
 
-static void container__sees_what_its_device_nodes_are(void **state)
+static void container__has_the_devices_of_its_device_nodes(void **state)
 {
 	CLEANUP(freep) char *dev = test_tmpdir();
 	nvmlGpuInstance_t gi, instance;
@@ -392,7 +392,7 @@ static int parse(const char *text, struct sim_node *node, struct error *err)
 	return sim_node_parse(text, strlen(text), "n.yaml", node, err);
 }
 
-static void node_file__cuts_gpus(void **state)
+static void node_file__partitions_gpus(void **state)
 {
 	static struct sim_node node;
 	struct error err = ERROR_INIT;
@@ -424,7 +424,7 @@ static void node_file__cuts_gpus(void **state)
 	assert_error(parse("product: T4\ngpu: {mig: []}\n", &node, &err), &err, "no MIG");
 }
 
-static void recreate__takes_instances_along(void **state)
+static void recreate__removes_instances(void **state)
 {
 	struct sim_control c = { .state = NULL };
 	struct error err = ERROR_INIT;
@@ -452,13 +452,13 @@ static void recreate__takes_instances_along(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		ON(files__stand_while_the_instance_does, p4d),
-		ON(writer__killed_anywhere_is_made_up_for_by_the_next, p4d),
-		ON(random__changes_keep_the_rules, h100),
-		ON(changes__are_seen_across_processes, p4d),
-		ON(container__sees_what_its_device_nodes_are, p4d),
-		cmocka_unit_test(node_file__cuts_gpus),
-		ON(recreate__takes_instances_along, p4d),
+		ON(files__exist_as_long_as_the_instance, p4d),
+		ON(writer__killed_anywhere_is_repaired_by_the_next, p4d),
+		ON(random_changes__keep_the_rules, h100),
+		ON(changes__are_visible_across_processes, p4d),
+		ON(container__has_the_devices_of_its_device_nodes, p4d),
+		cmocka_unit_test(node_file__partitions_gpus),
+		ON(recreate__removes_instances, p4d),
 	};
 
 	ONLY_ROOT();

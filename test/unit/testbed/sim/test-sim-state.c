@@ -101,7 +101,7 @@ _Noreturn static void write_for_ever(void)
 			_exit(1);
 }
 
-static void change__is_seen_by_another_process_with_its_next_call(void **state)
+static void change__is_visible_to_another_process_at_its_next_call(void **state)
 {
 	struct error err = ERROR_INIT;
 	int to_child[2], from_child[2];
@@ -131,7 +131,7 @@ static void change__is_seen_by_another_process_with_its_next_call(void **state)
 	close(from_child[1]);
 }
 
-static void lock__falls_free_when_its_holder_is_killed(void **state)
+static void lock__is_released_when_its_owner_is_killed(void **state)
 {
 	struct error err = ERROR_INIT;
 	int ready[2];
@@ -166,7 +166,7 @@ static void lock__falls_free_when_its_holder_is_killed(void **state)
 	close(ready[1]);
 }
 
-static void writer__killed_anywhere_leaves_a_whole_node(void **state)
+static void writer__killed_anywhere_leaves_a_consistent_node(void **state)
 {
 	(void)state;
 	assert_int_equal(write_pattern(f.control.state, 3), 0);
@@ -203,7 +203,7 @@ _Noreturn static void write_in_bursts(void)
 	}
 }
 
-static void readers__never_see_a_mixture(void **state)
+static void readers__never_read_a_mixture(void **state)
 {
 	static struct sim_part parts[400];
 	struct sim_node_head first, last;
@@ -258,7 +258,7 @@ static void writers__lose_no_change(void **state)
 	assert_int_equal(seed_now(f.control.state), 400);
 }
 
-/* Each of them leaves its mark in the node that it got: they must all be in one. */
+/* Each process writes its mark into its node: all marks must be in one node. */
 static void create__racing_processes_share_one_node(void **state)
 {
 	struct sim_control c;
@@ -374,7 +374,7 @@ static void ignore_signal(int number)
 	(void)number;
 }
 
-static void hang__lasts_as_long_as_said_in_spite_of_signals(void **state)
+static void hang__lasts_its_full_time_in_spite_of_signals(void **state)
 {
 	struct sigaction act = { .sa_handler = ignore_signal }, old;
 	struct call slow = { .gpu = f.gpus[0] };
@@ -413,7 +413,7 @@ static void hang__ends_after_its_calls_or_its_time(void **state)
 	assert_true(c.took_ns < 100 * NS_PER_MS);
 }
 
-static void hang__then_lost_says_lost(void **state)
+static void hang__followed_by_a_loss_returns_lost(void **state)
 {
 	struct call stuck = { .gpu = f.gpus[2] };
 	struct error err = ERROR_INIT;
@@ -543,7 +543,7 @@ static const char *runtime_env(const char *name)
 	return strcmp(name, "XDG_RUNTIME_DIR") ? empty_env(name) : "/run/user/7";
 }
 
-static void place__has_a_default_of_ones_own(void **state)
+static void location__has_a_default_for_each_user(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct sim_location location;
@@ -562,8 +562,8 @@ static void place__has_a_default_of_ones_own(void **state)
 		"No such file");
 }
 
-/* Another user's directory in the shared /tmp, at the place of ours. */
-static void place__refuses_a_directory_of_others(void **state)
+/* Another user's directory in the shared /tmp, with the name of this user's. */
+static void location__refuses_a_directory_of_others(void **state)
 {
 	struct sim_location location = { .node = "p3.2xlarge" };
 	struct error err = ERROR_INIT;
@@ -582,7 +582,7 @@ static void place__refuses_a_directory_of_others(void **state)
 	assert_int_equal(rmdir(parent), 0);
 }
 
-static void create__force_makes_it_anew_in_place(void **state)
+static void create__with_force_recreates_the_node_in_place(void **state)
 {
 	struct sim_control c = { .state = NULL };
 	struct error err = ERROR_INIT;
@@ -608,20 +608,20 @@ static void create__force_makes_it_anew_in_place(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(change__is_seen_by_another_process_with_its_next_call),
-		TEST(lock__falls_free_when_its_holder_is_killed),
-		TEST(writer__killed_anywhere_leaves_a_whole_node),
-		TEST(readers__never_see_a_mixture),
+		TEST(change__is_visible_to_another_process_at_its_next_call),
+		TEST(lock__is_released_when_its_owner_is_killed),
+		TEST(writer__killed_anywhere_leaves_a_consistent_node),
+		TEST(readers__never_read_a_mixture),
 		TEST(writers__lose_no_change),
 		TEST(create__racing_processes_share_one_node),
-		cmocka_unit_test(place__has_a_default_of_ones_own),
-		cmocka_unit_test(place__refuses_a_directory_of_others),
-		TEST(create__force_makes_it_anew_in_place),
+		cmocka_unit_test(location__has_a_default_for_each_user),
+		cmocka_unit_test(location__refuses_a_directory_of_others),
+		TEST(create__with_force_recreates_the_node_in_place),
 		TEST(state_file__of_another_shape_is_refused),
 		TEST(hang__blocks_one_gpu_and_no_other),
-		TEST(hang__lasts_as_long_as_said_in_spite_of_signals),
+		TEST(hang__lasts_its_full_time_in_spite_of_signals),
 		TEST(hang__ends_after_its_calls_or_its_time),
-		TEST(hang__then_lost_says_lost),
+		TEST(hang__followed_by_a_loss_returns_lost),
 		TEST(threads__work_beside_a_writer_and_forks),
 		TEST(fake_root__shows_numa_nodes_and_device_files),
 	};

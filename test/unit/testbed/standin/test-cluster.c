@@ -117,7 +117,7 @@ static void cluster_step__leaves_the_pod_that_does_not_fit_pending(void **state)
 	fixture_free(f);
 }
 
-static void cluster_step__names_pods_as_kubernetes_does(void **state)
+static void cluster_step__names_pods_like_kubernetes(void **state)
 {
 	struct fixture *f = fixture_new(2), *g = fixture_new(2);
 
@@ -203,7 +203,7 @@ static void cluster_step__rolls_out_a_new_template(void **state)
 
 		settle(f);
 		t = cluster_count_pods(&f->c, NULL);
-		assert_true(t.running >= 3); /* 25 % may be away */
+		assert_true(t.running >= 3); /* 25 % may be unavailable */
 		assert_true(t.total <= 5);   /* 25 % may be too many */
 	}
 	expect_pods(f, 4, 0);
@@ -212,7 +212,7 @@ static void cluster_step__rolls_out_a_new_template(void **state)
 	fixture_free(f);
 }
 
-static void cluster_apply__says_created_configured_unchanged(void **state)
+static void cluster_apply__reports_created_configured_unchanged(void **state)
 {
 	static const struct {
 		const char *text;
@@ -248,7 +248,7 @@ static void cluster_apply__says_created_configured_unchanged(void **state)
 	fixture_free(f);
 }
 
-static void cluster_delete__takes_the_pods_of_a_deployment_along(void **state)
+static void cluster_delete__removes_the_pods_of_a_deployment(void **state)
 {
 	struct fixture *f = fixture_new(2);
 
@@ -264,7 +264,7 @@ static void cluster_delete__takes_the_pods_of_a_deployment_along(void **state)
 	fixture_free(f);
 }
 
-static void scheduler_fits__speaks_as_the_scheduler(void **state)
+static void scheduler_fits__returns_the_texts_of_the_scheduler(void **state)
 {
 	static const struct {
 		const char *spec, *says; /* NULL: it fits */
@@ -342,13 +342,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cluster_step__leaves_the_pod_that_does_not_fit_pending),
-		cmocka_unit_test(cluster_step__names_pods_as_kubernetes_does),
+		cmocka_unit_test(cluster_step__names_pods_like_kubernetes),
 		cmocka_unit_test(cluster_step__scales_down_pending_and_newest_first),
 		cmocka_unit_test(cluster_step__replaces_failed_pods_with_growing_pauses),
 		cmocka_unit_test(cluster_step__rolls_out_a_new_template),
-		cmocka_unit_test(cluster_apply__says_created_configured_unchanged),
-		cmocka_unit_test(cluster_delete__takes_the_pods_of_a_deployment_along),
-		cmocka_unit_test(scheduler_fits__speaks_as_the_scheduler),
+		cmocka_unit_test(cluster_apply__reports_created_configured_unchanged),
+		cmocka_unit_test(cluster_delete__removes_the_pods_of_a_deployment),
+		cmocka_unit_test(scheduler_fits__returns_the_texts_of_the_scheduler),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static void device_manager_disconnect__keeps_capacity_for_five_minutes(void **st
 	fixture_free(f);
 }
 
-static void device_manager_begin__refuses_in_the_kubelets_words(void **state)
+static void device_manager_begin__refuses_with_the_texts_of_the_kubelet(void **state)
 {
 	struct fixture *f = fixture_new(false);
 	struct device_choice c;
@@ -171,10 +171,10 @@ static void device_manager_begin__does_nothing_for_a_container_that_has_its_devi
 	fixture_free(f);
 }
 
-static void device_manager_choose__takes_a_preference_as_a_wish(void **state)
+static void device_manager_choose__treats_a_preference_as_a_hint(void **state)
 {
 	static const struct {
-		const char *wish[4];
+		const char *preference[4];
 		size_t n;
 		const char *first;
 	} rows[] = {
@@ -193,7 +193,8 @@ static void device_manager_choose__takes_a_preference_as_a_wish(void **state)
 		plug(f, GPU, true, "a b c d !e");
 		assert_int_equal(begin(f, "p", 2, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 		assert_int_equal(c.queried.n, 4); /* healthy and free */
-		assert_ok(device_manager_choose(f->m, &c, rows[i].wish, rows[i].n, &f->err),
+		assert_ok(
+			device_manager_choose(f->m, &c, rows[i].preference, rows[i].n, &f->err),
 			&f->err);
 		assert_int_equal(c.chosen.n, 2);
 		if (rows[i].first)
@@ -275,7 +276,7 @@ static void device_manager_update__leaves_vanished_devices_with_their_pod(void *
 	fixture_free(f);
 }
 
-static void device_manager_restart__keeps_grants_and_forgets_devices(void **state)
+static void device_manager_restart__keeps_grants_and_drops_devices(void **state)
 {
 	struct fixture *f = fixture_new(false);
 	struct device_choice c;
@@ -295,7 +296,7 @@ static void device_manager_restart__keeps_grants_and_forgets_devices(void **stat
 	fixture_free(f);
 }
 
-static void device_manager_begin__takes_devices_in_no_useful_order(void **state)
+static void device_manager_begin__selects_devices_in_arbitrary_order(void **state)
 {
 	struct fixture *f = fixture_new(false);
 	struct device_choice a, b;
@@ -320,15 +321,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device_manager_count__follows_the_kubelets_arithmetic),
 		cmocka_unit_test(device_manager_disconnect__keeps_capacity_for_five_minutes),
-		cmocka_unit_test(device_manager_begin__refuses_in_the_kubelets_words),
+		cmocka_unit_test(device_manager_begin__refuses_with_the_texts_of_the_kubelet),
 		cmocka_unit_test(
 			device_manager_begin__does_nothing_for_a_container_that_has_its_devices),
-		cmocka_unit_test(device_manager_choose__takes_a_preference_as_a_wish),
+		cmocka_unit_test(device_manager_choose__treats_a_preference_as_a_hint),
 		cmocka_unit_test(device_manager_begin__reuses_devices_of_init_containers),
 		cmocka_unit_test(device_manager_begin__prefers_one_numa_node),
 		cmocka_unit_test(device_manager_update__leaves_vanished_devices_with_their_pod),
-		cmocka_unit_test(device_manager_restart__keeps_grants_and_forgets_devices),
-		cmocka_unit_test(device_manager_begin__takes_devices_in_no_useful_order),
+		cmocka_unit_test(device_manager_restart__keeps_grants_and_drops_devices),
+		cmocka_unit_test(device_manager_begin__selects_devices_in_arbitrary_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

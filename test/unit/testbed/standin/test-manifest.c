@@ -101,7 +101,7 @@ static void manifest_parse__reads_json_and_anchors(void **state)
 	assert_int_equal(pod_spec_request(m->objects[0].spec, "nvidia.com/gpu"), 2);
 }
 
-static void manifest_parse__takes_variables_and_thousandths(void **state)
+static void manifest_parse__accepts_variables_and_thousandths(void **state)
 {
 	CLEANUP(manifest_freep) struct manifest *m = NULL;
 	struct error err = ERROR_INIT;
@@ -123,7 +123,7 @@ static void manifest_parse__takes_variables_and_thousandths(void **state)
 	assert_string_equal(str_map_get(&c->env, "B"), "");
 }
 
-static void manifest_parse__says_what_the_api_server_says(void **state)
+static void manifest_parse__reports_the_errors_of_the_api_server(void **state)
 {
 	static const struct {
 		const char *text, *where, *says;
@@ -225,7 +225,7 @@ static void manifest_parse__says_what_the_api_server_says(void **state)
 	}
 }
 
-static void manifest_load__takes_or_refuses_the_users_files(void **state)
+static void manifest_load__accepts_or_refuses_the_files_of_the_user(void **state)
 {
 	static const struct {
 		const char *file, *says; /* NULL: it is taken */
@@ -266,7 +266,7 @@ static void manifest_load__takes_or_refuses_the_users_files(void **state)
 	}
 }
 
-static void pod_spec_request__counts_init_containers_as_the_scheduler(void **state)
+static void pod_spec_request__counts_init_containers_like_the_scheduler(void **state)
 {
 	static const struct {
 		const char *spec;
@@ -298,7 +298,7 @@ static void pod_spec_request__counts_init_containers_as_the_scheduler(void **sta
 	}
 }
 
-static void extended_resource_valid__is_the_kubelets_check(void **state)
+static void extended_resource_valid__agrees_with_the_kubelet(void **state)
 {
 	static const struct {
 		const char *name;
@@ -331,11 +331,11 @@ int main(void)
 		cmocka_unit_test(manifest_parse__reads_the_users_deployment),
 		cmocka_unit_test(manifest_parse__reads_several_documents_and_lists),
 		cmocka_unit_test(manifest_parse__reads_json_and_anchors),
-		cmocka_unit_test(manifest_parse__takes_variables_and_thousandths),
-		cmocka_unit_test(manifest_parse__says_what_the_api_server_says),
-		cmocka_unit_test(manifest_load__takes_or_refuses_the_users_files),
-		cmocka_unit_test(pod_spec_request__counts_init_containers_as_the_scheduler),
-		cmocka_unit_test(extended_resource_valid__is_the_kubelets_check),
+		cmocka_unit_test(manifest_parse__accepts_variables_and_thousandths),
+		cmocka_unit_test(manifest_parse__reports_the_errors_of_the_api_server),
+		cmocka_unit_test(manifest_load__accepts_or_refuses_the_files_of_the_user),
+		cmocka_unit_test(pod_spec_request__counts_init_containers_like_the_scheduler),
+		cmocka_unit_test(extended_resource_valid__agrees_with_the_kubelet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -375,7 +375,7 @@ static void standin_start__refuses_where_a_kubelet_answers(void **state)
 	fixture_free(f);
 }
 
-static void kubelet_register__checks_what_the_kubelet_checks(void **state)
+static void kubelet_register__makes_the_checks_of_the_kubelet(void **state)
 {
 	static const struct {
 		const char *version, *resource, *endpoint, *says;
@@ -411,7 +411,7 @@ static void kubelet_register__checks_what_the_kubelet_checks(void **state)
 	fixture_free(f);
 }
 
-static void kubelet__counts_what_the_plugin_lists(void **state)
+static void kubelet__counts_the_devices_of_the_plugin(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct plugin p = { .devices = "a b !c" };
@@ -482,7 +482,7 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 	fixture_free(f);
 }
 
-static void kubelet__calls_pre_start_where_it_is_wanted(void **state)
+static void kubelet__calls_pre_start_where_it_is_required(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct plugin p = { .devices = "a b", .pre_start = true };
@@ -520,8 +520,8 @@ static void kubelet__restarts_with_its_pods_and_without_its_devices(void **state
 	fixture_free(f);
 }
 
-/* Only the kubelet writes the node's status, so the scheduler goes on with its last status. */
-static void standin_node__stays_while_the_kubelet_is_away(void **state)
+/* Only the kubelet writes the node's status, so the scheduler continues with its last status. */
+static void standin_node__stays_while_the_kubelet_is_down(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct plugin p = { .devices = "a b" };
@@ -568,7 +568,7 @@ static void kubelet__disconnects_the_new_plugin_only_with_the_race(void **state)
 	}
 }
 
-static void standin_fault__makes_registration_fail_as_asked(void **state)
+static void standin_fault__makes_registration_fail(void **state)
 {
 	CLEANUP(buf_fini) struct buf said = BUF_INIT(1024);
 	const char *two = "2", *on = "on", *ms = "50";
@@ -665,7 +665,7 @@ static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 	fixture_free(f);
 }
 
-static void kubelet__admits_again_what_a_restart_has_interrupted(void **state)
+static void kubelet__repeats_an_admission_that_a_restart_interrupted(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct plugin p = { .devices = "a", .hold_allocate = true };
@@ -721,7 +721,7 @@ static void on_list(void *arg, enum rpc_status status, const char *text, const u
 			e.v[i].id ? e.v[i].id : "-");
 }
 
-static void kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second(void **state)
+static void kubelet__lists_pod_devices_at_most_100_times_a_second(void **state)
 {
 	struct fixture *f = fixture_new();
 	struct plugin p = { .devices = "a", .prefer = "a" };
@@ -772,21 +772,20 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kubelet_start__deletes_sockets_and_nothing_else),
 		cmocka_unit_test(standin_start__refuses_where_a_kubelet_answers),
-		cmocka_unit_test(kubelet_register__checks_what_the_kubelet_checks),
-		cmocka_unit_test(kubelet__counts_what_the_plugin_lists),
+		cmocka_unit_test(kubelet_register__makes_the_checks_of_the_kubelet),
+		cmocka_unit_test(kubelet__counts_the_devices_of_the_plugin),
 		cmocka_unit_test(kubelet__admits_pods_and_leaves_the_rest_pending),
 		cmocka_unit_test(kubelet__fails_a_pod_whose_allocation_fails),
-		cmocka_unit_test(kubelet__calls_pre_start_where_it_is_wanted),
+		cmocka_unit_test(kubelet__calls_pre_start_where_it_is_required),
 		cmocka_unit_test(kubelet__restarts_with_its_pods_and_without_its_devices),
-		cmocka_unit_test(standin_node__stays_while_the_kubelet_is_away),
+		cmocka_unit_test(standin_node__stays_while_the_kubelet_is_down),
 		cmocka_unit_test(kubelet__disconnects_the_new_plugin_only_with_the_race),
-		cmocka_unit_test(standin_fault__makes_registration_fail_as_asked),
+		cmocka_unit_test(standin_fault__makes_registration_fail),
 		cmocka_unit_test(standin_fault__breaks_streams_and_sockets),
 		cmocka_unit_test(kubelet_register__waits_for_the_options),
 		cmocka_unit_test(kubelet__drops_the_admission_of_a_deleted_pod),
-		cmocka_unit_test(kubelet__admits_again_what_a_restart_has_interrupted),
-		cmocka_unit_test(
-			kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second),
+		cmocka_unit_test(kubelet__repeats_an_admission_that_a_restart_interrupted),
+		cmocka_unit_test(kubelet__lists_pod_devices_at_most_100_times_a_second),
 		cmocka_unit_test(token_bucket_consume__allows_bursts_of_ten),
 	};
 

@@ -41,7 +41,7 @@ static enum compare_verdict verdict(struct noise before, struct noise after,
 	return r;
 }
 
-static void compare__finds_what_was_planted_and_not_noise(void **state)
+static void compare__finds_true_differences_and_no_noise(void **state)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
 
@@ -77,7 +77,7 @@ static void compare__does_not_guess(void **state)
 	assert_true(open >= 15);
 }
 
-static void limits__are_words_of_a_plan(void **state)
+static void limits__are_read_from_a_plan(void **state)
 {
 	static const struct {
 		const char *text;
@@ -113,7 +113,7 @@ static void limits__are_words_of_a_plan(void **state)
 }
 
 /* Limits that the rows of four pods at 4 ms keep, break, and come near to. */
-static void limits__are_kept_or_not(void **state)
+static void limits__are_met_or_missed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -141,7 +141,7 @@ static void limits__are_kept_or_not(void **state)
 }
 
 /* The modes of one result with each other; a slowdown without a measurement alone; errors. */
-static void compare__of_modes_and_of_what_failed(void **state)
+static void compare__handles_modes_and_failures(void **state)
 {
 	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
 	struct noise n = quiet(9);
@@ -275,7 +275,7 @@ static void assert_same_rows(const struct bench_result *a, const struct bench_re
 		}
 }
 
-static void result__survives_its_file(void **state)
+static void result__reads_back_from_its_file(void **state)
 {
 	struct noise n = quiet(9);
 	struct bench_isolation check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true,
@@ -320,7 +320,7 @@ static void result__survives_its_file(void **state)
 	json_decref(o);
 }
 
-static void result__says_what_is_wrong_where(void **state)
+static void result__reports_errors_with_their_place(void **state)
 {
 #define ROW           "\"scenario\":\"s\",\"workload\":\"w\",\"mode\":\"turns\",\"pods\":1,\"replicas\":1"
 #define FILE_OF(rows) "{\"format\":\"gpuslice/bench/v1\",\"rows\":[" rows "]}"
@@ -407,15 +407,15 @@ static void compare__is_inconclusive_where_a_run_was_disturbed(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(compare__finds_what_was_planted_and_not_noise),
+		cmocka_unit_test(compare__finds_true_differences_and_no_noise),
 		cmocka_unit_test(compare__does_not_guess),
-		cmocka_unit_test(limits__are_words_of_a_plan),
-		cmocka_unit_test(limits__are_kept_or_not),
-		cmocka_unit_test(compare__of_modes_and_of_what_failed),
+		cmocka_unit_test(limits__are_read_from_a_plan),
+		cmocka_unit_test(limits__are_met_or_missed),
+		cmocka_unit_test(compare__handles_modes_and_failures),
 		cmocka_unit_test(compare__of_isolation),
 		cmocka_unit_test(compare__of_lost_rows),
-		cmocka_unit_test(result__survives_its_file),
-		cmocka_unit_test(result__says_what_is_wrong_where),
+		cmocka_unit_test(result__reads_back_from_its_file),
+		cmocka_unit_test(result__reports_errors_with_their_place),
 		cmocka_unit_test(compare__is_inconclusive_where_a_run_was_disturbed),
 	};
 

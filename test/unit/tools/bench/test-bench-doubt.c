@@ -15,7 +15,7 @@
 
 #define DOUBT_TIMEOUT_NS (20 * NS_PER_SEC)
 
-static void doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound(void **state)
+static void doubt_text__omits_unknown_figures_and_those_within_bounds(void **state)
 {
 	struct doubt_facts f = doubt_unknown();
 	char text[DOUBT_TEXT_MAX];
@@ -63,7 +63,7 @@ static void doubt_text__names_each_disturbance_with_its_figure(void **state)
 	assert_non_null(strstr(text, "for 19 % of the time"));
 }
 
-static void doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more(void **state)
+static void doubt_others__are_unknown_where_nvml_omits_them_or_lists_more(void **state)
 {
 	(void)state;
 	assert_true(doubt_others(3, 0, 2, BENCH_FAIR_SHARE) == 1);
@@ -74,18 +74,17 @@ static void doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more(vo
 	assert_true(isnan(doubt_others(3, 0, DOUBT_UNCOUNTED, BENCH_FAIR_SHARE)));
 }
 
-static void doubt_others__are_those_that_were_there_before_where_ours_cannot_be_counted(
-	void **state)
+static void doubt_others__are_earlier_processes_where_ours_are_unknown(void **state)
 {
 	(void)state;
 	assert_true(doubt_others(4, 1, DOUBT_UNCOUNTED, BENCH_FAIR_SHARE) == 1);
 	assert_true(doubt_others(4, 2, 2, BENCH_MPS) == 2);
-	assert_true(
-		doubt_others(2, 1, 2, BENCH_FAIR_SHARE) == 1); /* and one of ours has ended */
+	assert_true(doubt_others(2, 1, 2, BENCH_FAIR_SHARE) ==
+		    1); /* and one of the bench's processes ended */
 	assert_true(isnan(doubt_others(NAN, NAN, DOUBT_UNCOUNTED, BENCH_MPS)));
 }
 
-static void doubt_gaps__name_what_was_not_known_and_where(void **state)
+static void doubt_gaps__name_unknown_figures_and_their_place(void **state)
 {
 	struct doubt_facts f = { .reasons_known = true, .clock_known = true };
 	struct doubt_gaps g = { .all = 0 };
@@ -119,7 +118,7 @@ static void doubt_gaps__name_what_was_not_known_and_where(void **state)
 	assert_true(strlen(text) < DOUBT_GAPS_MAX - 1);
 }
 
-static void doubt_text__minds_clocks_only_while_the_gpu_has_work(void **state)
+static void doubt_text__checks_clocks_only_while_the_gpu_has_work(void **state)
 {
 	struct doubt_facts f = doubt_unknown();
 	char text[DOUBT_TEXT_MAX];
@@ -181,7 +180,7 @@ static int some_cpu(void)
 }
 
 /* Two that compute on one CPU: one of them always waits. */
-static void host_watch__sees_children_wait_for_a_cpu(void **state)
+static void host_watch__detects_children_that_wait_for_a_cpu(void **state)
 {
 	int cpu = some_cpu();
 	pid_t pids[] = { start_loop(cpu), start_loop(cpu) };
@@ -208,7 +207,7 @@ static void host_watch__sees_children_wait_for_a_cpu(void **state)
 	free(w);
 }
 
-static void host_watch__knows_nothing_without_children(void **state)
+static void host_watch__has_no_figures_without_children(void **state)
 {
 	struct host_watch *w = calloc(1, sizeof(*w));
 
@@ -222,18 +221,15 @@ static void host_watch__knows_nothing_without_children(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound),
+		cmocka_unit_test(doubt_text__omits_unknown_figures_and_those_within_bounds),
 		cmocka_unit_test(doubt_text__names_each_disturbance_with_its_figure),
-		cmocka_unit_test(
-			doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more),
-		cmocka_unit_test(
-			doubt_others__are_those_that_were_there_before_where_ours_cannot_be_counted),
-		cmocka_unit_test(doubt_gaps__name_what_was_not_known_and_where),
-		cmocka_unit_test(doubt_text__minds_clocks_only_while_the_gpu_has_work),
+		cmocka_unit_test(doubt_others__are_unknown_where_nvml_omits_them_or_lists_more),
+		cmocka_unit_test(doubt_others__are_earlier_processes_where_ours_are_unknown),
+		cmocka_unit_test(doubt_gaps__name_unknown_figures_and_their_place),
+		cmocka_unit_test(doubt_text__checks_clocks_only_while_the_gpu_has_work),
 		cmocka_unit_test(doubt_clock__of_an_idle_gpu_is_not_compared),
-		cmocka_unit_test(host_watch__sees_children_wait_for_a_cpu),
-		cmocka_unit_test(host_watch__knows_nothing_without_children),
+		cmocka_unit_test(host_watch__detects_children_that_wait_for_a_cpu),
+		cmocka_unit_test(host_watch__has_no_figures_without_children),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void expect(const struct verdict *v, bool passed, double value, const cha
 		fail_msg("%s: %g, expected %g", v->text, v->value, value);
 }
 
-static void memory__is_held_to_the_limit_with_the_context(void **state)
+static void memory__is_limited_with_the_context(void **state)
 {
 	static const struct {
 		double limit, found, taken;
@@ -65,7 +65,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 	}
 }
 
-static void doubt__is_said_whole_before_what_was_measured(void **state)
+static void doubt__is_reported_in_full_before_the_figures(void **state)
 {
 	struct doubt_facts f = { .waited = 0.44, .others = 2 };
 	char doubt[DOUBT_TEXT_MAX];
@@ -92,7 +92,7 @@ static void doubt__is_said_whole_before_what_was_measured(void **state)
 
 static const char *const hogs[] = { "these", "those" };
 
-static void neighbour__counts_the_worse_of_both(void **state)
+static void neighbor__counts_the_worse_of_both(void **state)
 {
 	static const struct {
 		double alone, share, rates[2];
@@ -124,7 +124,7 @@ static void neighbour__counts_the_worse_of_both(void **state)
 	assert_false(v.known);
 }
 
-static void neighbour__may_make_answers_a_little_slower(void **state)
+static void neighbor__may_make_answers_a_little_slower(void **state)
 {
 	struct verdict v;
 
@@ -155,7 +155,7 @@ static struct verdict_blocks blocks_of(uint32_t *room, const struct piece *piece
 	return b;
 }
 
-static void fault__is_of_its_pod_alone(void **state)
+static void fault__affects_its_pod_alone(void **state)
 {
 	uint32_t room[100];
 	struct verdict_fault f = { .fault = "cuEventSynchronize: (700)",
@@ -191,7 +191,7 @@ static void fault__is_of_its_pod_alone(void **state)
 }
 
 /* Quanta of 30 ms until the other pod ends at 100 ms; then the GPU has no work for a while. */
-static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
+static void recovery__ends_when_the_whole_gpu_is_free(void **state)
 {
 	static const struct piece turns[] = { { 2, 24 }, { 3, 0 }, { 3, 24 }, { 2, 0 },
 		{ 4, 0 }, { 20, 23 } };
@@ -246,7 +246,7 @@ static void recovery__is_never_before_the_kill(void **state)
 	assert_true(isnan(verdict_recovered_ms(&b, 1e6, 2400)));
 }
 
-static void recovery__later_than_a_second_is_none(void **state)
+static void recovery__after_more_than_a_second_fails(void **state)
 {
 	uint32_t room[200];
 	struct verdict_recovery r = { .neighbor = "",
@@ -261,7 +261,7 @@ static void recovery__later_than_a_second_is_none(void **state)
 	expect(&v, false, 1090, "after 1090 ms");
 }
 
-static void names__are_of_one_list(void **state)
+static void names__are_those_of_one_list(void **state)
 {
 	static const struct {
 		const char *words;
@@ -341,7 +341,7 @@ static void plans__are_possible(void **state)
 }
 
 /* A pod that could not be started, a pod that hangs, a pod that ended too early. */
-static void pods__that_do_not_answer_make_nothing_known(void **state)
+static void pods__that_do_not_answer_give_no_result(void **state)
 {
 	struct isolation_case c = { .mode = BENCH_FAIR_SHARE };
 	struct isolation_pod_facts f = { .ready = false };
@@ -371,17 +371,17 @@ static void pods__that_do_not_answer_make_nothing_known(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory__is_held_to_the_limit_with_the_context),
-		cmocka_unit_test(doubt__is_said_whole_before_what_was_measured),
-		cmocka_unit_test(neighbour__counts_the_worse_of_both),
-		cmocka_unit_test(neighbour__may_make_answers_a_little_slower),
-		cmocka_unit_test(fault__is_of_its_pod_alone),
-		cmocka_unit_test(recovery__ends_when_all_of_the_gpu_is_back),
+		cmocka_unit_test(memory__is_limited_with_the_context),
+		cmocka_unit_test(doubt__is_reported_in_full_before_the_figures),
+		cmocka_unit_test(neighbor__counts_the_worse_of_both),
+		cmocka_unit_test(neighbor__may_make_answers_a_little_slower),
+		cmocka_unit_test(fault__affects_its_pod_alone),
+		cmocka_unit_test(recovery__ends_when_the_whole_gpu_is_free),
 		cmocka_unit_test(recovery__is_never_before_the_kill),
-		cmocka_unit_test(recovery__later_than_a_second_is_none),
-		cmocka_unit_test(names__are_of_one_list),
+		cmocka_unit_test(recovery__after_more_than_a_second_fails),
+		cmocka_unit_test(names__are_those_of_one_list),
 		cmocka_unit_test(plans__are_possible),
-		cmocka_unit_test(pods__that_do_not_answer_make_nothing_known),
+		cmocka_unit_test(pods__that_do_not_answer_give_no_result),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

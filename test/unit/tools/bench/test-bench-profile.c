@@ -56,7 +56,7 @@ static struct profile_launch *launches_of(const struct program *p, unsigned int 
 	return l;
 }
 
-static void steps__are_the_shortest_that_repeats(void **state)
+static void steps__are_the_shortest_repeated_sequence(void **state)
 {
 	static const struct {
 		struct program p;
@@ -68,7 +68,7 @@ static void steps__are_the_shortest_that_repeats(void **state)
 		{ { 0, 1, 1, 0, 0, 0 }, 500, 1 },      /* one kernel, again and again */
 		{ { 3, 12, 20, 5, 0, 211 }, 40, 248 }, /* now and then another one */
 		{ { 0, 4, 10, 0, 300 * US, 0 }, 200,
-			40 }, /* nothing but layers: a wait tells */
+			40 }, /* only layers: a wait marks the step */
 		{ { 999, 0, 1, 1, 0, 0 }, 12, 1000 },
 	};
 
@@ -90,7 +90,7 @@ static void steps__are_the_shortest_that_repeats(void **state)
 	}
 }
 
-static void steps__are_not_found_where_there_are_none(void **state)
+static void steps__are_not_found_without_repetition(void **state)
 {
 	struct profile_launch l[4000];
 	uint64_t z = 1;
@@ -111,7 +111,7 @@ static void steps__are_not_found_where_there_are_none(void **state)
 
 /* ---- fewer multiprocessors ---------------------------------------------------------------------------------------- */
 
-static void u__is_amdahls(void **state)
+static void utilization__follows_amdahls_law(void **state)
 {
 	struct profile_point p[] = { { 0.5, 1.4, 0 }, { 0.25, 2.2, 0 } };
 
@@ -241,7 +241,7 @@ static void profile__of_a_program_that_prints_its_steps(void **state)
 	world_fini(&w);
 }
 
-static void profile__of_a_silent_program_is_made_of_its_launches(void **state)
+static void profile__of_a_program_without_output_uses_its_launches(void **state)
 {
 	struct world w;
 	struct profile p;
@@ -275,7 +275,7 @@ static void profile__of_a_silent_program_is_made_of_its_launches(void **state)
 	world_fini(&w);
 }
 
-static void profile__says_what_could_not_be_measured(void **state)
+static void profile__reports_unmeasured_figures(void **state)
 {
 	struct world w;
 	struct profile p;
@@ -325,7 +325,7 @@ static void profile__is_written_for_the_planner(void **state)
 	world_fini(&w);
 }
 
-/* ---- what others say ------------------------------------------------------------------------------------------------ */
+/* ---- shares by others ------------------------------------------------------------------------------------------------ */
 
 static void status__of_the_arbiter_is_read(void **state)
 {
@@ -364,7 +364,7 @@ static void pods__are_found_by_their_cgroups(void **state)
 	assert_false(observation_is_pod("0::/short\n", "short"));
 }
 
-static void outside__shares_are_told_only_of_one_alone(void **state)
+static void outside_shares__are_reported_only_of_a_single_process(void **state)
 {
 	struct bench_observation o = { .n = 4,
 		.processes = 1,
@@ -392,16 +392,16 @@ static void outside__shares_are_told_only_of_one_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps__are_the_shortest_that_repeats),
-		cmocka_unit_test(steps__are_not_found_where_there_are_none),
-		cmocka_unit_test(u__is_amdahls),
+		cmocka_unit_test(steps__are_the_shortest_repeated_sequence),
+		cmocka_unit_test(steps__are_not_found_without_repetition),
+		cmocka_unit_test(utilization__follows_amdahls_law),
 		cmocka_unit_test(profile__of_a_program_that_prints_its_steps),
-		cmocka_unit_test(profile__of_a_silent_program_is_made_of_its_launches),
-		cmocka_unit_test(profile__says_what_could_not_be_measured),
+		cmocka_unit_test(profile__of_a_program_without_output_uses_its_launches),
+		cmocka_unit_test(profile__reports_unmeasured_figures),
 		cmocka_unit_test(profile__is_written_for_the_planner),
 		cmocka_unit_test(status__of_the_arbiter_is_read),
 		cmocka_unit_test(pods__are_found_by_their_cgroups),
-		cmocka_unit_test(outside__shares_are_told_only_of_one_alone),
+		cmocka_unit_test(outside_shares__are_reported_only_of_a_single_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,7 +190,7 @@ static void page__has_tables_and_plots_of_each_scenario(void **state)
 }
 
 /* An unknown figure has no column; a known figure has one. */
-static void table__has_only_columns_of_which_something_is_known(void **state)
+static void table__has_only_columns_with_a_known_figure(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -240,7 +240,7 @@ static void set_hostile_texts(struct bench_result *r, struct bench_isolation *ch
 	r->n_checks = r->n_notes = 1;
 }
 
-static void page__has_nothing_of_a_text_as_markup(void **state)
+static void page__escapes_all_texts(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	struct bench_isolation check = { .known = true, .value = 1 };
@@ -257,7 +257,7 @@ static void page__has_nothing_of_a_text_as_markup(void **state)
 	assert_int_equal(count(&w, "</style>"), 1);
 }
 
-static void page__says_simulated_wherever_one_may_look(void **state)
+static void page__is_marked_as_simulated_everywhere(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -274,7 +274,7 @@ static void page__says_simulated_wherever_one_may_look(void **state)
 	assert_false(has(&w, "SIMULATED"));
 }
 
-static void checks__pass_fail_or_are_not_known(void **state)
+static void checks__pass_fail_or_are_inconclusive(void **state)
 {
 	static const struct bench_isolation checks[] = {
 		{ "memory limit", "turns", "refused at 1024 MiB", true, true, 1.5, "MiB over" },
@@ -302,7 +302,7 @@ static void checks__pass_fail_or_are_not_known(void **state)
 }
 
 /* Only errors in one mode: the page shows and reports them, and the other modes do not suffer. */
-static void page__says_what_failed(void **state)
+static void page__reports_failures(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	struct bench_row *row;
@@ -333,7 +333,7 @@ static void page__says_what_failed(void **state)
 	assert_true(has(&w, "nothing was measured without errors"));
 }
 
-static void page__tells_no_interval_of_one_repetition(void **state)
+static void page__shows_no_interval_of_one_repetition(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -352,7 +352,7 @@ static void page__tells_no_interval_of_one_repetition(void **state)
 	assert_true(has(&w, "Most work under "));
 }
 
-static void page__is_one_also_of_nothing(void **state)
+static void page__is_valid_without_results(void **state)
 {
 	CLEANUP(world_fini) struct world w = { .page = BUF_INIT(BENCH_REPORT_MAX) };
 	struct noise n = quiet(2);
@@ -382,7 +382,7 @@ static void page__is_one_also_of_nothing(void **state)
 	assert_true(has(&w, "<strong>Interrupted.</strong>"));
 }
 
-/* A file may say anything that is a number. */
+/* A file may have any number. */
 static void page__survives_figures_beyond_all_bounds(void **state)
 {
 	static const double figures[] = { 0, -1, 1e-320, 1e308, 1.7e308, INFINITY, NAN };
@@ -455,7 +455,7 @@ static bool is_near(double a, double b)
 	return fabs(a - b) < 0.6;
 }
 
-/* One bar of parts that stand on each other, as wide as they are heavy. */
+/* One bar of stacked sections, with sizes by weight. */
 static void check_bar_parts(const char *page)
 {
 	double all = 0, end = 0, v[4], first = 0;
@@ -510,7 +510,7 @@ static void add_times(struct hist *h, uint64_t ns, unsigned int n)
 }
 
 /* Of a hundred units ten take longer than 1 ms, and one longer than 10 ms: the curve goes through these. */
-static void tails__are_where_the_times_are(void **state)
+static void tails__match_the_times(void **state)
 {
 	static const double expected[] = { 58, 14, 58, 14, 58, 100.7, 202, 100.7, 202, 187.3,
 		346, 187.3 };
@@ -541,7 +541,7 @@ static void tails__are_where_the_times_are(void **state)
 }
 
 /* The summary reports no difference between equal modes, and reports real differences. */
-static void summary__says_which_is_best_and_what_cannot_be_told(void **state)
+static void summary__names_the_best_mode_and_inconclusive_ones(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -563,7 +563,7 @@ static void summary__says_which_is_best_and_what_cannot_be_told(void **state)
 }
 
 /* For requests at a fixed rate, throughput shows only whether the mode serves them. */
-static void summary__says_who_does_not_keep_up(void **state)
+static void summary__names_pods_that_do_not_keep_up(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -589,7 +589,7 @@ static void add_one_check(struct bench_result *r, bool passed)
 }
 
 /* The page reports the planted changes and no others. The plots have the earlier figures. */
-static void changes__are_told_where_they_can_be(void **state)
+static void changes__are_reported_where_they_are_significant(void **state)
 {
 	CLEANUP(world_fini) struct world before, after;
 	struct error err = ERROR_INIT;
@@ -654,7 +654,7 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 	buf_fini(&small);
 }
 
-static void number__has_three_digits_or_so(void **state)
+static void number__has_about_three_digits(void **state)
 {
 	static const struct {
 		double v;
@@ -673,21 +673,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(page__has_tables_and_plots_of_each_scenario),
-		cmocka_unit_test(table__has_only_columns_of_which_something_is_known),
-		cmocka_unit_test(page__has_nothing_of_a_text_as_markup),
-		cmocka_unit_test(page__says_simulated_wherever_one_may_look),
-		cmocka_unit_test(checks__pass_fail_or_are_not_known),
-		cmocka_unit_test(page__says_what_failed),
-		cmocka_unit_test(page__tells_no_interval_of_one_repetition),
-		cmocka_unit_test(page__is_one_also_of_nothing),
+		cmocka_unit_test(table__has_only_columns_with_a_known_figure),
+		cmocka_unit_test(page__escapes_all_texts),
+		cmocka_unit_test(page__is_marked_as_simulated_everywhere),
+		cmocka_unit_test(checks__pass_fail_or_are_inconclusive),
+		cmocka_unit_test(page__reports_failures),
+		cmocka_unit_test(page__shows_no_interval_of_one_repetition),
+		cmocka_unit_test(page__is_valid_without_results),
 		cmocka_unit_test(page__survives_figures_beyond_all_bounds),
 		cmocka_unit_test(pods_of_different_weights__are_joined),
-		cmocka_unit_test(tails__are_where_the_times_are),
-		cmocka_unit_test(summary__says_which_is_best_and_what_cannot_be_told),
-		cmocka_unit_test(summary__says_who_does_not_keep_up),
-		cmocka_unit_test(changes__are_told_where_they_can_be),
+		cmocka_unit_test(tails__match_the_times),
+		cmocka_unit_test(summary__names_the_best_mode_and_inconclusive_ones),
+		cmocka_unit_test(summary__names_pods_that_do_not_keep_up),
+		cmocka_unit_test(changes__are_reported_where_they_are_significant),
 		cmocka_unit_test(page__of_hundreds_of_rows_has_a_limit),
-		cmocka_unit_test(number__has_three_digits_or_so),
+		cmocka_unit_test(number__has_about_three_digits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static void hist__quantiles_and_mean(void **state)
 }
 
 /* Of any table of Student's t. */
-static void t__is_that_of_the_tables(void **state)
+static void t_quantile__agrees_with_the_tables(void **state)
 {
 	static const double rows[][2] = { { 1, 12.7062 }, { 2, 4.3027 }, { 3, 3.1824 },
 		{ 4, 2.7764 }, { 5, 2.5706 }, { 10, 2.2281 }, { 30, 2.0423 }, { 1e6, 1.9600 } };
@@ -84,7 +84,7 @@ static void spread__of_shares(void **state)
 	CLOSE(estimate_cv(one, 4), 2, 1e-12);
 }
 
-/* How often an interval of 95 % has what was put in. */
+/* How often an interval of 95 % contains the true value. */
 static double covered(double within, double between, enum estimate_of what, double truth)
 {
 	enum { TRIALS = 120 };
@@ -114,7 +114,7 @@ static double covered(double within, double between, enum estimate_of what, doub
 }
 
 /* Noise in a repetition, from one to the next, and both. */
-static void intervals__have_what_they_should(void **state)
+static void intervals__have_their_coverage(void **state)
 {
 	(void)state;
 	assert_true(covered(0.10, 0, ESTIMATE_MEAN, 1e6) >= 0.88);
@@ -176,7 +176,7 @@ static void intervals__have_no_bounds_without_repetitions(void **state)
 }
 
 /* Half of a repetition is twice as slow: units are many, but not independent. */
-static void intervals__know_of_bursts(void **state)
+static void intervals__account_for_bursts(void **state)
 {
 	struct error err = ERROR_INIT;
 	double width[2];
@@ -209,12 +209,12 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hist__classes_are_narrow),
 		cmocka_unit_test(hist__quantiles_and_mean),
-		cmocka_unit_test(t__is_that_of_the_tables),
+		cmocka_unit_test(t_quantile__agrees_with_the_tables),
 		cmocka_unit_test(spread__of_shares),
-		cmocka_unit_test(intervals__have_what_they_should),
+		cmocka_unit_test(intervals__have_their_coverage),
 		cmocka_unit_test(intervals__are_narrow_where_there_is_little_noise),
 		cmocka_unit_test(intervals__have_no_bounds_without_repetitions),
-		cmocka_unit_test(intervals__know_of_bursts),
+		cmocka_unit_test(intervals__account_for_bursts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

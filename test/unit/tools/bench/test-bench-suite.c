@@ -104,7 +104,7 @@ static void steps__are_all_there_in_mixed_order(void **state)
 	free(again);
 }
 
-static void steps__are_those_that_say_something(void **state)
+static void steps__omit_redundant_ones(void **state)
 {
 	struct suite s;
 
@@ -141,7 +141,7 @@ static void args__are_of_one_size_in_all_modes(void **state)
 }
 
 /* Two pods of one row and one of another; the second of the first row failed. */
-static void collect__puts_pods_together(void **state)
+static void collect__joins_pods(void **state)
 {
 	struct suite s;
 	struct suite_step step = { BENCH_FAIR_SHARE, 1, 0 };
@@ -180,7 +180,7 @@ static void collect__puts_pods_together(void **state)
 	free(blocks);
 }
 
-static void collect__understands_nothing_else(void **state)
+static void collect__refuses_other_input(void **state)
 {
 	static const char *const bad[] = { "", "{}", "[]", "{\"blocks\": []}",
 		"{\"blocks\": [{}, {}, {}]}", "{\"blocks\": [{\"times\": [1]}, {}]}",
@@ -206,10 +206,10 @@ int main(void)
 		cmocka_unit_test(scenarios__have_one_name),
 		cmocka_unit_test(scenarios__are_checked),
 		cmocka_unit_test(steps__are_all_there_in_mixed_order),
-		cmocka_unit_test(steps__are_those_that_say_something),
+		cmocka_unit_test(steps__omit_redundant_ones),
 		cmocka_unit_test(args__are_of_one_size_in_all_modes),
-		cmocka_unit_test(collect__puts_pods_together),
-		cmocka_unit_test(collect__understands_nothing_else),
+		cmocka_unit_test(collect__joins_pods),
+		cmocka_unit_test(collect__refuses_other_input),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

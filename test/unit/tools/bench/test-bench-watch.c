@@ -87,7 +87,7 @@ static void on_stub_connection(uv_stream_t *s, int status)
 		0);
 }
 
-static void watch__continues_a_question_that_was_written_in_part(void **state)
+static void watch__continues_a_partly_written_request(void **state)
 {
 	static const char question[] = "{\"op\": \"status\", \"slice\": \"abc\"}\n";
 	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
@@ -126,7 +126,7 @@ static void watch__continues_a_question_that_was_written_in_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(watch__continues_a_question_that_was_written_in_part),
+		cmocka_unit_test(watch__continues_a_partly_written_request),
 	};
 
 	return cmocka_run_group_tests_name("bench-watch", tests, NULL, NULL);

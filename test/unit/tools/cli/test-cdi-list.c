@@ -39,7 +39,7 @@ static void cdi_list_parse__reads_json_and_yaml(void **state)
 	}
 }
 
-static void cdi_list_parse__says_what_is_wrong_and_where(void **state)
+static void cdi_list_parse__reports_errors_with_their_place(void **state)
 {
 	static const struct {
 		const char *text, *want;
@@ -107,7 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cdi_list_parse__reads_json_and_yaml),
-		cmocka_unit_test(cdi_list_parse__says_what_is_wrong_and_where),
+		cmocka_unit_test(cdi_list_parse__reports_errors_with_their_place),
 		cmocka_unit_test(cdi_list_parse__has_a_limit),
 	};
 

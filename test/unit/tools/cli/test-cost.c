@@ -9,7 +9,7 @@
 
 #define NOW UINT64_C(1767225600) /* 2026-01-01T00:00:00Z */
 
-static void cost_time__is_what_people_write(void **state)
+static void cost_time__accepts_common_formats(void **state)
 {
 	static const struct {
 		const char *text;
@@ -148,7 +148,7 @@ static void cost_table__shows_idle_apart_and_the_whole(void **state)
 	assert_string_equal(buf_str(&text), expected);
 }
 
-static void cost_table__says_when_there_is_nothing(void **state)
+static void cost_table__reports_an_empty_result(void **state)
 {
 	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
@@ -183,11 +183,11 @@ static void cost_reprice__splits_a_given_price_exactly(void **state)
 	assert_int_equal(n, 2);
 	assert_int_equal(lines[1]->row.kind, USAGE_DB_UNALLOCATED);
 	assert_string_equal(lines[1]->row.gpu, "GPU-1");
-	/* 2 x 24305555 to those who held a part in the first bucket; the rest there is idle. */
+	/* 2 x 24305555 to the pods with a replica in the first bucket; the rest there is idle. */
 	assert_int_equal(lines[1]->row.cost_nano, 583333333 - 2 * 24305555);
 }
 
-static void cost_reprice__never_splits_more_than_there_is(void **state)
+static void cost_reprice__never_splits_more_than_the_price(void **state)
 {
 	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
 	struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED, .namespace_ = "a" };
@@ -293,7 +293,7 @@ static void cost_csv__sums_to_the_origin_charge(void **state)
 		strstr(buf_str(&text), ",2026-02-01T00:00:00Z,2026-01-01T00:00:00Z,Usage,"));
 }
 
-static void escape_csv__is_no_formula(void **state)
+static void escape_csv__produces_no_formula(void **state)
 {
 	static const struct {
 		const char *text, *cell;
@@ -357,7 +357,7 @@ static void cost_json__has_exact_texts(void **state)
 }
 
 /* Neither time nor memory of 'job' was known. */
-static void cost_json__leaves_out_what_was_not_measured(void **state)
+static void cost_json__omits_unmeasured_figures(void **state)
 {
 	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
@@ -399,7 +399,7 @@ static int read_reply(struct cost_summary *b, size_t query, const char *json, st
 		err);
 }
 
-static void cost_query__adds_what_a_server_says(void **state)
+static void cost_query__adds_the_answer_of_a_server(void **state)
 {
 #define WEB(value)                                                                                    \
 	"{\"metric\":{\"namespace\":\"team\",\"pod\":\"web\",\"node\":\"n\"},\"value\":[1.5,\"" value \
@@ -445,7 +445,7 @@ static void cost_query__adds_what_a_server_says(void **state)
 #define EUR ",\"currency\":\"EUR\""
 
 /* A sum of which a series is missing is not known: of the whole, nor in the currency that only the costs name. */
-static void cost_query__knows_no_sum_of_which_a_part_is_missing(void **state)
+static void cost_query__reports_no_sum_with_a_missing_term(void **state)
 {
 	static const char *const replies[] = {
 		VECTOR(POD("a", "", "3600") "," POD("b", "", "3600")),
@@ -526,7 +526,7 @@ static void cost_csv__is_refused_without_a_price(void **state)
 	}
 }
 
-static void cost_query__refuses_what_is_no_answer(void **state)
+static void cost_query__refuses_an_invalid_answer(void **state)
 {
 	static const struct {
 		const char *json, *says;
@@ -572,21 +572,21 @@ static void cost_summary__refuses_a_sum_that_is_too_large(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cost_time__is_what_people_write),
+		cmocka_unit_test(cost_time__accepts_common_formats),
 		cmocka_unit_test(cost_table__shows_idle_apart_and_the_whole),
-		cmocka_unit_test(cost_table__says_when_there_is_nothing),
+		cmocka_unit_test(cost_table__reports_an_empty_result),
 		cmocka_unit_test(cost_reprice__splits_a_given_price_exactly),
-		cmocka_unit_test(cost_reprice__never_splits_more_than_there_is),
+		cmocka_unit_test(cost_reprice__never_splits_more_than_the_price),
 		cmocka_unit_test(cost_print__refuses_a_total_that_is_too_large),
 		cmocka_unit_test(cost_csv__sums_to_the_origin_charge),
-		cmocka_unit_test(escape_csv__is_no_formula),
+		cmocka_unit_test(escape_csv__produces_no_formula),
 		cmocka_unit_test(cost_hours__round),
 		cmocka_unit_test(cost_json__has_exact_texts),
-		cmocka_unit_test(cost_json__leaves_out_what_was_not_measured),
-		cmocka_unit_test(cost_query__adds_what_a_server_says),
-		cmocka_unit_test(cost_query__knows_no_sum_of_which_a_part_is_missing),
+		cmocka_unit_test(cost_json__omits_unmeasured_figures),
+		cmocka_unit_test(cost_query__adds_the_answer_of_a_server),
+		cmocka_unit_test(cost_query__reports_no_sum_with_a_missing_term),
 		cmocka_unit_test(cost_csv__is_refused_without_a_price),
-		cmocka_unit_test(cost_query__refuses_what_is_no_answer),
+		cmocka_unit_test(cost_query__refuses_an_invalid_answer),
 		cmocka_unit_test(cost_summary__refuses_a_sum_that_is_too_large),
 	};
 

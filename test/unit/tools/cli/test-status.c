@@ -22,7 +22,7 @@ static const char full[] = HEAD
 	"\"pod\":\"p\",\"container\":\"c\"}}]}],"
 	"\"holders\":{\"known\":true,\"error\":null},\"notes\":[\"n1\"]}";
 
-static void status_view__shows_what_an_operator_asks(void **state)
+static void status_view__shows_the_state_of_the_node(void **state)
 {
 	static const char *const wanted[] = { "580.1, CUDA 13.0", "/etc/c.yaml, in force since",
 		"generation 2", "REFUSED", "c.yaml:3:1: bad", "Tesla V100", "16384 MiB",
@@ -46,7 +46,7 @@ static void status_view__shows_what_an_operator_asks(void **state)
 	"{\"resource\":\"nvidia.com/gpu\",\"id\":\"GPU-a\",\"gpu\":3,\"holder\":{" \
 	"\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}}"
 
-static void status_view__names_who_holds_what_is_not_offered_any_more(void **state)
+static void status_view__names_pods_with_devices_that_are_no_longer_offered(void **state)
 {
 	static const struct {
 		const char *list, *line;
@@ -65,7 +65,7 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 			"5 devices of an earlier config are still held: ns/p1, ns/p2, ns/p3, ns/p4 "
 			"and 1 more\n",
 			true, true },
-		/* one pod with several devices, also in turn with another */
+		/* one pod with several devices, also interleaved with another */
 		{ EARLIER("p1") "," EARLIER("p2") "," EARLIER("p1"),
 			"3 devices of an earlier config are still held: ns/p1, ns/p2\n", true,
 			true },
@@ -96,7 +96,7 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 	}
 }
 
-/* A GPU cut into three: one is fine and held twice, one was struck, one is refused. */
+/* A GPU with three slices: one healthy and allocated twice, one with an XID, one refused. */
 #define MIG(index, health, reason, refused, holders)                                      \
 	"{\"index\":\"0:" #index "\",\"uuid\":\"MIG-" #index "\",\"profile\":\"1g.5gb\"," \
 	"\"memoryBytes\":5100273664,\"health\":\"" health "\",\"reason\":\"" reason       \
@@ -118,8 +118,8 @@ static const char partitioned_status[] = HEAD
 		      "\"earlier\":[{\"resource\":\"nvidia.com/gpu\",\"id\":\"MIG-9\",\"gpu\":null,\"holder\":" POD(
 			      "s") "}],\"holders\":{\"known\":true}}";
 
-/* The kubelet has not said who holds what: no slice is free. */
-static void status_view__knows_no_free_slice_without_holders(void **state)
+/* The list of pods is missing: no slice is known to be free. */
+static void status_view__shows_free_slices_as_unknown_without_the_pod_list(void **state)
 {
 	static const char unheld[] = HEAD
 		"\"gpus\":[],\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\","
@@ -183,7 +183,7 @@ static void status_view__shows_mig_devices(void **state)
 	}
 }
 
-static void status_view__says_what_the_mig_manager_does(void **state)
+static void status_view__shows_the_state_of_the_mig_manager(void **state)
 {
 	static const struct {
 		const char *mig, *text; /* NULL: not a word */
@@ -237,7 +237,7 @@ static const char walls[] = HEAD
 		"{\"index\":\"1:0\",\"limitBytes\":null,\"usedBytes\":null,\"peakBytes\":null}",
 		"", PROCESS("4712", "static", "\"1:0\""), "null") "]}}";
 
-static void status_view__says_of_one_that_goes_first_when_it_does_not(void **state)
+static void status_view__shows_a_demoted_slice_of_class_latency(void **state)
 {
 	static const char text[] = HEAD
 		"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
@@ -253,7 +253,7 @@ static void status_view__says_of_one_that_goes_first_when_it_does_not(void **sta
 	assert_non_null(strstr(buf_str(&b), "beyond its share: takes turns now\n"));
 }
 
-static void status_view__says_why_quanta_ended(void **state)
+static void status_view__shows_why_quanta_ended(void **state)
 {
 	static const char text[] = HEAD
 		"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
@@ -284,7 +284,7 @@ static void status_view__says_why_quanta_ended(void **state)
 }
 
 /* Of two processes of a slice that is stuck the one is named whose work does not end. */
-static void status_view__names_the_process_that_is_stuck(void **state)
+static void status_view__names_the_stuck_process(void **state)
 {
 #define AT(pid, name, stuck)                                                             \
 	"{\"pid\":" pid ",\"name\":\"" name "\",\"gpus\":[{\"index\":0,\"stuck\":" stuck \
@@ -367,7 +367,7 @@ static void status_view__shows_slices_and_their_processes(void **state)
 	}
 }
 
-static void status_view__shows_what_gpus_are_cut_into(void **state)
+static void status_view__shows_the_slices_of_gpus(void **state)
 {
 	static const char text[] = HEAD
 		"\"resources\":[],\"gpus\":[{\"index\":0,\"profiles\":[{\"resource\":\"nvidia.com/"
@@ -417,7 +417,7 @@ static void status_view__shows_mps_daemons(void **state)
 	assert_null(strchr(buf_str(&b), '\033'));
 }
 
-/* What tells the pods of one Deployment apart is the end of their names. */
+/* The pods of one Deployment differ in the end of their names. */
 static void status_format_pod__keeps_the_end_of_a_name(void **state)
 {
 	char cell[STATUS_CELL_MAX], ns[254], pod[254], container[254], want[STATUS_CELL_MAX];
@@ -460,7 +460,7 @@ static void status_view__lets_no_control_character_through(void **state)
 	assert_non_null(strstr(buf_str(&b), "a?b"));
 }
 
-static void status_view__refuses_what_is_no_status(void **state)
+static void status_view__refuses_an_invalid_status(void **state)
 {
 	static const char *const rows[] = { "", "{", "[]", "null", "{}", "{\"gpus\":1}" };
 	const struct status_view_options options = { .slices = true };
@@ -478,21 +478,23 @@ static void status_view__refuses_what_is_no_status(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(status_view__shows_what_an_operator_asks),
-		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
-		cmocka_unit_test(status_view__knows_no_free_slice_without_holders),
+		cmocka_unit_test(status_view__shows_the_state_of_the_node),
+		cmocka_unit_test(
+			status_view__names_pods_with_devices_that_are_no_longer_offered),
+		cmocka_unit_test(
+			status_view__shows_free_slices_as_unknown_without_the_pod_list),
 		cmocka_unit_test(status_view__has_a_word_for_what_is_unknown),
 		cmocka_unit_test(status_view__shows_mig_devices),
-		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
-		cmocka_unit_test(status_view__says_why_quanta_ended),
-		cmocka_unit_test(status_view__names_the_process_that_is_stuck),
+		cmocka_unit_test(status_view__shows_the_state_of_the_mig_manager),
+		cmocka_unit_test(status_view__shows_why_quanta_ended),
+		cmocka_unit_test(status_view__names_the_stuck_process),
 		cmocka_unit_test(status_view__shows_slices_and_their_processes),
-		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),
-		cmocka_unit_test(status_view__shows_what_gpus_are_cut_into),
+		cmocka_unit_test(status_view__shows_a_demoted_slice_of_class_latency),
+		cmocka_unit_test(status_view__shows_the_slices_of_gpus),
 		cmocka_unit_test(status_view__shows_mps_daemons),
 		cmocka_unit_test(status_format_pod__keeps_the_end_of_a_name),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
-		cmocka_unit_test(status_view__refuses_what_is_no_status),
+		cmocka_unit_test(status_view__refuses_an_invalid_status),
 	};
 
 	return cmocka_run_group_tests_name("status", tests, NULL, NULL);

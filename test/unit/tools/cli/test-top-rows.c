@@ -59,7 +59,7 @@ static const char *order(const struct top_model *m, const struct top_choice *c)
 	return text;
 }
 
-static void top_model__adds_up_the_units_of_a_gpu(void **state)
+static void top_model__adds_up_the_devices_of_a_gpu(void **state)
 {
 	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 
@@ -80,7 +80,7 @@ static void top_model__adds_up_the_units_of_a_gpu(void **state)
 	assert_int_equal(m->replicas[2].usage, TOP_NONE);
 }
 
-static void top_model__has_no_sum_of_what_is_not_known(void **state)
+static void top_model__has_no_sum_of_unknown_figures(void **state)
 {
 	CLEANUP(top_model_freep)
 	struct top_model *m = read_node(
@@ -98,8 +98,8 @@ static void top_model__has_no_sum_of_what_is_not_known(void **state)
 	assert_string_equal(m->degraded_reason, "say it");
 }
 
-/* Another GPU has the index of one that is gone; one that is not known to be there keeps its own. */
-static void top_model__takes_nothing_unknown_for_gone(void **state)
+/* Another GPU has the index of a missing one; one whose presence is unknown keeps its own. */
+static void top_model__does_not_treat_unknown_as_removed(void **state)
 {
 	static const struct {
 		const char *present;
@@ -122,7 +122,7 @@ static void top_model__takes_nothing_unknown_for_gone(void **state)
 }
 
 /* Nor for ended, of an earlier config or unhealthy. */
-static void top_model__takes_nothing_unknown_for_false(void **state)
+static void top_model__does_not_treat_unknown_as_false(void **state)
 {
 	static const struct {
 		const char *flag;
@@ -145,7 +145,7 @@ static void top_model__takes_nothing_unknown_for_false(void **state)
 	}
 }
 
-static void top_model__says_what_is_wrong_and_where(void **state)
+static void top_model__reports_errors_with_their_place(void **state)
 {
 	static const struct {
 		const char *json, *error;
@@ -186,7 +186,7 @@ static void top_model__says_what_is_wrong_and_where(void **state)
 	}
 }
 
-static void top_rows__sort_by_each_column_and_what_is_not_known_last(void **state)
+static void top_rows__sort_by_each_column_with_unknown_last(void **state)
 {
 	static const struct {
 		enum top_sort sort;
@@ -218,7 +218,7 @@ static void top_rows__sort_by_each_column_and_what_is_not_known_last(void **stat
 	}
 }
 
-static void top_rows__keep_what_has_the_filter(void **state)
+static void top_rows__keep_rows_that_match_the_filter(void **state)
 {
 	static const struct {
 		const char *filter, *order;
@@ -250,7 +250,7 @@ static void top_rows__keep_what_has_the_filter(void **state)
 }
 
 /* Else the sum over the rows would be more than there is. */
-static void top_rows__count_a_container_with_two_seats_once(void **state)
+static void top_rows__count_a_container_with_two_replicas_once(void **state)
 {
 	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);
 	const struct top_choice c = { .table = TOP_SLICES };
@@ -268,7 +268,7 @@ static void top_rows__count_a_container_with_two_seats_once(void **state)
 }
 
 /* The kubelet has not reported the allocations: no replica counts as free, or as idle. */
-static void top_rows__know_no_free_seat_while_holders_are_unknown(void **state)
+static void top_rows__show_free_replicas_as_unknown_without_the_pod_list(void **state)
 {
 	static const struct {
 		const char *held;
@@ -362,7 +362,7 @@ static void figures__are_short_and_round(void **state)
 
 /* --- keys --- */
 
-static void top_press__types_a_filter_and_takes_it_back(void **state)
+static void top_press__enters_a_filter_and_removes_it(void **state)
 {
 	struct top_state s = { .choice = { .filter = "old" } };
 
@@ -387,7 +387,7 @@ static void top_press__types_a_filter_and_takes_it_back(void **state)
 	assert_int_equal(strlen(s.choice.filter), TOP_FILTER_MAX - 1);
 }
 
-static void top_press__steps_through_the_columns_that_the_table_has(void **state)
+static void top_press__steps_through_the_columns_of_the_table(void **state)
 {
 	struct top_state s = { .choice = { .sort = TOP_BY_QUANTA } };
 
@@ -410,7 +410,7 @@ static void top_press__steps_through_the_columns_that_the_table_has(void **state
 	assert_int_equal(s.choice.table, TOP_PODS);
 }
 
-static void top_press__does_what_the_help_says(void **state)
+static void top_press__agrees_with_the_help(void **state)
 {
 	struct top_state s = { .interval_ns = 2 * SEC, .page = 10 };
 
@@ -446,20 +446,20 @@ static void top_press__does_what_the_help_says(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(top_model__adds_up_the_units_of_a_gpu),
-		cmocka_unit_test(top_model__has_no_sum_of_what_is_not_known),
-		cmocka_unit_test(top_model__takes_nothing_unknown_for_gone),
-		cmocka_unit_test(top_model__takes_nothing_unknown_for_false),
-		cmocka_unit_test(top_model__says_what_is_wrong_and_where),
-		cmocka_unit_test(top_rows__sort_by_each_column_and_what_is_not_known_last),
-		cmocka_unit_test(top_rows__keep_what_has_the_filter),
-		cmocka_unit_test(top_rows__count_a_container_with_two_seats_once),
-		cmocka_unit_test(top_rows__know_no_free_seat_while_holders_are_unknown),
+		cmocka_unit_test(top_model__adds_up_the_devices_of_a_gpu),
+		cmocka_unit_test(top_model__has_no_sum_of_unknown_figures),
+		cmocka_unit_test(top_model__does_not_treat_unknown_as_removed),
+		cmocka_unit_test(top_model__does_not_treat_unknown_as_false),
+		cmocka_unit_test(top_model__reports_errors_with_their_place),
+		cmocka_unit_test(top_rows__sort_by_each_column_with_unknown_last),
+		cmocka_unit_test(top_rows__keep_rows_that_match_the_filter),
+		cmocka_unit_test(top_rows__count_a_container_with_two_replicas_once),
+		cmocka_unit_test(top_rows__show_free_replicas_as_unknown_without_the_pod_list),
 		cmocka_unit_test(top_rows__show_a_gpu_in_mig_mode_without_devices),
 		cmocka_unit_test(figures__are_short_and_round),
-		cmocka_unit_test(top_press__types_a_filter_and_takes_it_back),
-		cmocka_unit_test(top_press__steps_through_the_columns_that_the_table_has),
-		cmocka_unit_test(top_press__does_what_the_help_says),
+		cmocka_unit_test(top_press__enters_a_filter_and_removes_it),
+		cmocka_unit_test(top_press__steps_through_the_columns_of_the_table),
+		cmocka_unit_test(top_press__agrees_with_the_help),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include <locale.h>
 
-static void width_fit__fills_and_cuts_by_columns(void **state)
+static void width_fit__pads_and_truncates_by_columns(void **state)
 {
 	static const struct {
 		const char *text;
@@ -33,7 +33,7 @@ static void width_fit__fills_and_cuts_by_columns(void **state)
 		{ "語語語語語語", 8, WIDTH_NAME, true, "語…語語 " },
 		{ "abcdefgh\u0301ijk", 7, WIDTH_NAME, true, "a…gh\u0301ijk" },
 		{ "abcdefgh\u0301ijk", 4, WIDTH_NAME, true, "…ijk" },
-		/* two columns each: what is left of a cut one is blank */
+		/* two columns each: the rest of a truncated one is blank */
 		{ "語語", 4, WIDTH_LEFT, true, "語語" },
 		{ "語語語", 4, WIDTH_LEFT, true, "語… " },
 		{ "語語語", 5, WIDTH_LEFT, true, "語語…" },
@@ -67,7 +67,7 @@ static void width_fit__fills_and_cuts_by_columns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(width_fit__fills_and_cuts_by_columns),
+		cmocka_unit_test(width_fit__pads_and_truncates_by_columns),
 	};
 
 	(void)setlocale(LC_CTYPE, "C.UTF-8");

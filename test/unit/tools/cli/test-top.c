@@ -110,14 +110,14 @@ static void check_golden(const struct golden *g)
 			buf_str(&text));
 }
 
-static void top_screen__shows_what_the_golden_files_have(void **state)
+static void top_screen__matches_the_golden_files(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(goldens); i++)
 		check_golden(&goldens[i]);
 }
 
-/* Who reads the page sees what there is. */
+/* The documentation shows the present screen. */
 static void docs__show_the_golden_screen(void **state)
 {
 	CLEANUP(buf_fini) struct buf page = BUF_INIT(1 << 20), golden = BUF_INIT(1 << 20);
@@ -222,7 +222,7 @@ static void check_style(const struct top_model *m, bool away, const char *text, 
 	canvas_fini(&c);
 }
 
-static void top_screen__marks_what_is_not_well(void **state)
+static void top_screen__highlights_unhealthy_gpus(void **state)
 {
 	CLEANUP(top_model_freep) struct top_model *m = model_of(VIEW_SAMPLE_MIXED);
 
@@ -238,7 +238,7 @@ static void top_screen__marks_what_is_not_well(void **state)
 	check_style(m, false, "STALE", -1);
 }
 
-static void top_screen__dims_what_is_old(void **state)
+static void top_screen__dims_old_figures(void **state)
 {
 	CLEANUP(top_model_freep) struct top_model *m = model_of(VIEW_SAMPLE_MIXED);
 
@@ -274,11 +274,11 @@ static void canvas__has_each_byte_in_one_run(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(top_screen__shows_what_the_golden_files_have),
+		cmocka_unit_test(top_screen__matches_the_golden_files),
 		cmocka_unit_test(docs__show_the_golden_screen),
 		cmocka_unit_test(top_screen__fits_every_terminal),
-		cmocka_unit_test(top_screen__marks_what_is_not_well),
-		cmocka_unit_test(top_screen__dims_what_is_old),
+		cmocka_unit_test(top_screen__highlights_unhealthy_gpus),
+		cmocka_unit_test(top_screen__dims_old_figures),
 		cmocka_unit_test(canvas__has_each_byte_in_one_run),
 	};
 

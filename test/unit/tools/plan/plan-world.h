@@ -10,7 +10,7 @@ struct plan_world {
 	struct plan_answer *a;
 };
 
-/* What plan_answer_new() says; the texts have to be right. plan_world_fini() also after an error. */
+/* The answer of plan_answer_new(); the texts have to be valid. plan_world_fini() also after an error. */
 int plan_world_init(struct plan_world *w, const char *prices, const char *text,
 	struct error *err);
 void plan_world_fini(struct plan_world *w);

@@ -43,7 +43,7 @@ static const struct answer_line *line(const struct plan_answer *a, const char *t
 }
 
 /* C1, and what the answer must report: 12.24, 3.06, and that 1.11 is more than 1. */
-static void answer__of_four_quarters_is_honest(void **state)
+static void answer__of_four_quarters_is_not_feasible(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
@@ -72,7 +72,7 @@ static void answer__of_four_quarters_is_honest(void **state)
 	assert_true(w.a->plan.nano_per_hour <= w.a->unsliced.nano_per_hour);
 }
 
-static void answer__says_when_it_holds(void **state)
+static void answer__reports_a_feasible_layout(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
@@ -100,7 +100,7 @@ static void answer__counts_nodes(void **state)
 	assert_int_equal(answer_nodes(0, 4, 4), 0);
 }
 
-static void answer__errors_say_what_is_missing(void **state)
+static void answer__errors_name_missing_input(void **state)
 {
 	static const struct {
 		const char *text, *msg;
@@ -131,7 +131,7 @@ static void answer__errors_say_what_is_missing(void **state)
 
 /* Extra costs: once for the cluster, for each node, and a share of the price on demand, though the plan buys
  * spot. */
-static void answer__sums_what_comes_beside(void **state)
+static void answer__sums_additional_costs(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
@@ -172,7 +172,7 @@ static void answer__compares_spot_with_on_demand(void **state)
 	assert_true(w.a->plan.nano_per_hour < w.a->baseline.nano_per_hour);
 }
 
-static void answer__uses_nodes_that_are_there(void **state)
+static void answer__uses_existing_nodes(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
@@ -299,7 +299,7 @@ static void outcome__splits_the_price_exactly(void **state)
 
 /* Section 2, rule 1: usd_h / (3600 X) 1e6. Closed workloads that are always busy pay more for each request
  * when they share. */
-static void outcome__says_what_a_million_costs(void **state)
+static void outcome__reports_the_cost_of_a_million_requests(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
@@ -388,7 +388,7 @@ static void reject__lists_each_gpu_and_mode(void **state)
 }
 
 /* A pool of machines without GPUs, and a sharing config for a type without a price. */
-static void answer__passes_over_machines_of_manifests(void **state)
+static void answer__ignores_machines_of_manifests(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
 	CLEANUP(plan_world_fini) struct plan_world asked;
@@ -418,19 +418,19 @@ static void answer__passes_over_machines_of_manifests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answer__of_four_quarters_is_honest),
-		cmocka_unit_test(answer__says_when_it_holds),
+		cmocka_unit_test(answer__of_four_quarters_is_not_feasible),
+		cmocka_unit_test(answer__reports_a_feasible_layout),
 		cmocka_unit_test(answer__counts_nodes),
-		cmocka_unit_test(answer__errors_say_what_is_missing),
+		cmocka_unit_test(answer__errors_name_missing_input),
 		cmocka_unit_test(answer__checks_all_of_a_layout),
 		cmocka_unit_test(answer__counts_whole_gpus),
 		cmocka_unit_test(answer__is_in_one_currency),
-		cmocka_unit_test(answer__sums_what_comes_beside),
+		cmocka_unit_test(answer__sums_additional_costs),
 		cmocka_unit_test(answer__compares_spot_with_on_demand),
-		cmocka_unit_test(answer__uses_nodes_that_are_there),
-		cmocka_unit_test(answer__passes_over_machines_of_manifests),
+		cmocka_unit_test(answer__uses_existing_nodes),
+		cmocka_unit_test(answer__ignores_machines_of_manifests),
 		cmocka_unit_test(outcome__splits_the_price_exactly),
-		cmocka_unit_test(outcome__says_what_a_million_costs),
+		cmocka_unit_test(outcome__reports_the_cost_of_a_million_requests),
 		cmocka_unit_test(outcome__counts_interruptions),
 		cmocka_unit_test(reject__lists_each_gpu_and_mode),
 	};

@@ -68,7 +68,7 @@ static void gpus__a100_has_the_known_geometries(void **state)
 	}
 }
 
-static void gpus__have_sound_layouts(void **state)
+static void gpus__have_valid_layouts(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -90,7 +90,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gpus__are_found_by_catalogue_and_by_label),
 		cmocka_unit_test(gpus__a100_has_the_known_geometries),
-		cmocka_unit_test(gpus__have_sound_layouts),
+		cmocka_unit_test(gpus__have_valid_layouts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

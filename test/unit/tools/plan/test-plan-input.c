@@ -121,7 +121,7 @@ static void input__has_defaults(void **state)
 }
 
 /* Files add up. */
-static void input__takes_several_files(void **state)
+static void input__accepts_several_files(void **state)
 {
 	static const char first[] = "version: gpuslice/plan/v1\nworkloads: [{name: a}]\n";
 	static const char second[] = "version: gpuslice/plan/v1\nworkloads: [{name: a}]\n";
@@ -201,7 +201,7 @@ static void input__errors_name_place_and_what_was_expected(void **state)
 	}
 }
 
-static void input__takes_ten_thousand_workloads(void **state)
+static void input__accepts_ten_thousand_workloads(void **state)
 {
 	CLEANUP(plan_input_freep) struct plan_input *in = NULL;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(PLAN_FILE_MAX);
@@ -222,9 +222,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(input__reads_every_key),
 		cmocka_unit_test(input__has_defaults),
-		cmocka_unit_test(input__takes_several_files),
+		cmocka_unit_test(input__accepts_several_files),
 		cmocka_unit_test(input__errors_name_place_and_what_was_expected),
-		cmocka_unit_test(input__takes_ten_thousand_workloads),
+		cmocka_unit_test(input__accepts_ten_thousand_workloads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

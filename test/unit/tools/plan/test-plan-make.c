@@ -214,7 +214,7 @@ static size_t count_pool_notes(const struct pools *p, const char *code)
  * The tight workload fits beside one busy workload and the small one. But the busy workloads may go to each pool
  * that has any of them, so that two of them may be beside it.
  */
-static void pools__count_who_may_come_from_other_pools(void **state)
+static void pools__count_pods_that_may_come_from_other_pools(void **state)
 {
 	static const char *const apart[] = { "tsb", "bbb" };
 	static const char *const alone[] = { "tss", "bbb" };
@@ -240,7 +240,7 @@ static void pools__count_who_may_come_from_other_pools(void **state)
 }
 
 /* Few of the nodes have the same content, and a split would make more pools than allowed. */
-static void pools__stay_whole_rather_than_be_too_many(void **state)
+static void pools__are_not_split_beyond_their_limit(void **state)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 20);
 	CLEANUP(world_fini) struct world w;
@@ -259,10 +259,10 @@ static void pools__stay_whole_rather_than_be_too_many(void **state)
 	assert_in_range(count_pool_notes(w.pools, "arrangement"), 1, w.pools->n);
 }
 
-/* K1: EC2 says that an instance with a part of a GPU has none. */
+/* K1: EC2 reports no GPU for an instance with a fraction of a GPU. */
 /* Two workloads that use all of the bandwidth for half of the time each, though others want more of the
  * GPU's time. */
-static void pool_is_feasible__looks_at_bandwidth(void **state)
+static void pool_is_feasible__checks_bandwidth(void **state)
 {
 	static struct pool_resource slots = { "nvidia.com/gpu.shared", 2 };
 	struct pool_tenant who[] = { { 0, 1, 0, 1, 1 }, { 1, 2, 0, 1, 2 } };
@@ -298,7 +298,7 @@ static void pool_is_feasible__looks_at_bandwidth(void **state)
 	assert_true(feasible);
 }
 
-static void make_overlays__say_parts_of_gpus(void **state)
+static void make_overlays__request_shares_of_gpus(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	CLEANUP(world_fini) struct world whole;
@@ -334,7 +334,7 @@ static void make_mig__tells_gpus_apart(void **state)
 		"devices: [2, 3, 4, 5, 6, 7]\n        mig-enabled: false"));
 }
 
-static void make_quoted__leaves_nothing_outside(void **state)
+static void make_quoted__escapes_special_characters(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
 
@@ -348,7 +348,7 @@ static void make_quoted__leaves_nothing_outside(void **state)
 }
 
 /* Where the pods of each kind of object are, and that a name is nothing but a name to a shell. */
-static void make_patch__is_for_the_kind_of_object(void **state)
+static void make_patch__depends_on_the_kind_of_object(void **state)
 {
 	static const struct {
 		const char *object, *name, *command, *body;
@@ -496,13 +496,13 @@ int main(void)
 		cmocka_unit_test(pools__offer_slots_of_all_gpus),
 		cmocka_unit_test(make_config__is_read_by_the_agent),
 		cmocka_unit_test(pools__are_split_where_arrangements_differ),
-		cmocka_unit_test(pools__count_who_may_come_from_other_pools),
-		cmocka_unit_test(pools__stay_whole_rather_than_be_too_many),
-		cmocka_unit_test(pool_is_feasible__looks_at_bandwidth),
-		cmocka_unit_test(make_overlays__say_parts_of_gpus),
+		cmocka_unit_test(pools__count_pods_that_may_come_from_other_pools),
+		cmocka_unit_test(pools__are_not_split_beyond_their_limit),
+		cmocka_unit_test(pool_is_feasible__checks_bandwidth),
+		cmocka_unit_test(make_overlays__request_shares_of_gpus),
 		cmocka_unit_test(make_mig__tells_gpus_apart),
-		cmocka_unit_test(make_quoted__leaves_nothing_outside),
-		cmocka_unit_test(make_patch__is_for_the_kind_of_object),
+		cmocka_unit_test(make_quoted__escapes_special_characters),
+		cmocka_unit_test(make_patch__depends_on_the_kind_of_object),
 		cmocka_unit_test(make_patch__keeps_replicas_apart),
 		cmocka_unit_test(translation__writes_todays_objects),
 		cmocka_unit_test(translation__keeps_machines_and_kubelet),

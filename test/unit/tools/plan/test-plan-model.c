@@ -75,7 +75,7 @@ static void rotation__of_open_pods_does_not_depend_on_how_demands_vary(void **st
 	CLOSE(t[1].mean_s, 0.6647, 0.00005);
 }
 
-/* Mixes: what one of ten kinds says is what equal pods say, and the approximation beyond is close to it. */
+/* Mixes: ten equal kinds have the result of equal pods, and the approximation beyond is close to it. */
 static void rotation__of_mixes_is_consistent(void **state)
 {
 	struct model_pod pods[24];
@@ -104,7 +104,7 @@ static void rotation__of_mixes_is_consistent(void **state)
 	assert_true(mixed[2].mean_s > 0.02 / (1 - 0.2) + 1e-6);
 }
 
-static void rotation__that_cannot_be_is_refused(void **state)
+static void rotation__that_is_impossible_is_refused(void **state)
 {
 	struct model_pod pods[4];
 	struct model_rotation r = model_time_slicing();
@@ -128,7 +128,7 @@ static void rotation__that_cannot_be_is_refused(void **state)
  * Measured on an H100, 2026-11-20: 20 short kernels every 10 ms beside three that saturate, 3.87 ms at the median
  * and 7.18 ms for one in a hundred, of which 0.247 ms alone.
  */
-static void rotation__makes_short_requests_wait_for_whole_slices(void **state)
+static void rotation__makes_short_requests_wait_for_whole_time_slices(void **state)
 {
 	struct model_pod pods[4] = { { 0.000247, 0.0098, 0 }, { 0.000378, 0, 0 },
 		{ 0.000378, 0, 0 }, { 0.000378, 0, 0 } };
@@ -169,7 +169,7 @@ static void rotation__orders_the_percentiles(void **state)
 }
 
 /* P1: nebuly-ai/nos, YOLOS-small on an A100 80 GB, mean seconds of one inference: 12 cells within 2 %. */
-static void models__give_the_public_a100_table(void **state)
+static void models__reproduce_the_public_a100_table(void **state)
 {
 	static const struct {
 		size_t pods;
@@ -200,7 +200,7 @@ static void models__give_the_public_a100_table(void **state)
 	CLOSE(0.0881 * model_split_stretch(u, 0, 14.0 / 108, 1), 0.3463, 0.0004); /* P7 */
 }
 
-static void beside__open_pods_are_there_longer_when_slow(void **state)
+static void beside__open_pods_stay_longer_when_slow(void **state)
 {
 	struct model_pod pods[2] = { { 0.02, 0, 10 }, { 0.02, 0, 10 } };
 	struct model_side sides[2] = { { .u = 1, .busy = 0.2, .limit = 1 },
@@ -225,7 +225,7 @@ static void beside__open_pods_are_there_longer_when_slow(void **state)
 		-1);
 }
 
-static void share__takes_what_the_others_leave(void **state)
+static void share__gets_the_time_that_others_leave(void **state)
 {
 	(void)state;
 	CLOSE(model_conserving(0.25, 0.4), 0.6, 1e-9);
@@ -295,12 +295,12 @@ int main(void)
 		cmocka_unit_test(rotation__of_equal_closed_pods_is_exact),
 		cmocka_unit_test(rotation__of_open_pods_does_not_depend_on_how_demands_vary),
 		cmocka_unit_test(rotation__of_mixes_is_consistent),
-		cmocka_unit_test(rotation__that_cannot_be_is_refused),
-		cmocka_unit_test(rotation__makes_short_requests_wait_for_whole_slices),
+		cmocka_unit_test(rotation__that_is_impossible_is_refused),
+		cmocka_unit_test(rotation__makes_short_requests_wait_for_whole_time_slices),
 		cmocka_unit_test(rotation__orders_the_percentiles),
-		cmocka_unit_test(models__give_the_public_a100_table),
-		cmocka_unit_test(beside__open_pods_are_there_longer_when_slow),
-		cmocka_unit_test(share__takes_what_the_others_leave),
+		cmocka_unit_test(models__reproduce_the_public_a100_table),
+		cmocka_unit_test(beside__open_pods_stay_longer_when_slow),
+		cmocka_unit_test(share__gets_the_time_that_others_leave),
 		cmocka_unit_test(alone__open_pods_queue_behind_themselves),
 		cmocka_unit_test(rotation__beside_a_saturating_pod_has_a_bound),
 		cmocka_unit_test(translation__weighs_compute_and_bandwidth),

@@ -38,7 +38,7 @@ static bool has_note(const struct plan_input *in, const char *code)
 	"spec:\n  replicas: 3\n  selector: {}\n  template:\n    spec:\n      containers:\n" \
 	"      - name: main\n        resources: " resources "\n"
 
-static void objects__say_replicas_and_requests(void **state)
+static void objects__have_replicas_and_requests(void **state)
 {
 	static const struct {
 		const char *text;
@@ -98,7 +98,7 @@ static void objects__say_replicas_and_requests(void **state)
 	}
 }
 
-/* In any order; what the plan file says wins. */
+/* In any order; the plan file has precedence. */
 static void objects__join_profiles(void **state)
 {
 	static const char manifest[] =
@@ -127,7 +127,7 @@ static void objects__join_profiles(void **state)
 	}
 }
 
-static void objects__know_other_resources(void **state)
+static void objects__accept_other_resources(void **state)
 {
 	CLEANUP(input_fini) struct plan_input *in = NULL;
 	CLEANUP(input_fini) struct plan_input *none = NULL;
@@ -153,7 +153,7 @@ static void objects__know_other_resources(void **state)
 }
 
 /* shared/fixtures: the user's own. */
-static void objects__say_what_the_user_has_in_mind(void **state)
+static void objects__report_problems_of_the_intended_layout(void **state)
 {
 	static const char app[] = DEPLOYMENT("gpu-app",
 		"{limits: {nvidia.com/gpu: 1}}") "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  shared_gpu: |\n"
@@ -207,7 +207,7 @@ static void objects__find_layouts_by_instance_type(void **state)
 }
 
 /* A NodePool of today with fields of yesterday, and one of EKS Auto Mode. */
-static void objects__say_what_is_wrong_with_a_node_pool(void **state)
+static void objects__report_errors_of_a_node_pool(void **state)
 {
 	static const struct {
 		const char *spec, *code, *text; /* code NULL: no note */
@@ -259,7 +259,7 @@ static void objects__say_what_is_wrong_with_a_node_pool(void **state)
 	}
 }
 
-static void objects__errors_and_notes_say_where(void **state)
+static void objects__errors_and_notes_name_the_place(void **state)
 {
 	static const struct {
 		const char *text, *error;
@@ -311,7 +311,7 @@ static void objects__errors_and_notes_say_where(void **state)
 	"}\nspec: {selector: {}, template: {spec: {containers: [{name: c, resources: {limits: {" limits \
 	"}}}]}}}\n"
 
-static void objects__that_ask_for_no_gpu_are_said(void **state)
+static void objects__without_a_gpu_request_are_reported(void **state)
 {
 	static const struct {
 		const char *text, *error;
@@ -343,7 +343,7 @@ static void objects__that_ask_for_no_gpu_are_said(void **state)
 }
 
 /* Also those of GPUs that no instance type has, such as 1g.12gb of an H100 NVL. */
-static void objects__may_ask_for_each_mig_profile(void **state)
+static void objects__may_request_each_mig_profile(void **state)
 {
 	static const struct {
 		const char *text;
@@ -383,7 +383,7 @@ static void check_mig_request(const struct mig_profile *p)
 }
 
 /* All that mig-parted's default map has. */
-static void objects__may_ask_for_each_profile_of_the_default_map(void **state)
+static void objects__may_request_each_profile_of_the_default_map(void **state)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *c = NULL;
 	struct error err = ERROR_INIT;
@@ -398,8 +398,8 @@ static void objects__may_ask_for_each_profile_of_the_default_map(void **state)
 	assert_true(n > 50);
 }
 
-/* A share of a GPU is as large as its profile says. Without a profile it is a whole GPU, with a note. */
-static void objects__that_ask_for_a_part_without_a_profile_are_noted(void **state)
+/* A share of a GPU is as large as its profile defines. Without a profile it is a whole GPU, with a note. */
+static void objects__that_request_a_share_without_a_profile_are_reported(void **state)
 {
 	static const struct {
 		const char *resource, *profile;
@@ -428,17 +428,17 @@ static void objects__that_ask_for_a_part_without_a_profile_are_noted(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(objects__say_replicas_and_requests),
+		cmocka_unit_test(objects__have_replicas_and_requests),
 		cmocka_unit_test(objects__join_profiles),
-		cmocka_unit_test(objects__know_other_resources),
-		cmocka_unit_test(objects__say_what_the_user_has_in_mind),
+		cmocka_unit_test(objects__accept_other_resources),
+		cmocka_unit_test(objects__report_problems_of_the_intended_layout),
 		cmocka_unit_test(objects__find_layouts_by_instance_type),
-		cmocka_unit_test(objects__say_what_is_wrong_with_a_node_pool),
-		cmocka_unit_test(objects__errors_and_notes_say_where),
-		cmocka_unit_test(objects__that_ask_for_no_gpu_are_said),
-		cmocka_unit_test(objects__may_ask_for_each_mig_profile),
-		cmocka_unit_test(objects__may_ask_for_each_profile_of_the_default_map),
-		cmocka_unit_test(objects__that_ask_for_a_part_without_a_profile_are_noted),
+		cmocka_unit_test(objects__report_errors_of_a_node_pool),
+		cmocka_unit_test(objects__errors_and_notes_name_the_place),
+		cmocka_unit_test(objects__without_a_gpu_request_are_reported),
+		cmocka_unit_test(objects__may_request_each_mig_profile),
+		cmocka_unit_test(objects__may_request_each_profile_of_the_default_map),
+		cmocka_unit_test(objects__that_request_a_share_without_a_profile_are_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

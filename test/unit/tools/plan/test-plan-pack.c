@@ -181,7 +181,7 @@ static enum plan_reason fits(const struct plan_workload *w, size_t n, size_t off
 	return fit_check(f, &g, NULL, times, NULL);
 }
 
-static void fit__says_why_not(void **state)
+static void fit__reports_why_it_is_not_feasible(void **state)
 {
 	struct plan_workload w = workload(1, 0.25, 4000);
 
@@ -215,7 +215,7 @@ static void fit__says_why_not(void **state)
 }
 
 /* Four workloads that are a quarter busy do not fit stock time-slicing: 1.11. A little less does. */
-static void fit__four_quarters_are_more_than_one(void **state)
+static void fit__four_quarters_exceed_one_gpu(void **state)
 {
 	struct plan_workload w = workload(4, 0.25, 1000);
 
@@ -228,7 +228,7 @@ static void fit__four_quarters_are_more_than_one(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_RHO);
 }
 
-static void fit__predictions_say_what_they_are_worth(void **state)
+static void fit__predictions_have_a_confidence(void **state)
 {
 	struct plan_workload w = workload(1, 0.25, 1000);
 	struct fit_times t[4];
@@ -257,7 +257,7 @@ static void fit__predictions_say_what_they_are_worth(void **state)
 
 /* By its figures it needs ten times the GPU. A workload that was measured on one GPU, always busy, fits one
  * GPU. */
-static void fit__more_than_a_gpu_is_no_load_for_one(void **state)
+static void fit__demand_of_more_than_a_gpu_is_refused(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);
 	struct fit_times t[1];
@@ -272,7 +272,7 @@ static void fit__more_than_a_gpu_is_no_load_for_one(void **state)
 }
 
 /* The policy's limit is for workloads without any limit of their own. */
-static void fit__an_slo_of_ones_own_is_the_only_one(void **state)
+static void fit__own_slo_replaces_the_default(void **state)
 {
 	struct plan_workload w = workload(1, 0.6, 1000);
 
@@ -283,7 +283,7 @@ static void fit__an_slo_of_ones_own_is_the_only_one(void **state)
 }
 
 /* Memory-bound work takes its time in memory. More multiprocessors alone do not help it. */
-static void fit__no_gpu_is_faster_than_it_can_be(void **state)
+static void fit__no_gpu_exceeds_its_maximum_speed(void **state)
 {
 	static const struct plan_gpu known[] = {
 		{ "from", "", 100, 100, 16384, 600, 100, 300, 8, 6, NULL },
@@ -300,13 +300,13 @@ static void fit__no_gpu_is_faster_than_it_can_be(void **state)
 	w.u = measured(0.9);
 	w.dram = measured(0.8);
 	assert_int_equal(fit_new(&f, &p, &w, 1, known, 3, &err), 0);
-	/* 0.8 of 0.1 s at 600 GB/s are 0.16 s at 300, though u says that twice the tensor rate halves most of it. */
+	/* 0.8 of 0.1 s at 600 GB/s are 0.16 s at 300, though by u twice the tensor rate halves most of it. */
 	CLOSE_TO(fit_pod(f, 0, &known[1])->solo_s, 0.16);
 	CLOSE_TO(fit_pod(f, 0, &known[2])->solo_s, 0.1);
 }
 
 /* Another customer has the rest of a GPU that the provider sells in parts. */
-static void fit__a_part_of_a_gpu_needs_the_memory_known(void **state)
+static void fit__share_of_a_gpu_requires_known_memory(void **state)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
 	struct plan_policy p = policy();
@@ -327,7 +327,7 @@ static void fit__a_part_of_a_gpu_needs_the_memory_known(void **state)
 	assert_int_equal(fit_check(f, &g, NULL, NULL, NULL), PLAN_PROFILE_INCOMPLETE);
 }
 
-static void fit__mig_takes_the_least_profile_that_does(void **state)
+static void fit__mig_selects_the_smallest_sufficient_profile(void **state)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
 	struct plan_policy p = policy();
@@ -380,7 +380,7 @@ static void fit__mig_is_not_overloaded(void **state)
 }
 
 /* Without a time per request the share of a workload that is always busy is still known: a fourth. */
-static void fit__trainings_without_a_time_are_not_piled_up(void **state)
+static void fit__trainings_without_a_time_are_not_stacked(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);
 
@@ -551,7 +551,7 @@ static void pack__keeps_replicas_apart(void **state)
 	}
 }
 
-static void pack__is_deterministic_and_holds_for_many(void **state)
+static void pack__is_deterministic_and_feasible_for_many(void **state)
 {
 	struct plan_policy p = policy();
 	struct plan_workload w[200];
@@ -578,7 +578,7 @@ static void pack__is_deterministic_and_holds_for_many(void **state)
 }
 
 /* Nodes that exist already cost nothing more. The plan uses no more of them than exist. */
-static void pack__uses_what_is_there_first(void **state)
+static void pack__uses_existing_nodes_first(void **state)
 {
 	struct plan_offer have[2] = { offers[0], offers[3] };
 	uint32_t limits[2] = { 2, UINT32_MAX };
@@ -681,7 +681,7 @@ static bool stop_at_once(void *arg, double done, int64_t nano)
 	return false;
 }
 
-static void pack__stops_with_what_it_has(void **state)
+static void pack__stops_with_its_best_result(void **state)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
 	struct plan_policy p = policy();
@@ -716,7 +716,7 @@ static bool count(void *arg, double done, int64_t nano)
 }
 
 /* Pairs of whole GPUs cost as much as the lower bound, so that most of the budget is left. */
-static void pack__does_not_look_for_what_cannot_be(void **state)
+static void pack__does_not_search_for_impossible_results(void **state)
 {
 	static const uint64_t budget = 60000;
 	CLEANUP(fit_freep) struct fit *f = NULL;
@@ -750,27 +750,27 @@ static void pack__does_not_look_for_what_cannot_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fit__says_why_not),
-		cmocka_unit_test(fit__four_quarters_are_more_than_one),
-		cmocka_unit_test(fit__predictions_say_what_they_are_worth),
-		cmocka_unit_test(fit__more_than_a_gpu_is_no_load_for_one),
-		cmocka_unit_test(fit__an_slo_of_ones_own_is_the_only_one),
-		cmocka_unit_test(fit__no_gpu_is_faster_than_it_can_be),
-		cmocka_unit_test(fit__a_part_of_a_gpu_needs_the_memory_known),
-		cmocka_unit_test(fit__mig_takes_the_least_profile_that_does),
+		cmocka_unit_test(fit__reports_why_it_is_not_feasible),
+		cmocka_unit_test(fit__four_quarters_exceed_one_gpu),
+		cmocka_unit_test(fit__predictions_have_a_confidence),
+		cmocka_unit_test(fit__demand_of_more_than_a_gpu_is_refused),
+		cmocka_unit_test(fit__own_slo_replaces_the_default),
+		cmocka_unit_test(fit__no_gpu_exceeds_its_maximum_speed),
+		cmocka_unit_test(fit__share_of_a_gpu_requires_known_memory),
+		cmocka_unit_test(fit__mig_selects_the_smallest_sufficient_profile),
 		cmocka_unit_test(fit__mig_is_not_overloaded),
-		cmocka_unit_test(fit__trainings_without_a_time_are_not_piled_up),
+		cmocka_unit_test(fit__trainings_without_a_time_are_not_stacked),
 		cmocka_unit_test(fit__rates_of_open_pods_are_exact),
 		cmocka_unit_test(pack__finds_the_cheapest_of_few),
 		cmocka_unit_test(pack__comes_close_to_the_best),
 		cmocka_unit_test(pack__shares_from_the_beginning),
 		cmocka_unit_test(pack__keeps_replicas_apart),
-		cmocka_unit_test(pack__is_deterministic_and_holds_for_many),
-		cmocka_unit_test(pack__uses_what_is_there_first),
+		cmocka_unit_test(pack__is_deterministic_and_feasible_for_many),
+		cmocka_unit_test(pack__uses_existing_nodes_first),
 		cmocka_unit_test(pack__tries_every_number_of_slots),
 		cmocka_unit_test(pack__free_nodes_cost_nothing),
-		cmocka_unit_test(pack__stops_with_what_it_has),
-		cmocka_unit_test(pack__does_not_look_for_what_cannot_be),
+		cmocka_unit_test(pack__stops_with_its_best_result),
+		cmocka_unit_test(pack__does_not_search_for_impossible_results),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

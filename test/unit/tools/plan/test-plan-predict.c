@@ -58,7 +58,7 @@ static void world_fini(struct world *w)
 	w->in = plan_input_free(w->in);
 }
 
-static void predictions__are_near_what_an_h100_does(void **state)
+static void predictions__are_close_to_an_h100(void **state)
 {
 	static const struct {
 		enum predict_way way;
@@ -82,7 +82,7 @@ static void predictions__are_near_what_an_h100_does(void **state)
 		{ PREDICT_MPS, FOUR(SMALL), 0, 0.0926, 0.03 },
 		{ PREDICT_MPS_LIMITED, FOUR(BURN), 0, 1.57, 0.03 },
 		{ PREDICT_MPS_LIMITED, FOUR(SMALL), 0, 0.0923, 0.03 },
-		/* What they do to each other besides is not in the model. */
+		/* Other interference between them is not in the model. */
 		{ PREDICT_MPS_LIMITED, FOUR(DECODE), 0, 1.69, 0.25 },
 		/* PyTorch, random weights. */
 		{ PREDICT_TIME_SLICING, FOUR(TRAIN), 0, 137, 0.03 },
@@ -130,7 +130,7 @@ static void predictions__are_near_what_an_h100_does(void **state)
 	world_fini(&w);
 }
 
-static void predictions__need_figures_and_room(void **state)
+static void predictions__require_figures_and_free_memory(void **state)
 {
 	const struct predict_pod untimed[] = { { UNTIMED, 1, false }, { BURN, 1, false } };
 	struct predict_pod many[PLAN_PODS_MAX + 1] = { { BURN, 1, false } };
@@ -157,7 +157,7 @@ static void predictions__need_figures_and_room(void **state)
 	world_fini(&w);
 }
 
-/* What was measured of a GPU goes before what is taken for all, and the last word counts. */
+/* Measured figures of a GPU precede general ones, and the last value counts. */
 static void calibration__is_used(void **state)
 {
 	static const char more[] = "version: gpuslice/plan/v1\n"
@@ -211,8 +211,8 @@ static void calibration__is_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(predictions__are_near_what_an_h100_does),
-		cmocka_unit_test(predictions__need_figures_and_room),
+		cmocka_unit_test(predictions__are_close_to_an_h100),
+		cmocka_unit_test(predictions__require_figures_and_free_memory),
 		cmocka_unit_test(calibration__is_used),
 		cmocka_unit_test(calibration__is_checked),
 	};

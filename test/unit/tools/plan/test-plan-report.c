@@ -43,7 +43,7 @@ static bool has(const struct world *w, const char *text)
 	return strstr(buf_str(&w->text), text) != NULL;
 }
 
-static void html__has_nothing_of_a_name_as_markup(void **state)
+static void html__escapes_names(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -58,7 +58,7 @@ static void html__has_nothing_of_a_name_as_markup(void **state)
 	assert_false(has(&w, "<script"));
 }
 
-static void markdown__has_nothing_of_a_name_as_markup(void **state)
+static void markdown__escapes_names(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 
@@ -71,7 +71,7 @@ static void markdown__has_nothing_of_a_name_as_markup(void **state)
 	assert_true(has(&w, "GPU 0   |<b>& |*"));
 }
 
-/* Every form says the same amounts. */
+/* Every format has the same amounts. */
 static void forms__agree(void **state)
 {
 	static const char *const said[] = { "3.06", "2,233.80", "p3.2xlarge" };
@@ -96,8 +96,8 @@ static void forms__agree(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(html__has_nothing_of_a_name_as_markup),
-		cmocka_unit_test(markdown__has_nothing_of_a_name_as_markup),
+		cmocka_unit_test(html__escapes_names),
+		cmocka_unit_test(markdown__escapes_names),
 		cmocka_unit_test(forms__agree),
 	};
 

@@ -58,7 +58,7 @@ static size_t make_demand_of_trace(const struct place_trace *t, struct cutting_d
 
 /* ---- nodes -------------------------------------------------------------------------------------- */
 
-static void node__takes_what_fits_and_no_more(void **state)
+static void node__accepts_pods_that_fit_and_no_more(void **state)
 {
 	struct place_node n = { 8000, 1000, 3, 2, { 1000, 400 } };
 	struct place_pod part = { PLACE_ANY_MODEL, 1000, 100, 1, 400 };
@@ -102,7 +102,7 @@ static void mix__adds_up_equal_pods(void **state)
 
 /* ---- cuts ---------------------------------------------------------------------------------------- */
 
-static void cuts__know_what_a_rest_is_worth(void **state)
+static void cutting_stock__values_the_remaining_capacity(void **state)
 {
 	/* Halves and thirds alone: a third is worth a third, and the half's rest takes one half or one third. */
 	static const struct cutting_demand mix[] = { { 500, 10 }, { 330, 30 } };
@@ -123,7 +123,7 @@ static void cuts__know_what_a_rest_is_worth(void **state)
 }
 
 /* No prices are worth more than any packing, for any demand. */
-static void cuts__are_a_bound_of_random_demand(void **state)
+static void cutting_stock__is_a_bound_for_random_demand(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -176,7 +176,7 @@ static void check_trace_packing(void (*get)(struct place_trace *), uint64_t part
 }
 
 /* B1 and B2 of the published figures; and how close to its bound a packing comes. */
-static void parts__of_the_traces_are_packed(void **state)
+static void shares__of_the_traces_are_packed(void **state)
 {
 	(void)state;
 	check_trace_packing(load_default, 3078, 1922, 1975, 1968);
@@ -223,7 +223,7 @@ static void policies__differ_as_published(void **state)
 	place_trace_fini(&t);
 }
 
-static void policies__give_the_same_answers_again(void **state)
+static void policies__are_deterministic(void **state)
 {
 	struct place_trace t;
 
@@ -242,8 +242,8 @@ static void policies__give_the_same_answers_again(void **state)
 	place_trace_fini(&t);
 }
 
-/* Every choice has room, whatever the cluster looks like. No policy refuses where there is room. */
-static void policies__choose_what_fits(void **state)
+/* Every chosen node has free capacity. No policy refuses a pod while a node has free capacity. */
+static void policies__choose_nodes_that_fit(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -373,14 +373,14 @@ static void trace__without_demand_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(node__takes_what_fits_and_no_more),
+		cmocka_unit_test(node__accepts_pods_that_fit_and_no_more),
 		cmocka_unit_test(mix__adds_up_equal_pods),
-		cmocka_unit_test(cuts__know_what_a_rest_is_worth),
-		cmocka_unit_test(cuts__are_a_bound_of_random_demand),
-		cmocka_unit_test(parts__of_the_traces_are_packed),
+		cmocka_unit_test(cutting_stock__values_the_remaining_capacity),
+		cmocka_unit_test(cutting_stock__is_a_bound_for_random_demand),
+		cmocka_unit_test(shares__of_the_traces_are_packed),
 		cmocka_unit_test(policies__differ_as_published),
-		cmocka_unit_test(policies__give_the_same_answers_again),
-		cmocka_unit_test(policies__choose_what_fits),
+		cmocka_unit_test(policies__are_deterministic),
+		cmocka_unit_test(policies__choose_nodes_that_fit),
 		cmocka_unit_test(policy__that_is_unknown_is_named),
 		cmocka_unit_test(trace__errors_name_line_and_column),
 		cmocka_unit_test(trace__without_demand_is_refused),

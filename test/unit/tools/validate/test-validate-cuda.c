@@ -55,7 +55,7 @@ static void run__adds_vectors_on_each_device_of_the_list(void **state)
 	cuda_run_fini(&r);
 }
 
-static void run__notices_each_call_that_fails(void **state)
+static void run__detects_each_failing_call(void **state)
 {
 	static const enum cuda_step steps[] = { CUDA_STEP_cuDeviceGet,
 		CUDA_STEP_cuDeviceGetName, CUDA_STEP_cuDeviceGetUuid_v2,
@@ -83,7 +83,7 @@ static void run__notices_each_call_that_fails(void **state)
 	}
 }
 
-static void run__says_where_all_devices_fail(void **state)
+static void run__reports_where_all_devices_fail(void **state)
 {
 	static const struct {
 		const char *words;
@@ -110,7 +110,7 @@ static void run__says_where_all_devices_fail(void **state)
 	}
 }
 
-static void run__ends_a_call_that_hangs_and_tells_a_crash(void **state)
+static void run__ends_a_hanging_call_and_reports_a_crash(void **state)
 {
 	struct cuda_run r;
 
@@ -130,7 +130,7 @@ static void run__ends_a_call_that_hangs_and_tells_a_crash(void **state)
 	cuda_run_fini(&r);
 }
 
-static void run__says_that_a_library_is_missing_or_none(void **state)
+static void run__reports_a_missing_or_invalid_library(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct cuda_run r;
@@ -273,7 +273,7 @@ static void cuda__tries_each_mig_device(void **state)
 	struct validate_report r;
 
 	(void)state;
-	/* A CUDA process sees one of them: what stands behind the first in a list is not there. */
+	/* A CUDA process has only one of them: devices after the first in a list are missing. */
 	check_mig_devices("", MIG_A, &r);
 	assert_int_equal(r.result, VALIDATE_PASS);
 	assert_string_equal(r.text,
@@ -316,7 +316,7 @@ static struct cuda_note make_result_note(void)
 		.type = CUDA_NOTE_RESULT };
 }
 
-static void note__from_a_broken_process_is_refused(void **state)
+static void note__from_a_malfunctioning_process_is_refused(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct cuda_note n = make_result_note();
@@ -351,14 +351,14 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(run__adds_vectors_on_each_device_of_the_list),
-		cmocka_unit_test(run__notices_each_call_that_fails),
-		cmocka_unit_test(run__says_where_all_devices_fail),
-		cmocka_unit_test(run__ends_a_call_that_hangs_and_tells_a_crash),
-		cmocka_unit_test(run__says_that_a_library_is_missing_or_none),
+		cmocka_unit_test(run__detects_each_failing_call),
+		cmocka_unit_test(run__reports_where_all_devices_fail),
+		cmocka_unit_test(run__ends_a_hanging_call_and_reports_a_crash),
+		cmocka_unit_test(run__reports_a_missing_or_invalid_library),
 		cmocka_unit_test(run__finds_a_wrong_sum_and_a_kernel_that_did_not_run),
 		cmocka_unit_test(cuda__passes_gpus_in_mig_mode_without_instances),
 		cmocka_unit_test(cuda__tries_each_mig_device),
-		cmocka_unit_test(note__from_a_broken_process_is_refused),
+		cmocka_unit_test(note__from_a_malfunctioning_process_is_refused),
 	};
 
 	if (argc > 3 && strcmp(argv[2], CUDA_CHILD_WORD) == 0)

@@ -77,7 +77,7 @@ static void root__is_the_node_where_nvidia_smi_can_be_run(void **state)
 	}
 }
 
-static void root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program(void **state)
+static void root__is_not_the_node_where_nvidia_smi_is_invalid(void **state)
 {
 	struct driver_root r;
 
@@ -103,7 +103,7 @@ static void root__follows_links_as_the_node_does(void **state)
 	write_driver_file("host/usr/bin/x", "", 0755);
 	assert_int_equal(symlink("/etc/alternatives/smi", at("host/usr/bin/nvidia-smi")), 0);
 	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
-	/* Not ours: below the node's root. */
+	/* Not that of the container: below the node's root. */
 	write_driver_file("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
 	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
 }
@@ -195,7 +195,7 @@ static void link_is(const char *number, const char *want)
 	assert_string_equal(found, want);
 }
 
-static void dev_char__links_each_node_and_puts_wrong_links_right(void **state)
+static void dev_char__links_each_node_and_corrects_wrong_links(void **state)
 {
 	struct error err = ERROR_INIT;
 	unsigned made = 99;
@@ -227,7 +227,7 @@ static void dev_char__links_each_node_and_puts_wrong_links_right(void **state)
 	assert_int_equal(made, 0);
 }
 
-static void dev_char__says_which_link_could_not_be_made(void **state)
+static void dev_char__reports_which_link_could_not_be_created(void **state)
 {
 	struct error err = ERROR_INIT;
 	unsigned made;
@@ -243,7 +243,7 @@ static void dev_char__says_which_link_could_not_be_made(void **state)
 		"No such file");
 }
 
-static void nodes__missing_are_made_with_the_kernels_numbers(void **state)
+static void missing_nodes__are_created_with_the_numbers_of_the_kernel(void **state)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct error err = ERROR_INIT;
@@ -294,14 +294,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(root__is_the_node_where_nvidia_smi_can_be_run),
-		TEST(root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program),
+		TEST(root__is_not_the_node_where_nvidia_smi_is_invalid),
 		TEST(root__follows_links_as_the_node_does),
 		TEST(root__of_a_driver_container_needs_the_library),
 		TEST(smi__of_a_container_runs_with_its_library_in_front),
 		TEST(flag__is_read_as_shell_or_yaml),
-		TEST(dev_char__links_each_node_and_puts_wrong_links_right),
-		TEST(dev_char__says_which_link_could_not_be_made),
-		TEST(nodes__missing_are_made_with_the_kernels_numbers),
+		TEST(dev_char__links_each_node_and_corrects_wrong_links),
+		TEST(dev_char__reports_which_link_could_not_be_created),
+		TEST(missing_nodes__are_created_with_the_numbers_of_the_kernel),
 		TEST(nodes__without_the_kernel_module_are_missing),
 	};
 

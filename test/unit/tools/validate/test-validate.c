@@ -30,7 +30,7 @@ static int tear_down(void **state)
 
 /* --- codes and names --- */
 
-static void codes__each_has_a_name_of_its_own_and_failures_have_advice(void **state)
+static void codes__have_unique_names_and_failures_have_advice(void **state)
 {
 	(void)state;
 	for (int i = 0; i < VALIDATE_CODE_COUNT_; i++) {
@@ -48,7 +48,7 @@ static void codes__each_has_a_name_of_its_own_and_failures_have_advice(void **st
 	assert_string_equal(validate_code_name((enum validate_code)9999), "internal");
 }
 
-static void components__those_of_the_operator_are_refused_with_what_to_do(void **state)
+static void components__of_the_operator_are_refused_with_advice(void **state)
 {
 	static const char *const others[] = { "mofed", "vfio-pci", "vgpu-manager",
 		"vgpu-devices", "cc-manager", "nvidia-fs", "gdrcopy", "nvidia-peermem",
@@ -67,7 +67,7 @@ static void components__those_of_the_operator_are_refused_with_what_to_do(void *
 	assert_int_equal(c, VALIDATE_CUDA);
 }
 
-static void require__takes_names_with_and_without_a_count(void **state)
+static void require__accepts_names_with_and_without_a_count(void **state)
 {
 	static const struct {
 		const char *text, *name;
@@ -139,7 +139,7 @@ static void nvml__numbers_in_the_text_become_codes(void **state)
 
 /* --- status files --- */
 
-static void assign__is_read_back_by_a_shell_as_it_was(void **state)
+static void assign__is_read_back_unchanged_by_a_shell(void **state)
 {
 	static const char *const values[] = { "", "/", "/run/nvidia/driver", "a b", "it's",
 		"$(touch x)", "`x`", "a;b", "a\nb", "\"", "\\", "~", "#", "''", "!x" };
@@ -178,7 +178,7 @@ static void touch(const char *name)
 	assert_ok(file_write_atomic(path, "x", 1, 0644, &err), &err);
 }
 
-static void files__come_with_a_pass_and_go_with_a_failure(void **state)
+static void files__are_created_by_a_pass_and_removed_by_a_failure(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct validate_report r;
@@ -210,7 +210,7 @@ static void files__come_with_a_pass_and_go_with_a_failure(void **state)
 	validate_report_fini(&r);
 }
 
-static void files__of_an_older_look_go_before_the_next(void **state)
+static void files__of_an_earlier_run_are_removed_before_the_next(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -224,7 +224,7 @@ static void files__of_an_older_look_go_before_the_next(void **state)
 	assert_true(exists("driver.json"));
 }
 
-static void files__no_pass_outlives_a_failure_that_cannot_be_written(void **state)
+static void files__of_a_pass_end_with_a_failure_that_cannot_be_written(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct validate_report r;
@@ -242,7 +242,7 @@ static void files__no_pass_outlives_a_failure_that_cannot_be_written(void **stat
 	validate_report_fini(&r);
 }
 
-static void cleanup__leaves_what_is_not_a_status_file(void **state)
+static void cleanup__keeps_other_than_status_files(void **state)
 {
 	static const char *const gone[] = { "driver-ready", "mofed-ready", "cuda-ready",
 		"driver.json", "plugin.json", ".driver-ready.a1B2c3", ".plugin.json.XyZ019" };
@@ -332,7 +332,7 @@ static void offers__are_read_from_the_status_of_the_agent(void **state)
 
 /* --- child processes --- */
 
-static void child__says_how_it_ended_and_what_it_said_last(void **state)
+static void child__has_its_status_and_last_output_reported(void **state)
 {
 	static const struct {
 		const char *script, *text;
@@ -372,7 +372,7 @@ static bool is_dead(const char *pid)
 	return file_read(path, &b, NULL) < 0 || b.len == 0;
 }
 
-static void child__takes_its_own_children_along(void **state)
+static void child__is_ended_with_its_own_children(void **state)
 {
 	const char *argv[] = { "/bin/sh", "-c", "sleep 100 & echo $!; exec sleep 100", NULL };
 	const struct child_options o = { .argv = argv };
@@ -388,7 +388,7 @@ static void child__takes_its_own_children_along(void **state)
 	assert_true(is_dead(pid));
 }
 
-static void child__that_cannot_start_says_why(void **state)
+static void child__that_cannot_start_reports_why(void **state)
 {
 	const char *argv[] = { "/nonexistent/x", NULL };
 	struct child_options o = { .argv = argv };
@@ -404,7 +404,7 @@ static void child__that_cannot_start_says_why(void **state)
 }
 
 /* As on a file system that does not answer. */
-static void child__that_does_not_become_the_program_in_time_is_ended(void **state)
+static void child__that_does_not_execute_in_time_is_ended(void **state)
 {
 	const char *argv[] = { "/bin/sleep", "100", NULL };
 	struct child_options o = { .argv = argv, .deadline_ns = 1 };
@@ -421,26 +421,28 @@ static void child__that_does_not_become_the_program_in_time_is_ended(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(codes__each_has_a_name_of_its_own_and_failures_have_advice),
-		cmocka_unit_test(components__those_of_the_operator_are_refused_with_what_to_do),
-		cmocka_unit_test(require__takes_names_with_and_without_a_count),
+		cmocka_unit_test(codes__have_unique_names_and_failures_have_advice),
+		cmocka_unit_test(components__of_the_operator_are_refused_with_advice),
+		cmocka_unit_test(require__accepts_names_with_and_without_a_count),
 		cmocka_unit_test(nvml__numbers_in_the_text_become_codes),
-		cmocka_unit_test(assign__is_read_back_by_a_shell_as_it_was),
-		cmocka_unit_test_setup_teardown(files__come_with_a_pass_and_go_with_a_failure,
-			set_up, tear_down),
-		cmocka_unit_test_setup_teardown(files__of_an_older_look_go_before_the_next,
-			set_up, tear_down),
+		cmocka_unit_test(assign__is_read_back_unchanged_by_a_shell),
 		cmocka_unit_test_setup_teardown(
-			files__no_pass_outlives_a_failure_that_cannot_be_written, set_up,
+			files__are_created_by_a_pass_and_removed_by_a_failure, set_up,
 			tear_down),
-		cmocka_unit_test_setup_teardown(cleanup__leaves_what_is_not_a_status_file,
-			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			files__of_an_earlier_run_are_removed_before_the_next, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			files__of_a_pass_end_with_a_failure_that_cannot_be_written, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(cleanup__keeps_other_than_status_files, set_up,
+			tear_down),
 		cmocka_unit_test(cdi_spec__names_devices_in_json_and_yaml),
 		cmocka_unit_test(offers__are_read_from_the_status_of_the_agent),
-		cmocka_unit_test(child__says_how_it_ended_and_what_it_said_last),
-		cmocka_unit_test(child__takes_its_own_children_along),
-		cmocka_unit_test(child__that_cannot_start_says_why),
-		cmocka_unit_test(child__that_does_not_become_the_program_in_time_is_ended),
+		cmocka_unit_test(child__has_its_status_and_last_output_reported),
+		cmocka_unit_test(child__is_ended_with_its_own_children),
+		cmocka_unit_test(child__that_cannot_start_reports_why),
+		cmocka_unit_test(child__that_does_not_execute_in_time_is_ended),
 	};
 
 	return cmocka_run_group_tests_name("validate", tests, NULL, NULL);

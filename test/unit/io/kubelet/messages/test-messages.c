@@ -6,7 +6,7 @@
 
 #define BYTES(b) (const uint8_t *)buf_str(b), (b)->len
 
-/* The wire format is not ours: these bytes are what Go's protobuf writes. */
+/* The wire format is that of Go's protobuf: these are its bytes. */
 static void register_request__has_the_known_bytes(void **state)
 {
 	static const char want[] =
@@ -199,7 +199,7 @@ static void prefer_request__refuses_negative_size(void **state)
 		"allocation size -1 is not between");
 }
 
-static void decode__refuses_garbage(void **state)
+static void decode__refuses_malformed_input(void **state)
 {
 	static const uint8_t cut[] = { 0x0a, 0x05, 'a' }, bad_utf8[] = { 0x0a, 0x01, 0xff };
 	struct register_request r;
@@ -240,7 +240,7 @@ static void decode__bounds_counts_and_memory(void **state)
 	free(bytes);
 }
 
-static void encode__holds_to_the_kubelets_limit(void **state)
+static void encode__keeps_to_the_limit_of_the_kubelet(void **state)
 {
 	enum { N = 40000 };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MESSAGE_TO_KUBELET_MAX);
@@ -276,9 +276,9 @@ int main(void)
 		cmocka_unit_test(id_lists__round_trip),
 		cmocka_unit_test(prefer_request__round_trip),
 		cmocka_unit_test(prefer_request__refuses_negative_size),
-		cmocka_unit_test(decode__refuses_garbage),
+		cmocka_unit_test(decode__refuses_malformed_input),
 		cmocka_unit_test(decode__bounds_counts_and_memory),
-		cmocka_unit_test(encode__holds_to_the_kubelets_limit),
+		cmocka_unit_test(encode__keeps_to_the_limit_of_the_kubelet),
 	};
 
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);

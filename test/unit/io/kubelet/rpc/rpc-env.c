@@ -57,7 +57,8 @@ static void handle_refuse(struct rpc_call *call, const uint8_t *data, size_t len
 	rpc_reply_error(call, RPC_UNKNOWN, "no device \"é\": 100 % sure\nreally");
 }
 
-static void handle_held_call(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+static void handle_delayed_call(struct rpc_call *call, const uint8_t *data, size_t len,
+	void *arg)
 {
 	struct service *s = arg;
 
@@ -103,7 +104,7 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 {
 	struct service *s = arg;
 
-	handle_held_call(call, data, len, arg);
+	handle_delayed_call(call, data, len, arg);
 	rpc_stream_on_end(call, on_end, s);
 	rpc_stream_send(call, "0", 1);
 }
@@ -111,7 +112,7 @@ static void handle_watch(struct rpc_call *call, const uint8_t *data, size_t len,
 const struct rpc_method rpc_env_methods[] = {
 	{ .path = "/t.T/Echo", .handle = handle_echo },
 	{ .path = "/t.T/Refuse", .handle = handle_refuse },
-	{ .path = "/t.T/Keep", .handle = handle_held_call },
+	{ .path = "/t.T/Keep", .handle = handle_delayed_call },
 	{ .path = "/t.T/Big", .handle = handle_big },
 	{ .path = "/t.T/Close", .handle = handle_close },
 	{ .path = "/t.T/Watch", .streaming = true, .handle = handle_watch },

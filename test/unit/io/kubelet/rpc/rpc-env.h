@@ -3,7 +3,7 @@
 
 /*
  * What the tests of the rpc layer share: a loop with a time-out, a server with a method for each
- * way to answer, and clients that write down what they got. Teardown closes what is open, so what
+ * way to answer, and clients that record their answers. Teardown closes all connections, so what
  * callbacks write to must outlive the test: FRESH().
  */
 #include "support/test.h"

@@ -58,7 +58,7 @@ static void rpc_server_close__inside_handler(void **state)
 	free(a.reply);
 }
 
-static void rpc_free__closes_what_is_left(void **state)
+static void rpc_free__closes_remaining_connections(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
@@ -149,7 +149,7 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 }
 
 /* Who is killed with a socket that is bound and not yet renamed leaves it behind. */
-static void rpc_serve__removes_what_a_killed_one_had_bound(void **state)
+static void rpc_serve__removes_the_socket_of_a_killed_server(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
@@ -207,7 +207,7 @@ static void rpc_server_close__spares_newer_socket(void **state)
 	free(a.reply);
 }
 
-static void rpc_server_relisten__brings_back_deleted_socket(void **state)
+static void rpc_server_relisten__recreates_a_deleted_socket(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
@@ -306,14 +306,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(rpc_server_close__ends_what_is_open),
 		T(rpc_server_close__inside_handler),
-		T(rpc_free__closes_what_is_left),
+		T(rpc_free__closes_remaining_connections),
 		T(rpc_client__finds_restarted_server_at_once),
 		T(rpc_serve__refuses_path_in_use),
 		T(rpc_serve__replaces_dead_socket_but_no_file),
-		T(rpc_serve__removes_what_a_killed_one_had_bound),
+		T(rpc_serve__removes_the_socket_of_a_killed_server),
 		T(rpc_serve__refuses_long_path),
 		T(rpc_server_close__spares_newer_socket),
-		T(rpc_server_relisten__brings_back_deleted_socket),
+		T(rpc_server_relisten__recreates_a_deleted_socket),
 		T(rpc_server_peers__counts_connections),
 		T(rpc_serve__opens_and_closes_often),
 	};

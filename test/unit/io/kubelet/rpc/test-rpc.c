@@ -322,7 +322,7 @@ static void rpc_stream_send__slow_reader_costs_one_message(void **state)
 	run(e, &s.ends, 1);
 }
 
-static void rpc_serve__survives_garbage(void **state)
+static void rpc_serve__survives_malformed_input(void **state)
 {
 	struct env *e = *state;
 	FRESH(struct service, s);
@@ -360,7 +360,7 @@ int main(void)
 		T(rpc_stream__sends_and_finishes),
 		T(rpc_stream_cancel__ends_both_sides),
 		T(rpc_stream_send__slow_reader_costs_one_message),
-		T(rpc_serve__survives_garbage),
+		T(rpc_serve__survives_malformed_input),
 	};
 
 	return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);

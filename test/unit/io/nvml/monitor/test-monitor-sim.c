@@ -205,7 +205,7 @@ static void sim__delivers_an_xid(void **state)
 	stop(&s);
 }
 
-static void sim__sees_a_gpu_lost_and_back(void **state)
+static void sim__detects_a_lost_gpu_and_its_return(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
@@ -234,7 +234,7 @@ static void sim__sees_a_gpu_lost_and_back(void **state)
 }
 
 /* The XID comes once, at the worst moment: while the worker finds out that another GPU is lost. */
-static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
+static void sim__receives_events_of_others_while_a_gpu_is_lost(void **state)
 {
 	static const unsigned pauses_ms[] = { 0, 5, 50, 150, 400 };
 	struct error err = ERROR_INIT;
@@ -260,7 +260,7 @@ static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
 	}
 }
 
-static void sim__sees_gpus_come_and_go(void **state)
+static void sim__detects_added_and_removed_gpus(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct error err = ERROR_INIT;
@@ -409,7 +409,7 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 }
 
 /* docs/ states how many calls a probe makes on a full node. */
-static void sim__looks_at_a_full_node_with_few_calls(void **state)
+static void sim__probes_a_full_node_with_few_calls(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct nvml n;
@@ -473,11 +473,11 @@ int main(void)
 		cmocka_unit_test(sim__contains_a_hanging_gpu),
 		cmocka_unit_test(sim__follows_the_driver),
 		cmocka_unit_test(sim__delivers_an_xid),
-		cmocka_unit_test(sim__sees_a_gpu_lost_and_back),
-		cmocka_unit_test(sim__hears_the_others_while_a_gpu_is_lost),
-		cmocka_unit_test(sim__sees_gpus_come_and_go),
+		cmocka_unit_test(sim__detects_a_lost_gpu_and_its_return),
+		cmocka_unit_test(sim__receives_events_of_others_while_a_gpu_is_lost),
+		cmocka_unit_test(sim__detects_added_and_removed_gpus),
 		cmocka_unit_test(sim__shows_mig_devices_and_their_changes),
-		cmocka_unit_test(sim__looks_at_a_full_node_with_few_calls),
+		cmocka_unit_test(sim__probes_a_full_node_with_few_calls),
 		cmocka_unit_test(sim__answers_fast),
 	};
 

@@ -46,7 +46,7 @@ static void run_for(struct monitor_watcher *s, uint64_t ns)
 		(void)uv_run(&s->loop, UV_RUN_ONCE);
 }
 
-/* The state letter of the process /proc/NAME if it is a worker of ours; 0: it is not. */
+/* The state letter of the process /proc/NAME if it is a worker of this test; 0: it is not. */
 static char worker_state(const char *name)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
@@ -88,7 +88,7 @@ static pid_t find_worker(void)
 	return (pid_t)pid;
 }
 
-static void monitor__tells_what_there_is(void **state)
+static void monitor__reports_the_inventory(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -118,7 +118,7 @@ static void monitor__tells_what_there_is(void **state)
 }
 
 /* The loop continues while a probe takes longer than the interval between two probes. */
-static void monitor__takes_its_time_in_spite_of_the_interval(void **state)
+static void monitor__finishes_slow_probes_with_a_short_interval(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -168,7 +168,7 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 
 /* The monitor leaves a GPU that hung alone for an hour. A caller that knows the GPU answers again can end
  * that. */
-static void monitor__looks_at_a_gpu_that_hung_when_told_to(void **state)
+static void monitor__probes_a_hanging_gpu_on_request(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -212,7 +212,7 @@ static void monitor__starts_with_a_gpu_that_hangs(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__contains_a_gpu_that_is_slow_in_all(void **state)
+static void monitor__contains_a_gpu_with_slow_calls(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -260,7 +260,7 @@ static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
+static void monitor__is_down_with_nvml(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -393,11 +393,11 @@ static void monitor__delivers_xids(void **state)
 	run_until(&s, s.xids == 2);
 	assert_string_equal(s.uuid, "");
 	assert_int_equal(s.gi, 3);
-	run_until(&s, s.inventories == 2); /* a probe may tell which GPU it was */
+	run_until(&s, s.inventories == 2); /* a probe may report which GPU it was */
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
+static void monitor__probes_when_the_event_thread_finds_a_lost_gpu(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -423,7 +423,7 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__says_when_events_are_refused(void **state)
+static void monitor__reports_refused_events(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -449,7 +449,7 @@ static void monitor__says_when_events_are_refused(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__sees_gpus_come_and_go(void **state)
+static void monitor__detects_added_and_removed_gpus(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct monitor_watcher s = { .m = NULL };
@@ -483,7 +483,7 @@ static void monitor__sees_gpus_come_and_go(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__holds_nothing_when_released(void **state)
+static void monitor__has_no_device_open_when_released(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct gpu_monitor_options o = options();
@@ -509,7 +509,7 @@ static void monitor__holds_nothing_when_released(void **state)
 
 /* ---- once ------------------------------------------------------------------------------------- */
 
-static void once__contains_what_hangs_and_crashes(void **state)
+static void probe_once__contains_hangs_and_crashes(void **state)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct gpu_monitor_options o = options();
@@ -526,7 +526,7 @@ static void once__contains_what_hangs_and_crashes(void **state)
 	assert_int_equal(find_worker(), 0);
 }
 
-static void once__says_why_not(void **state)
+static void probe_once__reports_errors(void **state)
 {
 	struct gpu_monitor_options o = options();
 	struct error err = ERROR_INIT;
@@ -545,7 +545,7 @@ static void once__says_why_not(void **state)
 	assert_null(inv);
 }
 
-/* ---- who uses the GPUs ------------------------------------------------------------------------ */
+/* ---- processes on the GPUs -------------------------------------------------------------------- */
 
 struct processes_reply {
 	int times;
@@ -584,7 +584,7 @@ static void request_processes(struct monitor_watcher *s, const char *const *uuid
 	run_until(s, t->times == 1);
 }
 
-static void monitor__says_who_uses_a_gpu(void **state)
+static void monitor__reports_the_processes_of_a_gpu(void **state)
 {
 	static const char *const uuids[] = { "gpu-fake-1", "GPU-fake-0", "GPU-nobody" };
 	struct monitor_watcher s = { .m = NULL };
@@ -621,7 +621,7 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void monitor__says_who_uses_a_mig_device(void **state)
+static void monitor__reports_the_processes_of_a_mig_device(void **state)
 {
 	static const char *const uuids[] = { "MIG-fake-0-7-0", "MIG-fake-0-8-0", "GPU-fake-0" };
 	struct monitor_watcher s = { .m = NULL };
@@ -644,7 +644,7 @@ static void monitor__says_who_uses_a_mig_device(void **state)
 }
 
 /* A GPU that hangs in this call is treated as in a probe, and the caller gets the error. */
-static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
+static void monitor__reports_a_gpu_that_hangs_while_it_lists_processes(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0", "GPU-fake-1" };
 	struct monitor_watcher s = { .m = NULL };
@@ -668,7 +668,7 @@ static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 }
 
 /* Without a first probe, or without the worker, the caller gets an error at once, and no callback later. */
-static void monitor__cannot_ask_without_a_worker(void **state)
+static void monitor__refuses_requests_without_a_worker(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0" };
 	struct monitor_watcher s = { .m = NULL };
@@ -691,30 +691,30 @@ static void monitor__cannot_ask_without_a_worker(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(monitor__tells_what_there_is),
-		cmocka_unit_test(monitor__takes_its_time_in_spite_of_the_interval),
+		cmocka_unit_test(monitor__reports_the_inventory),
+		cmocka_unit_test(monitor__finishes_slow_probes_with_a_short_interval),
 		cmocka_unit_test(monitor__contains_a_gpu_that_hangs),
-		cmocka_unit_test(monitor__looks_at_a_gpu_that_hung_when_told_to),
-		cmocka_unit_test(monitor__says_who_uses_a_gpu),
-		cmocka_unit_test(monitor__says_who_uses_a_mig_device),
-		cmocka_unit_test(monitor__tells_when_a_gpu_hangs_over_its_processes),
-		cmocka_unit_test(monitor__cannot_ask_without_a_worker),
+		cmocka_unit_test(monitor__probes_a_hanging_gpu_on_request),
+		cmocka_unit_test(monitor__reports_the_processes_of_a_gpu),
+		cmocka_unit_test(monitor__reports_the_processes_of_a_mig_device),
+		cmocka_unit_test(monitor__reports_a_gpu_that_hangs_while_it_lists_processes),
+		cmocka_unit_test(monitor__refuses_requests_without_a_worker),
 		cmocka_unit_test(monitor__starts_with_a_gpu_that_hangs),
-		cmocka_unit_test(monitor__contains_a_gpu_that_is_slow_in_all),
+		cmocka_unit_test(monitor__contains_a_gpu_with_slow_calls),
 		cmocka_unit_test(monitor__contains_a_gpu_whose_events_hang),
 		cmocka_unit_test(monitor__contains_a_gpu_that_crashes_nvml),
-		cmocka_unit_test(monitor__is_down_when_nvml_as_a_whole_is),
+		cmocka_unit_test(monitor__is_down_with_nvml),
 		cmocka_unit_test(monitor__waits_for_a_driver_to_come_and_go),
 		cmocka_unit_test(monitor__is_down_without_library_or_worker),
 		cmocka_unit_test(monitor__survives_the_killing_of_its_worker),
 		cmocka_unit_test(monitor__notices_a_stopped_worker),
 		cmocka_unit_test(monitor__delivers_xids),
-		cmocka_unit_test(monitor__looks_when_waiting_finds_a_lost_gpu),
-		cmocka_unit_test(monitor__says_when_events_are_refused),
-		cmocka_unit_test(monitor__sees_gpus_come_and_go),
-		cmocka_unit_test(monitor__holds_nothing_when_released),
-		cmocka_unit_test(once__contains_what_hangs_and_crashes),
-		cmocka_unit_test(once__says_why_not),
+		cmocka_unit_test(monitor__probes_when_the_event_thread_finds_a_lost_gpu),
+		cmocka_unit_test(monitor__reports_refused_events),
+		cmocka_unit_test(monitor__detects_added_and_removed_gpus),
+		cmocka_unit_test(monitor__has_no_device_open_when_released),
+		cmocka_unit_test(probe_once__contains_hangs_and_crashes),
+		cmocka_unit_test(probe_once__reports_errors),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -11,7 +11,7 @@
 
 #define TWO_GPUS "gpus 2\nmemory 40960\nmigmode 1 1\n"
 #define GI       7 /* calls of a probe for a GPU's list: one for each index */
-#define KNOWN    3 /* calls for a device that is as it was */
+#define KNOWN    3 /* calls for an unchanged device */
 
 static struct nvml nvml;
 static char minors_path[PATH_MAX];
@@ -158,7 +158,7 @@ static void probe_mig__names_profiles(void **state)
 	}
 }
 
-static void probe_mig__contains_what_goes_wrong(void **state)
+static void probe_mig__contains_errors(void **state)
 {
 	static const struct {
 		const char *control;
@@ -203,7 +203,7 @@ static void probe_mig__contains_what_goes_wrong(void **state)
 		} else {
 			assert_ptr_equal(strstr(f->gpu.reason, rows[i].reason), f->gpu.reason);
 		}
-		/* and as soon as it is over, all is well */
+		/* as soon as the change is over, the probe succeeds */
 		probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
 		assert_true(f->good);
 		assert_string_equal(f->keep.mig[0].reason, "");
@@ -240,7 +240,7 @@ static void probe_mig__needs_the_capabilities(void **state)
 	probe_caps_fini(&f->caps);
 }
 
-static void probe_mig__asks_little_when_nothing_changed(void **state)
+static void probe_mig__makes_few_calls_when_nothing_changed(void **state)
 {
 	static const char two[] = TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 19 1\n";
 	struct fixture *f = fixture_new();
@@ -261,10 +261,10 @@ static void probe_mig__asks_little_when_nothing_changed(void **state)
 	assert_string_equal(f->keep.mig[1].profile, "3g.20gb");
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 2\n");
 	assert_string_equal(f->keep.mig[1].profile, "2c.3g.20gb");
-	/* Nothing but the id of the profile tells these two apart. */
+	/* Only the id of the profile distinguishes these two. */
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 32 2\n");
 	assert_string_equal(f->keep.mig[1].profile, "2c.3g.20gb+gfx");
-	/* The first one is gone, and the second has its index. */
+	/* The first one was destroyed, and the second has its index. */
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 1 0 32 2\n");
 	assert_int_equal(f->keep.n, 1);
 	assert_string_equal(f->keep.mig[0].uuid, "MIG-fake-1-1-0");
@@ -320,7 +320,7 @@ static void probe_while_changing(struct fixture *f, size_t from, const struct pr
 	} while (k++ < calls);
 }
 
-static void probe_mig__sees_devices_before_or_after_a_change(void **state)
+static void probe_mig__reads_devices_before_or_after_a_change(void **state)
 {
 	static const struct probe_mig nothing;
 	struct fixture *f = fixture_new();
@@ -340,7 +340,7 @@ static void probe_mig__sees_devices_before_or_after_a_change(void **state)
 }
 
 /* A list that changes all the time is not waited for. */
-static void probe_mig__keeps_what_it_knew_of_devices_that_never_stay(void **state)
+static void probe_mig__keeps_known_devices_while_they_change(void **state)
 {
 	static struct probe_mig old;
 	struct fixture *f = fixture_new();
@@ -367,7 +367,7 @@ static void probe_mig__keeps_what_it_knew_of_devices_that_never_stay(void **stat
 	probe_caps_fini(&f->caps);
 }
 
-static void mig_minors_fill__takes_a_list_or_refuses_it(void **state)
+static void mig_minors_fill__accepts_or_refuses_a_whole_list(void **state)
 {
 	static const struct {
 		const char *text;
@@ -482,7 +482,7 @@ static void assert_mig(const struct probe_round *l, const char *const *uuids, ui
 		assert_string_equal(l->last->mig[i].uuid, uuids[i]);
 }
 
-static void look__keeps_mig_devices_of_a_sick_gpu(void **state)
+static void probe_round__keeps_mig_devices_of_an_unhealthy_gpu(void **state)
 {
 	static const char *const all[] = { "MIG-0-0", "MIG-0-1", "MIG-2-0" };
 	static struct probe_round l;
@@ -498,7 +498,7 @@ static void look__keeps_mig_devices_of_a_sick_gpu(void **state)
 	assert_mig(&l, all, 3);
 	assert_int_equal(l.last->mig[2].gpu, 2);
 
-	/* The first is lost and says nothing of its mode; its devices stay, before the others'. */
+	/* The first is lost and does not report its mode; its devices stay, before the others'. */
 	begin(&l, 3);
 	feed_gpu_message(&l, 0, false, GPU_FAULT_LOST);
 	feed_gpu_message(&l, 1, false, GPU_OK);
@@ -526,7 +526,7 @@ static void look__keeps_mig_devices_of_a_sick_gpu(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__refuses_mig_devices_out_of_place(void **state)
+static void probe_round__refuses_mig_devices_out_of_place(void **state)
 {
 	static struct probe_round l;
 	union worker_msg m;
@@ -549,7 +549,7 @@ static void look__refuses_mig_devices_out_of_place(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__refuses_two_mig_devices_of_one_uuid(void **state)
+static void probe_round__refuses_two_mig_devices_with_one_uuid(void **state)
 {
 	static struct probe_round l;
 	union worker_msg m = mig_message(0, 2);
@@ -566,7 +566,7 @@ static void look__refuses_two_mig_devices_of_one_uuid(void **state)
 	probe_round_fini(&l);
 }
 
-static void worker_msg_check__refuses_what_is_no_mig_device(void **state)
+static void worker_msg_check__refuses_an_invalid_mig_device(void **state)
 {
 	static const union worker_msg any = { .head = { .magic = 0 } };
 	union worker_msg good = mig_message(1, 2), m;
@@ -599,7 +599,7 @@ static void worker_msg_check__refuses_what_is_no_mig_device(void **state)
 	REFUSED(m.mig.mig[1].ci_minor = UINT32_MAX, "minor number");
 	REFUSED(*flag = 2, "neither 0 nor 1");
 #undef REFUSED
-	m = good; /* the message says what is wrong with a device, and what of the device could be read */
+	m = good; /* the message has the fault of a device, and the members that could be read */
 	m.mig.mig[1].uuid[0] = '\0';
 	m.mig.mig[1].has_minors = false;
 	memcpy(m.mig.mig[1].reason, "x", 2);
@@ -617,16 +617,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_mig__reads_everything),
 		cmocka_unit_test(probe_mig__names_profiles),
-		cmocka_unit_test(probe_mig__contains_what_goes_wrong),
+		cmocka_unit_test(probe_mig__contains_errors),
 		cmocka_unit_test(probe_mig__needs_the_capabilities),
-		cmocka_unit_test(probe_mig__asks_little_when_nothing_changed),
-		cmocka_unit_test(probe_mig__sees_devices_before_or_after_a_change),
-		cmocka_unit_test(probe_mig__keeps_what_it_knew_of_devices_that_never_stay),
-		cmocka_unit_test(mig_minors_fill__takes_a_list_or_refuses_it),
-		cmocka_unit_test(look__keeps_mig_devices_of_a_sick_gpu),
-		cmocka_unit_test(look__refuses_mig_devices_out_of_place),
-		cmocka_unit_test(look__refuses_two_mig_devices_of_one_uuid),
-		cmocka_unit_test(worker_msg_check__refuses_what_is_no_mig_device),
+		cmocka_unit_test(probe_mig__makes_few_calls_when_nothing_changed),
+		cmocka_unit_test(probe_mig__reads_devices_before_or_after_a_change),
+		cmocka_unit_test(probe_mig__keeps_known_devices_while_they_change),
+		cmocka_unit_test(mig_minors_fill__accepts_or_refuses_a_whole_list),
+		cmocka_unit_test(probe_round__keeps_mig_devices_of_an_unhealthy_gpu),
+		cmocka_unit_test(probe_round__refuses_mig_devices_out_of_place),
+		cmocka_unit_test(probe_round__refuses_two_mig_devices_with_one_uuid),
+		cmocka_unit_test(worker_msg_check__refuses_an_invalid_mig_device),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

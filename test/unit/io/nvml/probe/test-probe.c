@@ -126,7 +126,7 @@ static void probe_gpu__reads_each_health_signal_for_itself(void **state)
 }
 
 /* Not supported is an answer, an error is none, neither of one field nor of all. */
-static void probe_gpu__a_health_signal_that_fails_is_unknown(void **state)
+static void probe_gpu__reports_an_unreadable_health_signal_as_unknown(void **state)
 {
 	struct probe p = new_probe();
 	nvmlDevice_t d;
@@ -160,13 +160,13 @@ static void probe_gpu__a_health_signal_that_fails_is_unknown(void **state)
 		"gpus 1\nfigure fieldError 0 230 3\nfigure nvmlDeviceGetFieldValues 0 226 0\n");
 	probe_gpu(&p, 0, &g, &d);
 	assert_int_equal(g.recovery, GPU_RECOVERY_NONE);
-	/* That the GPU is lost may be said of its fields alone. */
+	/* Only the calls for its fields may report that the GPU is lost. */
 	fake_nvml("gpus 1\nfigure fieldError 0 145 15\n");
 	probe_gpu(&p, 0, &g, &d);
 	assert_int_equal(g.fault, GPU_FAULT_LOST);
 }
 
-static void probe_gpu__contains_what_goes_wrong(void **state)
+static void probe_gpu__contains_errors(void **state)
 {
 	static const struct {
 		const char *control;
@@ -214,7 +214,7 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 	assert_int_equal(g.memory_used_bytes, 100); /* v1 */
 }
 
-static void probe_gpu__knows_what_it_could_not_read_of_mig(void **state)
+static void probe_gpu__reports_unreadable_mig_state_as_unknown(void **state)
 {
 	static const struct {
 		const char *control;
@@ -267,7 +267,7 @@ static void probe_gpu__reads_the_pci_class(void **state)
 	}
 }
 
-static void probe_gpu__knows_its_fabric_once_attached(void **state)
+static void probe_gpu__reads_the_fabric_once_attached(void **state)
 {
 	static const char v2[] = "fabric nvmlDeviceGetGpuFabricInfoV 1";
 	static const struct {
@@ -334,7 +334,7 @@ static void probe_links__counts_by_the_remote_address(void **state)
 	assert_int_equal(links[0 * 3 + 1].level, GPU_LEVEL_UNKNOWN);
 }
 
-static void probe_p2p__asks_about_each_pair_with_handles(void **state)
+static void probe_p2p__probes_each_pair_with_handles(void **state)
 {
 	struct probe p = new_probe();
 	struct gpu gpus[3];
@@ -419,7 +419,7 @@ static int feed_end(struct probe_round *l)
 	return feed(l, &m, WORKER_END, &err);
 }
 
-static void look__fills_in_who_a_sick_gpu_was(void **state)
+static void probe_round__keeps_the_identity_of_an_unhealthy_gpu(void **state)
 {
 	static struct probe_round l;
 	struct worker_probe q;
@@ -455,7 +455,7 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
+static void probe_round__keeps_class_and_fabric_of_an_unhealthy_gpu(void **state)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .gpu = { .gpu = { .uuid = "A",
@@ -482,7 +482,7 @@ static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__leaves_a_stuck_gpu_alone_until_its_time(void **state)
+static void probe_round__skips_a_stuck_gpu_until_its_next_date(void **state)
 {
 	static struct probe_round l;
 	struct worker_probe q;
@@ -521,7 +521,7 @@ static void look__leaves_a_stuck_gpu_alone_until_its_time(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__refuses_two_gpus_of_one_uuid(void **state)
+static void probe_round__refuses_two_gpus_with_one_uuid(void **state)
 {
 	static struct probe_round l;
 	struct worker_probe q;
@@ -538,7 +538,7 @@ static void look__refuses_two_gpus_of_one_uuid(void **state)
 	probe_round_fini(&l);
 }
 
-static void look__keeps_links_that_were_not_asked_for(void **state)
+static void probe_round__keeps_links_that_were_not_requested(void **state)
 {
 	static struct probe_round l;
 	struct worker_probe q;
@@ -594,7 +594,7 @@ static void feed_pair(struct probe_round *l, uint8_t p2p)
 }
 
 /* Peer-to-peer is requested once, and again only when a caller wants more. */
-static void look__asks_for_p2p_once_it_is_wanted(void **state)
+static void probe_round__requests_p2p_once_it_is_needed(void **state)
 {
 	static struct probe_round l;
 	struct worker_probe q;
@@ -621,7 +621,7 @@ static void look__asks_for_p2p_once_it_is_wanted(void **state)
 	probe_round_fini(&l);
 }
 
-static void worker_msg_check__refuses_what_is_no_message(void **state)
+static void worker_msg_check__refuses_an_invalid_message(void **state)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg good = { .gpu = { .gpu = { .uuid = "A" } } }, m;
@@ -666,21 +666,21 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_gpu__reads_everything),
 		cmocka_unit_test(probe_gpu__reads_each_health_signal_for_itself),
-		cmocka_unit_test(probe_gpu__a_health_signal_that_fails_is_unknown),
-		cmocka_unit_test(probe_gpu__contains_what_goes_wrong),
-		cmocka_unit_test(probe_gpu__knows_what_it_could_not_read_of_mig),
+		cmocka_unit_test(probe_gpu__reports_an_unreadable_health_signal_as_unknown),
+		cmocka_unit_test(probe_gpu__contains_errors),
+		cmocka_unit_test(probe_gpu__reports_unreadable_mig_state_as_unknown),
 		cmocka_unit_test(probe_gpu__reads_the_pci_class),
-		cmocka_unit_test(probe_gpu__knows_its_fabric_once_attached),
+		cmocka_unit_test(probe_gpu__reads_the_fabric_once_attached),
 		cmocka_unit_test(probe_links__counts_by_the_remote_address),
-		cmocka_unit_test(probe_p2p__asks_about_each_pair_with_handles),
+		cmocka_unit_test(probe_p2p__probes_each_pair_with_handles),
 		cmocka_unit_test(probe_bound_gpus__changes_with_the_driver),
-		cmocka_unit_test(look__fills_in_who_a_sick_gpu_was),
-		cmocka_unit_test(look__remembers_class_and_fabric_of_a_sick_gpu),
-		cmocka_unit_test(look__leaves_a_stuck_gpu_alone_until_its_time),
-		cmocka_unit_test(look__refuses_two_gpus_of_one_uuid),
-		cmocka_unit_test(look__keeps_links_that_were_not_asked_for),
-		cmocka_unit_test(look__asks_for_p2p_once_it_is_wanted),
-		cmocka_unit_test(worker_msg_check__refuses_what_is_no_message),
+		cmocka_unit_test(probe_round__keeps_the_identity_of_an_unhealthy_gpu),
+		cmocka_unit_test(probe_round__keeps_class_and_fabric_of_an_unhealthy_gpu),
+		cmocka_unit_test(probe_round__skips_a_stuck_gpu_until_its_next_date),
+		cmocka_unit_test(probe_round__refuses_two_gpus_with_one_uuid),
+		cmocka_unit_test(probe_round__keeps_links_that_were_not_requested),
+		cmocka_unit_test(probe_round__requests_p2p_once_it_is_needed),
+		cmocka_unit_test(worker_msg_check__refuses_an_invalid_message),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -8,7 +8,7 @@
 
 struct sampled {
 	int times;
-	struct sample *sample; /* the last one; NULL: .err says why not */
+	struct sample *sample; /* the last one; NULL: .err has the reason */
 	struct error err;
 };
 

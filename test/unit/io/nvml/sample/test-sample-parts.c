@@ -37,7 +37,7 @@ static void sources__has_a_row_for_each_field(void **state)
 	}
 }
 
-static void sources__knows_the_energy_and_the_ecc_as_costly(void **state)
+static void sources__marks_energy_and_ecc_as_costly(void **state)
 {
 	static const uint16_t costly[] = { 156, 200, 201, 310, 313, 314, 345, 390, 391, 392 };
 
@@ -103,7 +103,7 @@ static void share_count__percentages_are_of_the_interval(void **state)
 	assert_int_equal(s.list[1].busy_ns, NS / 2);
 }
 
-static void share_count__knows_nothing_of_the_first_interval(void **state)
+static void share_count__has_no_figures_for_the_first_interval(void **state)
 {
 	struct shares s = { .n = 0 };
 
@@ -115,7 +115,7 @@ static void share_count__knows_nothing_of_the_first_interval(void **state)
 	assert_int_equal(s.list[0].busy_ns, 0);
 }
 
-static void share_count__adds_who_is_not_listed(void **state)
+static void share_count__adds_processes_that_are_not_listed(void **state)
 {
 	struct shares s = { .n = 0 };
 
@@ -129,7 +129,7 @@ static void share_count__adds_who_is_not_listed(void **state)
 	assert_int_equal(s.list[1].busy_ns, 2 * NS);
 }
 
-static void share_count__passes_over_what_cannot_be(void **state)
+static void share_count__ignores_impossible_figures(void **state)
 {
 	struct shares s = { .n = 0 };
 
@@ -147,20 +147,20 @@ static void share_count__passes_over_what_cannot_be(void **state)
 
 #define MS (NS / 1000)
 
-/* In ms: what the samples say of two processes, how long the GPU was busy, and what each is given. */
-static void share_settle__is_right_over_time(void **state)
+/* In ms: the samples of two processes, the busy time of the GPU, and the share of each. */
+static void share_settle__is_exact_over_time(void **state)
 {
 	const struct {
 		uint64_t says[2], busy, want[2], told;
 	} rows[] = {
-		/* what the samples do not say yet waits, of the last half second */
+		/* time without samples yet is pending, of the last half second */
 		{ { 0, 0 }, 700, { 0, 0 }, 200 },
 		{ { 600, 200 }, 350, { 600, 200 }, 800 },
-		/* who is to have more than there was is owed it */
+		/* a process whose share exceeds the busy time gets the rest later */
 		{ { 600, 400 }, 800, { 510, 340 }, 850 },
 		{ { 0, 0 }, 100, { 60, 40 }, 100 },
 		{ { 150, 0 }, 200, { 180, 20 }, 200 },
-		/* samples that do not come: of those who computed */
+		/* missing samples: the time belongs to the processes that computed */
 		{ { 300, 100 }, 500, { 300, 100 }, 400 },
 		{ { 300, 100 }, 900, { 375, 125 }, 500 },
 	};
@@ -189,8 +189,8 @@ static void share_settle__is_right_over_time(void **state)
 	}
 }
 
-/* Of one that has ended the driver says nothing. */
-static void share_settle__what_is_left_is_of_those_who_ended(void **state)
+/* The driver reports nothing of an ended process. */
+static void share_settle__gives_the_rest_to_ended_processes(void **state)
 {
 	struct share_time t = { NS, 800 * MS, SHARE_RESERVE_NS };
 	struct shares s = { .n = 0 };
@@ -219,8 +219,8 @@ static void share_settle__what_is_left_is_of_those_who_ended(void **state)
 	assert_int_equal(s.n, 1);
 }
 
-/* Without GPM the GPU's time is a guess: it bounds what samples say, and adds nothing. */
-static void share_settle__a_guess_gives_nothing(void **state)
+/* Without GPM the GPU's time is an estimate: it bounds the samples, and adds nothing. */
+static void share_settle__assigns_no_estimated_rest(void **state)
 {
 	const struct share_time t = { NS, 900 * MS, 0 };
 	struct shares s = { .n = 0 };
@@ -330,7 +330,7 @@ static struct sample_device make_valid_device(struct sample_process *processes)
 		.processes = processes };
 }
 
-static void plausible__what_cannot_be_is_not_known(void **state)
+static void plausible__reports_impossible_values_as_unknown(void **state)
 {
 	struct sample_process p[2];
 	struct sample_device u;
@@ -492,7 +492,7 @@ static void sampling__puts_packets_together(void **state)
 	sampling_fini(&s);
 }
 
-static void sampling__leaves_what_is_of_another_question(void **state)
+static void sampling__ignores_answers_to_another_request(void **state)
 {
 	struct sampling s = { .seq = UINT32_MAX };
 	struct sample_reply t = { .times = 0 };
@@ -519,7 +519,7 @@ static void sampling__leaves_what_is_of_another_question(void **state)
 	sampling_fini(&s);
 }
 
-static void sampling__refuses_what_is_out_of_place(void **state)
+static void sampling__refuses_packets_out_of_order(void **state)
 {
 	struct sampling s = { .seq = 0 };
 	struct sample_reply t = { .times = 0 };
@@ -561,7 +561,7 @@ static void sampling__refuses_what_is_out_of_place(void **state)
 	sampling_fini(&s);
 }
 
-static void sampling__adds_units_that_were_not_read(void **state)
+static void sampling__adds_devices_that_were_not_read(void **state)
 {
 	struct sampling s = { .seq = 0 };
 	struct sample_reply t = { .times = 0 };
@@ -604,7 +604,7 @@ static int checked(union worker_msg m)
 	return worker_msg_check(&m, m.head.len, NULL);
 }
 
-static void packets__of_a_stranger_are_checked(void **state)
+static void packets__of_an_untrusted_worker_are_checked(void **state)
 {
 	struct sampling s = { .seq = 1 };
 	union worker_msg m;
@@ -652,22 +652,22 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sources__has_a_row_for_each_field),
-		cmocka_unit_test(sources__knows_the_energy_and_the_ecc_as_costly),
+		cmocka_unit_test(sources__marks_energy_and_ecc_as_costly),
 		cmocka_unit_test(share_count__percentages_are_of_the_interval),
-		cmocka_unit_test(share_count__knows_nothing_of_the_first_interval),
-		cmocka_unit_test(share_count__adds_who_is_not_listed),
-		cmocka_unit_test(share_count__passes_over_what_cannot_be),
-		cmocka_unit_test(share_settle__is_right_over_time),
-		cmocka_unit_test(share_settle__what_is_left_is_of_those_who_ended),
-		cmocka_unit_test(share_settle__a_guess_gives_nothing),
+		cmocka_unit_test(share_count__has_no_figures_for_the_first_interval),
+		cmocka_unit_test(share_count__adds_processes_that_are_not_listed),
+		cmocka_unit_test(share_count__ignores_impossible_figures),
+		cmocka_unit_test(share_settle__is_exact_over_time),
+		cmocka_unit_test(share_settle__gives_the_rest_to_ended_processes),
+		cmocka_unit_test(share_settle__assigns_no_estimated_rest),
 		cmocka_unit_test(share_settle__stays_within_the_interval),
 		cmocka_unit_test(plausible__values_have_limits),
-		cmocka_unit_test(plausible__what_cannot_be_is_not_known),
+		cmocka_unit_test(plausible__reports_impossible_values_as_unknown),
 		cmocka_unit_test(sampling__puts_packets_together),
-		cmocka_unit_test(sampling__leaves_what_is_of_another_question),
-		cmocka_unit_test(sampling__refuses_what_is_out_of_place),
-		cmocka_unit_test(sampling__adds_units_that_were_not_read),
-		cmocka_unit_test(packets__of_a_stranger_are_checked),
+		cmocka_unit_test(sampling__ignores_answers_to_another_request),
+		cmocka_unit_test(sampling__refuses_packets_out_of_order),
+		cmocka_unit_test(sampling__adds_devices_that_were_not_read),
+		cmocka_unit_test(packets__of_an_untrusted_worker_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static size_t all_names(const char **ret)
 	return n;
 }
 
-static void sim__gives_all_that_an_h100_has(void **state)
+static void sim__samples_all_fields_of_an_h100(void **state)
 {
 	static const char *const has[] = { "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK",
 		"DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
@@ -218,7 +218,7 @@ static bool ended(pid_t pid)
 	return true;
 }
 
-/* Two programs of which is known how long they computed, and what the samples say of it. */
+/* Two programs with known computing time, and their samples. */
 static void sim__accounts_for_programs(void **state)
 {
 	static const uint64_t kernel_ms[] = { 30, 10 }, pause_ms[] = { 20, 30 };
@@ -260,7 +260,7 @@ static void sim__accounts_for_programs(void **state)
 		(unsigned long long)(a.of_ns[0] / NS_PER_MS),
 		(unsigned long long)(a.of_ns[1] / NS_PER_MS));
 	assert_true(a.all_ns <= a.gpu_ns);
-	/* Wide, for a machine that does not come to it; what comes of it on an idle one is printed. */
+	/* Wide bounds, for a busy machine; the test prints the figures. */
 	assert_in_range(a.gpu_ns, all - all / 4, all + all / 4);
 	for (int i = 0; i < 2; i++)
 		assert_in_range(a.of_ns[i], truth[i] - truth[i] / 3, truth[i] + truth[i] / 3);
@@ -272,7 +272,7 @@ static void sim__accounts_for_programs(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sim__gives_all_that_an_h100_has),
+		cmocka_unit_test(sim__samples_all_fields_of_an_h100),
 		cmocka_unit_test(sim__has_no_profiling_before_hopper),
 		cmocka_unit_test(sim__accounts_for_programs),
 	};

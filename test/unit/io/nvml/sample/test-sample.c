@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Samples of a monitor with the real worker, and a library that says what a file says. */
+/* Samples of a monitor with the real worker, and a fake library whose figures are in a file. */
 #include "support/test.h"
 
 #include "lib/base/fd.h"
@@ -64,7 +64,7 @@ static void forget_calls(void)
 	(void)unlink(path);
 }
 
-static void sample__with_no_fields_is_memory_and_processes(void **state)
+static void sample__without_fields_has_memory_and_processes(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
@@ -158,7 +158,7 @@ static void sample__converts_as_dcgm_does(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void sample__does_not_ask_again_for_what_was_refused(void **state)
+static void sample__does_not_request_refused_fields_again(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_POWER_USAGE",
 		"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_NAME",
@@ -178,7 +178,7 @@ static void sample__does_not_ask_again_for_what_was_refused(void **state)
 	assert_int_equal(calls("nvmlGpmQueryDeviceSupport 0"), 1);
 	assert_int_equal(calls("nvmlDeviceGetUtilizationRates 0"), 1); /* for the busy time */
 	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 3);
-	/* What is costly or fixed is not asked for again, and stays. */
+	/* Costly and fixed figures are not requested again, and stay. */
 	assert_int_equal(calls("nvmlDeviceGetFieldValues 0"), 1);
 	assert_int_equal(calls("nvmlDeviceGetName 0"), 1);
 	assert_int_equal(int_of(&t.sample->devices[0], "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
@@ -203,7 +203,7 @@ static void sample__does_not_ask_again_for_what_was_refused(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void sample__takes_busy_times_and_units_of_gpm(void **state)
+static void sample__uses_busy_times_and_units_of_gpm(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
 		"DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_SM_ACTIVE",
@@ -291,7 +291,7 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 }
 
 /* Of its clients the driver has no samples; their server has those of all. */
-static void sample__does_not_know_how_long_a_client_of_mps_computed(void **state)
+static void sample__reports_the_time_of_an_mps_client_as_unknown(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
@@ -328,7 +328,7 @@ static void sample__falls_back_to_utilization(void **state)
 	u = &t.sample->devices[0];
 	assert_true(u->busy_known);
 	assert_in_range(u->busy_ns, u->interval_ns / 2 - 1, u->interval_ns / 2 + 1);
-	/* With neither it is not known, and the processes' times are only held against the interval. */
+	/* With neither it is unknown, and the processes' times are only limited to the interval. */
 	fake_nvml("gpus 1\nnogpm\nprocess compute 0 77 1 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_false(t.sample->devices[0].busy_known);
@@ -336,7 +336,7 @@ static void sample__falls_back_to_utilization(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void sample__makes_a_rate_of_nvlink_counters(void **state)
+static void sample__computes_a_rate_of_nvlink_counters(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_L3", "DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL" };
@@ -369,7 +369,7 @@ static void sample__makes_a_rate_of_nvlink_counters(void **state)
 	monitor_watcher_stop(&s);
 }
 
-static void sample__leaves_out_a_gpu_that_hangs(void **state)
+static void sample__omits_a_hanging_gpu(void **state)
 {
 	static const char *const names[] = { "DCGM_FI_DEV_GPU_TEMP" };
 	struct monitor_watcher s = { .m = NULL };
@@ -513,16 +513,16 @@ static void sample__is_one_at_a_time(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sample__with_no_fields_is_memory_and_processes),
+		cmocka_unit_test(sample__without_fields_has_memory_and_processes),
 		cmocka_unit_test(sample__converts_as_dcgm_does),
-		cmocka_unit_test(sample__does_not_ask_again_for_what_was_refused),
-		cmocka_unit_test(sample__takes_busy_times_and_units_of_gpm),
+		cmocka_unit_test(sample__does_not_request_refused_fields_again),
+		cmocka_unit_test(sample__uses_busy_times_and_units_of_gpm),
 		cmocka_unit_test(sample__has_more_metrics_than_go_into_one_call),
 		cmocka_unit_test(sample__shares_the_busy_time_among_processes),
-		cmocka_unit_test(sample__does_not_know_how_long_a_client_of_mps_computed),
+		cmocka_unit_test(sample__reports_the_time_of_an_mps_client_as_unknown),
 		cmocka_unit_test(sample__falls_back_to_utilization),
-		cmocka_unit_test(sample__makes_a_rate_of_nvlink_counters),
-		cmocka_unit_test(sample__leaves_out_a_gpu_that_hangs),
+		cmocka_unit_test(sample__computes_a_rate_of_nvlink_counters),
+		cmocka_unit_test(sample__omits_a_hanging_gpu),
 		cmocka_unit_test(sample__stops_at_a_gpu_that_is_lost),
 		cmocka_unit_test(sample__reads_mig_devices),
 		cmocka_unit_test(sample__is_one_at_a_time),

@@ -48,7 +48,7 @@ void task_settle(struct env *e, const struct api_task *t)
 
 	patience_start(&e->patience, 20000);
 	while (is_due(t) && in_time)
-		in_time = patience_turn(&e->patience);
+		in_time = patience_run_once(&e->patience);
 	patience_stop(&e->patience);
 	if (is_due(t))
 		fail_msg("the task '%s' does not come to rest", t->complaint);

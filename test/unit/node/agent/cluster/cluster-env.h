@@ -37,15 +37,15 @@ void cluster_env_open(struct cluster_env *x, const char *object);
 void cluster_env_know(struct cluster_env *x, uint32_t n, enum gpu_fault fault);
 
 /* Runs the loop of the server until a condition is true. */
-#define cluster_env_until(x, condition)                                 \
-	do {                                                            \
-		bool in_time_ = true;                                   \
-		patience_start(&(x)->n->e->patience, FIXTURE_WAIT_MS);  \
-		while (!(condition) && in_time_)                        \
-			in_time_ = patience_turn(&(x)->n->e->patience); \
-		patience_stop(&(x)->n->e->patience);                    \
-		if (!(condition))                                       \
-			fail_msg("waited in vain for %s", #condition);  \
+#define cluster_env_until(x, condition)                                     \
+	do {                                                                \
+		bool in_time_ = true;                                       \
+		patience_start(&(x)->n->e->patience, FIXTURE_WAIT_MS);      \
+		while (!(condition) && in_time_)                            \
+			in_time_ = patience_run_once(&(x)->n->e->patience); \
+		patience_stop(&(x)->n->e->patience);                        \
+		if (!(condition))                                           \
+			fail_msg("waited in vain for %s", #condition);      \
 	} while (0)
 
 #define CLUSTER_TEST(f) \

@@ -95,7 +95,7 @@ void assert_ended(const struct mig_env *e, const char *state, const char *reason
 		bool in_time_ = true;                                                       \
 		patience_start((e)->patience, FIXTURE_WAIT_MS);                             \
 		while (!(condition) && in_time_)                                            \
-			in_time_ = patience_turn((e)->patience);                            \
+			in_time_ = patience_run_once((e)->patience);                        \
 		patience_stop((e)->patience);                                               \
 		if (!(condition))                                                           \
 			fail_msg("waited in vain for %s; phase %s, calls:\n%s", #condition, \

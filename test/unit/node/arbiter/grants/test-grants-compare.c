@@ -178,7 +178,7 @@ static void read_both(struct grants_table *b, struct grants_task *t, uint64_t by
 	grants_compare_end(b);
 }
 
-static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memory(void **state)
+static void death__is_counted_until_a_reading_shows_whether_a_child_has_the_memory(void **state)
 {
 	struct grants_table b;
 	struct grants_test_client dead, idle, c;
@@ -279,7 +279,7 @@ int main(void)
 		cmocka_unit_test(grants_compare__adds_up_all_registrations_of_a_process),
 		cmocka_unit_test(exec__is_counted_until_a_reading_shows_the_memory_gone),
 		cmocka_unit_test(
-			death__is_counted_until_a_reading_says_whether_a_child_has_the_memory),
+			death__is_counted_until_a_reading_shows_whether_a_child_has_the_memory),
 		cmocka_unit_test(death__frees_the_grants_where_a_gpu_stays_unreadable),
 		cmocka_unit_test(death__without_a_later_reading_frees_the_grants),
 	};

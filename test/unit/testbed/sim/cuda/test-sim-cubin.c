@@ -107,7 +107,7 @@ static struct file *make(unsigned abi, uint32_t flags)
 	return f;
 }
 
-static void cubin_open__knows_both_abis(void **state)
+static void cubin_open__accepts_both_abis(void **state)
 {
 	struct file *old = make(7, 0x5a055a), *new = make(8, 0x6005a04);
 	struct cubin c;
@@ -186,7 +186,7 @@ static void cubin__survives_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cubin_open__knows_both_abis),
+		cmocka_unit_test(cubin_open__accepts_both_abis),
 		cmocka_unit_test(cubin_next__finds_kernels_and_variables),
 		cmocka_unit_test(cubin__survives_damage),
 	};

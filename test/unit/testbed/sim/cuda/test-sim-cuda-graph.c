@@ -50,7 +50,7 @@ static uint32_t word(CUdeviceptr p)
 	return v;
 }
 
-static void modules__tell_what_is_in_them(void **state)
+static void modules__report_their_content(void **state)
 {
 	CUdeviceptr p;
 	CUmodule m;
@@ -149,7 +149,7 @@ static void count_callback(void *data)
 	atomic_fetch_add((atomic_int *)data, 1);
 }
 
-static void callbacks_and_values__take_their_turn(void **state)
+static void callbacks_and_values__run_in_stream_order(void **state)
 {
 	atomic_int calls = 0;
 	CUdeviceptr p;
@@ -173,7 +173,7 @@ static void callbacks_and_values__take_their_turn(void **state)
 	assert_cuda(cuMemFree_v2(p));
 }
 
-static void capture__makes_a_graph_of_what_streams_do(void **state)
+static void capture__builds_a_graph_of_the_work_of_streams(void **state)
 {
 	CUstream a, b;
 	CUevent fork_at, join_at;
@@ -219,7 +219,7 @@ static void capture__makes_a_graph_of_what_streams_do(void **state)
 	assert_cuda(cuMemFree_v2(p));
 }
 
-static void capture__is_broken_by_what_it_forbids(void **state)
+static void capture__is_invalidated_by_forbidden_calls(void **state)
 {
 	unsigned mode = 2, status;
 	CUstream s, other;
@@ -277,7 +277,7 @@ static void capture__is_broken_by_what_it_forbids(void **state)
 	assert_cuda(run_spin(other, 1));
 	assert_cuda_is(cuStreamEndCapture(s, &g), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 
-	/* A thread that says so may do all. */
+	/* A relaxed thread may do all. */
 	assert_cuda(cuThreadExchangeStreamCaptureMode(&mode));
 	assert_int_equal(mode, 0);
 	assert_cuda(cuStreamBeginCapture_v2(s, 0));
@@ -292,7 +292,7 @@ static void capture__is_broken_by_what_it_forbids(void **state)
 	assert_cuda(cuStreamDestroy_v2(other));
 }
 
-static void capture__into_a_graph_takes_nodes_of_it_alone(void **state)
+static void capture__into_a_graph_accepts_only_its_own_nodes(void **state)
 {
 	CUgraphNode mine, foreign, none = NULL;
 	CUgraph g, other, back;
@@ -323,7 +323,7 @@ static void capture__into_a_graph_takes_nodes_of_it_alone(void **state)
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
-static void occupancy__is_none_of_blocks_that_do_not_fit(void **state)
+static void occupancy__is_zero_for_blocks_that_do_not_fit(void **state)
 {
 	size_t bytes = 1;
 	int n = -1;
@@ -350,7 +350,7 @@ static uint64_t graph_memory(unsigned attribute)
 	return v;
 }
 
-static void graphs__take_memory_when_launched_and_keep_it(void **state)
+static void graphs__allocate_memory_when_launched_and_keep_it(void **state)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
 		.poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -401,7 +401,7 @@ static void graphs__take_memory_when_launched_and_keep_it(void **state)
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
-static void capture__of_pool_calls_makes_memory_nodes(void **state)
+static void capture__of_pool_calls_adds_memory_nodes(void **state)
 {
 	CUdeviceptr p;
 	CUgraphExec x;
@@ -519,7 +519,7 @@ static void threads__do_not_disturb_each_other(void **state)
 	assert_true(sim_cuda_free() + 8 * MIB > before);
 }
 
-static void kernels__that_write_nowhere_break_the_context(void **state)
+static void kernels__that_write_to_invalid_addresses_end_the_context(void **state)
 {
 	CUdeviceptr p;
 
@@ -532,19 +532,19 @@ static void kernels__that_write_nowhere_break_the_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(modules__tell_what_is_in_them),
+		cmocka_unit_test(modules__report_their_content),
 		cmocka_unit_test(streams__keep_order_and_events_time),
 		cmocka_unit_test(default_stream__waits_for_blocking_ones),
-		cmocka_unit_test(callbacks_and_values__take_their_turn),
-		cmocka_unit_test(capture__makes_a_graph_of_what_streams_do),
-		cmocka_unit_test(capture__is_broken_by_what_it_forbids),
-		cmocka_unit_test(capture__into_a_graph_takes_nodes_of_it_alone),
-		cmocka_unit_test(occupancy__is_none_of_blocks_that_do_not_fit),
-		cmocka_unit_test(graphs__take_memory_when_launched_and_keep_it),
-		cmocka_unit_test(capture__of_pool_calls_makes_memory_nodes),
+		cmocka_unit_test(callbacks_and_values__run_in_stream_order),
+		cmocka_unit_test(capture__builds_a_graph_of_the_work_of_streams),
+		cmocka_unit_test(capture__is_invalidated_by_forbidden_calls),
+		cmocka_unit_test(capture__into_a_graph_accepts_only_its_own_nodes),
+		cmocka_unit_test(occupancy__is_zero_for_blocks_that_do_not_fit),
+		cmocka_unit_test(graphs__allocate_memory_when_launched_and_keep_it),
+		cmocka_unit_test(capture__of_pool_calls_adds_memory_nodes),
 		cmocka_unit_test(graphs__can_be_cloned_nested_and_updated),
 		cmocka_unit_test(threads__do_not_disturb_each_other),
-		cmocka_unit_test(kernels__that_write_nowhere_break_the_context),
+		cmocka_unit_test(kernels__that_write_to_invalid_addresses_end_the_context),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -51,7 +51,7 @@ static void expect_list(const char *name, const char *list, uint64_t flags)
 	char now[128] = "", next[128];
 	int version, from = 0, used;
 
-	/* NOLINTNEXTLINE(cert-err34-c): a file of ours */
+	/* NOLINTNEXTLINE(cert-err34-c): a file of this test */
 	while (sscanf(list, " %d=%127[^ |\n]%n", &version, next, &used) == 2) {
 		if (from == 0)
 			expect(name, 1000, flags, NULL, 2);
@@ -65,7 +65,7 @@ static void expect_list(const char *name, const char *list, uint64_t flags)
 	expect(name, NEWEST, flags, now, 0);
 }
 
-static void lookup__answers_as_a_real_driver_does(void **state)
+static void lookup__answers_like_a_real_driver(void **state)
 {
 	FILE *f = fopen(TEST_SOURCE "/test/unit/testbed/sim/cuda/cuda-lookups.txt", "re");
 	char line[1024], name[128];
@@ -88,7 +88,7 @@ static void lookup__answers_as_a_real_driver_does(void **state)
 				expect(name, NEWEST, flags, NULL, 1);
 			else
 				expect_list(name, flags >= 2 && own ? own + 1 : rest, flags);
-			/* What a driver does not take leaves all as it was. */
+			/* A refused call changes nothing. */
 			assert_cuda_is(cuGetProcAddress_v2(name, &p, 13010, flags, &status),
 				CUDA_ERROR_INVALID_VALUE);
 		}
@@ -189,7 +189,7 @@ static void devices__are_those_of_the_node(void **state)
 	assert_int_equal(d, 3);
 }
 
-static void stubs__say_not_supported(void **state)
+static void stubs__return_not_supported(void **state)
 {
 	(void)state;
 	assert_cuda_is(cuMulticastUnbind(0, 0, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
@@ -199,12 +199,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lookup__works_before_init),
-		cmocka_unit_test(lookup__answers_as_a_real_driver_does),
+		cmocka_unit_test(lookup__answers_like_a_real_driver),
 		cmocka_unit_test(lookup__refuses_export_tables),
 		cmocka_unit_test(lookup__warns_once_of_the_runtime),
 		cmocka_unit_test(errors__have_the_names_and_texts_of_the_driver),
 		cmocka_unit_test(devices__are_those_of_the_node),
-		cmocka_unit_test(stubs__say_not_supported),
+		cmocka_unit_test(stubs__return_not_supported),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -19,7 +19,7 @@ static int end(void **state)
 	return 0;
 }
 
-static void contexts__are_needed_and_give_their_memory_back(void **state)
+static void contexts__are_required_and_free_their_memory(void **state)
 {
 	CUcontext c, now;
 	CUdeviceptr p;
@@ -44,7 +44,7 @@ static void contexts__are_needed_and_give_their_memory_back(void **state)
 	assert_cuda_is(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void plain__is_rounded_as_measured(void **state)
+static void plain_memory__is_rounded_as_measured(void **state)
 {
 	CUdeviceptr a, b, c, d, e;
 	uint64_t before;
@@ -135,7 +135,7 @@ static void copies__move_bytes_between_all_kinds(void **state)
 	assert_cuda(cuMemFreeHost(host));
 }
 
-static void pointers__say_what_they_are(void **state)
+static void pointers__report_their_attributes(void **state)
 {
 	CUdeviceptr a, b, start;
 	unsigned type = 0, managed = 1;
@@ -224,7 +224,7 @@ static uint64_t pool_value(CUmemoryPool pool, unsigned attribute)
 	return v;
 }
 
-static void pools__grow_by_32_mib_and_shrink_when_waited_for(void **state)
+static void pools__grow_by_32_mib_and_shrink_at_synchronization(void **state)
 {
 	CUmemoryPool pool;
 	uint64_t before, keep = UINT64_MAX;
@@ -248,7 +248,7 @@ static void pools__grow_by_32_mib_and_shrink_when_waited_for(void **state)
 	assert_cuda(cuMemFreeAsync(b, s));
 	assert_cuda(cuStreamSynchronize(s));
 	assert_int_equal(sim_cuda_free(), before);
-	/* What is under the threshold stays. */
+	/* Memory under the threshold stays. */
 	assert_cuda(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
 	assert_cuda(cuMemAllocAsync(&a, 1000, s));
 	assert_cuda(cuMemFreeAsync(a, s));
@@ -261,7 +261,7 @@ static void pools__grow_by_32_mib_and_shrink_when_waited_for(void **state)
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
-static void arrays__take_memory_and_hold_bytes(void **state)
+static void arrays__use_memory_and_store_bytes(void **state)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = { .Width = 64,
 		.Height = 64,
@@ -291,7 +291,7 @@ static void arrays__take_memory_and_hold_bytes(void **state)
 	assert_int_equal(sim_cuda_free(), before);
 }
 
-/* In a process of its own that has not touched CUDA: forked before it, told by a pipe. */
+/* In a process of its own without CUDA: forked before it, controlled by a pipe. */
 static void other_process(int from)
 {
 	CUipcMemHandle h;
@@ -359,7 +359,7 @@ static void fork__leaves_a_child_without_cuda(void **state)
 }
 
 /* Memory that is used again by the same stream, while work in front of that still uses it as it was. */
-static void pool__memory_lives_until_the_stream_is_past_its_free(void **state)
+static void pool_memory__exists_until_the_stream_passed_its_free(void **state)
 {
 	CUdeviceptr held, first, again, keep;
 	uint32_t found[2] = { 0 };
@@ -402,7 +402,7 @@ static void pool__memory_lives_until_the_stream_is_past_its_free(void **state)
 }
 
 /* A stream waits for a value that a copy or a set then brings: it never sees half of it. */
-static void words__appear_whole(void **state)
+static void words__are_written_atomically(void **state)
 {
 	static const uint32_t big = 0x00010000;
 	CUdeviceptr word, done;
@@ -436,15 +436,15 @@ static void words__appear_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(contexts__are_needed_and_give_their_memory_back),
-		cmocka_unit_test(plain__is_rounded_as_measured),
+		cmocka_unit_test(contexts__are_required_and_free_their_memory),
+		cmocka_unit_test(plain_memory__is_rounded_as_measured),
 		cmocka_unit_test(copies__move_bytes_between_all_kinds),
-		cmocka_unit_test(pointers__say_what_they_are),
+		cmocka_unit_test(pointers__report_their_attributes),
 		cmocka_unit_test(vmm__keeps_memory_while_it_is_mapped),
-		cmocka_unit_test(pools__grow_by_32_mib_and_shrink_when_waited_for),
-		cmocka_unit_test(pool__memory_lives_until_the_stream_is_past_its_free),
-		cmocka_unit_test(words__appear_whole),
-		cmocka_unit_test(arrays__take_memory_and_hold_bytes),
+		cmocka_unit_test(pools__grow_by_32_mib_and_shrink_at_synchronization),
+		cmocka_unit_test(pool_memory__exists_until_the_stream_passed_its_free),
+		cmocka_unit_test(words__are_written_atomically),
+		cmocka_unit_test(arrays__use_memory_and_store_bytes),
 		cmocka_unit_test(ipc__shows_the_same_bytes_to_another_process),
 		cmocka_unit_test(fork__leaves_a_child_without_cuda),
 	};

@@ -148,7 +148,7 @@ static void cuda__has_one_mig_device_at_most(void **state)
 }
 
 /* As a container has them: by device nodes. */
-static void cuda__has_what_the_container_has(void **state)
+static void cuda__has_the_devices_of_the_container(void **state)
 {
 	char dev[256], path[512];
 	struct visible_device s;
@@ -183,7 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(cuda__has_one_mig_device_at_most,
 			begin_partitioned_node, uncut),
-		cmocka_unit_test_setup_teardown(cuda__has_what_the_container_has,
+		cmocka_unit_test_setup_teardown(cuda__has_the_devices_of_the_container,
 			begin_partitioned_node, uncut),
 	};
 

@@ -3,7 +3,7 @@
 /*
  * What the quanta of slices need of the driver, as an H100 with driver 580.159.04 did it: events of whole
  * contexts, captures beside them, deep queues, operations in batches, calls after exit(). Waits for a value in
- * memory hold the streams, so that time does not matter.
+ * memory block the streams, so that time does not matter.
  */
 #include "sim-cuda-fixture.h"
 
@@ -20,7 +20,7 @@
 
 static CUcontext primary;
 static CUfunction spin, step32, burn, nop;
-static CUdeviceptr words; /* [0] is what streams are held by */
+static CUdeviceptr words; /* [0] is the value that streams wait for */
 
 static int begin(void **state)
 {
@@ -98,7 +98,7 @@ static void context_events__cover_all_streams_and_order_none(void **state)
 	assert_cuda(cuEventQuery(all)); /* never recorded */
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
-	/* Another stream goes on behind it. */
+	/* Another stream continues behind it. */
 	assert_cuda(run(nop, b, NULL));
 	assert_cuda(cuEventRecord(one, b));
 	assert_cuda(cuEventSynchronize(one));
@@ -150,7 +150,7 @@ static void context_events__cover_hidden_work(void **state)
 	assert_cuda(cuEventDestroy_v2(all));
 }
 
-static void context_events__tell_time(void **state)
+static void context_events__measure_time(void **state)
 {
 	CUevent from = new_event(0), to = new_event(0), untimed = new_event(NO_TIMING);
 	uint64_t ns = 3000000, rounds = 2000000;
@@ -226,7 +226,7 @@ static void created_contexts__have_their_own(void **state)
 	assert_cuda(cuEventDestroy_v2(of_primary));
 }
 
-static void all_streams__wait_for_what_the_context_waits_for(void **state)
+static void all_streams__wait_for_events_of_the_context(void **state)
 {
 	CUstream a = make_blocked_stream(NON_BLOCKING), before, after;
 	CUevent e = new_event(NO_TIMING);
@@ -258,7 +258,7 @@ static void all_streams__wait_for_what_the_context_waits_for(void **state)
 	assert_cuda(cuEventDestroy_v2(e));
 }
 
-static void a_capture_of_any_mode__is_spoiled_by_a_context_event(void **state)
+static void capture_of_any_mode__is_invalidated_by_a_context_event(void **state)
 {
 	CUevent e = new_event(NO_TIMING);
 	CUstream s;
@@ -304,7 +304,7 @@ static void *record_in_thread(void *arg)
 	return NULL;
 }
 
-static void a_relaxed_thread__records_beside_a_global_capture(void **state)
+static void relaxed_thread__records_beside_a_global_capture(void **state)
 {
 	struct thread_record b = { .event = new_event(NO_TIMING) };
 	CUstream s;
@@ -352,7 +352,7 @@ static void *launch_many(void *arg)
 	return NULL;
 }
 
-/* The stream is held before its first launch, so that one counts as running. */
+/* The stream is blocked before its first launch, so that one counts as running. */
 static void check_depth(CUgraphExec graph)
 {
 	struct launcher l = { .stream = make_blocked_stream(NON_BLOCKING), .graph = graph };
@@ -363,7 +363,7 @@ static void check_depth(CUgraphExec graph)
 		(void)usleep(1000);
 	(void)usleep(50000);
 	assert_int_equal(atomic_load(&l.launched), DEEP + 1);
-	/* What others do goes on. */
+	/* Work of others continues. */
 	set_stream_word(1);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_cuda(l.r);
@@ -371,7 +371,7 @@ static void check_depth(CUgraphExec graph)
 	assert_cuda(cuStreamDestroy_v2(l.stream));
 }
 
-static void a_launch__blocks_when_the_queue_is_full(void **state)
+static void launch__blocks_when_the_queue_is_full(void **state)
 {
 	CUgraphExec x;
 	CUstream s;
@@ -399,7 +399,7 @@ static uint32_t word(unsigned i)
 	return v;
 }
 
-static void values__are_written_and_waited_for_in_batches(void **state)
+static void values__are_written_and_awaited_in_batches(void **state)
 {
 	CUstreamBatchMemOpParams ops[] = {
 		{ .writeValue = { .operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
@@ -532,7 +532,7 @@ static void *record_for_ever(void *arg)
 	return NULL;
 }
 
-/* Registered before the driver, so it runs after the driver has gone. */
+/* Registered before the driver, so it runs after the driver ended. */
 static void after_the_driver(void)
 {
 	size_t free_bytes, total;
@@ -566,7 +566,7 @@ static int exits(void)
 	return 0; /* _exit(42) comes of it */
 }
 
-static void calls_after_exit__say_so_and_never_crash(void **state)
+static void calls_after_exit__return_an_error_and_never_crash(void **state)
 {
 	char self[] = "/proc/self/exe", arg[] = EXIT_ARG;
 	char *argv[] = { self, arg, NULL };
@@ -581,7 +581,7 @@ static void calls_after_exit__say_so_and_never_crash(void **state)
 }
 
 /* The last test: it resets the context. */
-static void a_reset_context__answers_709(void **state)
+static void reset_context__returns_709(void **state)
 {
 	CUevent e = new_event(NO_TIMING);
 	CUcontext again;
@@ -603,18 +603,18 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(context_events__cover_all_streams_and_order_none),
 		cmocka_unit_test(context_events__cover_hidden_work),
-		cmocka_unit_test(context_events__tell_time),
+		cmocka_unit_test(context_events__measure_time),
 		cmocka_unit_test(context_events__cover_many_streams),
 		cmocka_unit_test(created_contexts__have_their_own),
-		cmocka_unit_test(all_streams__wait_for_what_the_context_waits_for),
-		cmocka_unit_test(a_capture_of_any_mode__is_spoiled_by_a_context_event),
-		cmocka_unit_test(a_relaxed_thread__records_beside_a_global_capture),
-		cmocka_unit_test(a_launch__blocks_when_the_queue_is_full),
-		cmocka_unit_test(values__are_written_and_waited_for_in_batches),
+		cmocka_unit_test(all_streams__wait_for_events_of_the_context),
+		cmocka_unit_test(capture_of_any_mode__is_invalidated_by_a_context_event),
+		cmocka_unit_test(relaxed_thread__records_beside_a_global_capture),
+		cmocka_unit_test(launch__blocks_when_the_queue_is_full),
+		cmocka_unit_test(values__are_written_and_awaited_in_batches),
 		cmocka_unit_test(copies__go_in_batches),
 		cmocka_unit_test(programmatic_and_cooperative_launches__run),
-		cmocka_unit_test(calls_after_exit__say_so_and_never_crash),
-		cmocka_unit_test(a_reset_context__answers_709),
+		cmocka_unit_test(calls_after_exit__return_an_error_and_never_crash),
+		cmocka_unit_test(reset_context__returns_709),
 	};
 
 	if (argc == 2 && strcmp(argv[1], EXIT_ARG) == 0)

@@ -41,6 +41,6 @@ uint64_t daemon_free_bytes(struct sim_device *to, uint32_t slot, uint64_t *total
 /* False: the stream did not get that far in time. */
 bool daemon_wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq);
 
-/* What NVML says that @pid holds; UINT64_MAX: it is not listed. */
+/* The bytes of @pid in NVML; UINT64_MAX: it is not listed. */
 uint64_t nvml_process_bytes(unsigned int gpu, pid_t pid);
 uint64_t nvml_used_bytes(unsigned int gpu);

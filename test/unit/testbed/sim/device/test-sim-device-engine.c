@@ -152,7 +152,7 @@ static void stream__runs_in_order(void **state)
 	engine_context_free(c);
 }
 
-static void widths__run_side_by_side_as_they_fit(void **state)
+static void kernels__run_side_by_side_as_they_fit(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
 	struct lane l[3];
@@ -169,7 +169,7 @@ static void widths__run_side_by_side_as_they_fit(void **state)
 	engine_context_free(c);
 }
 
-static void contexts__take_turns_and_pay_for_the_switch(void **state)
+static void contexts__rotate_and_pay_for_the_switch(void **state)
 {
 	struct engine_context *c[2];
 	struct engine_counters n;
@@ -221,7 +221,7 @@ static void idle_contexts__are_skipped(void **state)
 		engine_context_free(c[i]);
 }
 
-static void a_short_kernel__waits_for_the_slices_of_others_only(void **state)
+static void short_kernel__waits_for_time_slices_of_others_only(void **state)
 {
 	struct engine_context *c[4];
 	struct lane l[4];
@@ -255,7 +255,7 @@ static void saturate(struct lane *l, unsigned int n, uint64_t kernel_ns, uint64_
 	}
 }
 
-static void four_that_saturate__lose_what_an_h100_loses(void **state)
+static void four_saturating_contexts__lose_the_time_that_an_h100_loses(void **state)
 {
 	struct engine_context *c[4];
 	struct lane l[4];
@@ -287,7 +287,7 @@ static void four_that_saturate__lose_what_an_h100_loses(void **state)
 }
 
 /* A hand-over between kernels costs less than within a kernel. The engine does not wait for a dead context. */
-static void a_hand_over__costs_what_it_interrupts(void **state)
+static void hand_over__costs_as_much_as_it_interrupts(void **state)
 {
 	struct engine_context *c[3];
 	struct lane l[3];
@@ -341,7 +341,7 @@ static void mps__runs_contexts_side_by_side(void **state)
 		engine_context_free(c[i]);
 }
 
-static void a_full_share__does_not_hold_back_others(void **state)
+static void full_share__does_not_delay_others(void **state)
 {
 	struct engine_context *c[2];
 	struct lane l[3];
@@ -403,7 +403,7 @@ static void count_failed(void *arg, void *user, uint32_t code)
 	failed_count++;
 }
 
-static void mps__a_fault_is_all_clients(void **state)
+static void mps__fault_affects_all_clients(void **state)
 {
 	static const struct engine_hooks hooks = { on_completed, on_host, on_recorded,
 		count_failed, on_drained };
@@ -448,7 +448,7 @@ static void mps__a_fault_is_all_clients(void **state)
 }
 
 /* Narrow kernels that come after a wide kernel do not starve it, of whatever context. */
-static void a_full_gpu__is_taken_in_order(void **state)
+static void full_gpu__serves_kernels_in_order(void **state)
 {
 	struct engine_context *c[3];
 	struct lane l[3];
@@ -522,7 +522,7 @@ static void events__order_streams(void **state)
 	engine_context_free(c);
 }
 
-static void a_stream__waits_for_another_and_for_the_host(void **state)
+static void stream__waits_for_another_and_for_the_host(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
 	struct lane l[2];
@@ -560,7 +560,7 @@ static void a_stream__waits_for_another_and_for_the_host(void **state)
 	engine_context_free(c);
 }
 
-static void a_fault__kills_its_context_only(void **state)
+static void fault__ends_its_context_only(void **state)
 {
 	struct engine_context *c[2];
 	struct lane l[3];
@@ -591,7 +591,7 @@ static void a_fault__kills_its_context_only(void **state)
 		engine_context_free(c[i]);
 }
 
-static void copies__share_an_engine_and_survive_a_dead_one(void **state)
+static void copies__share_an_engine_and_survive_a_killed_context(void **state)
 {
 	struct engine_context *c[2];
 	struct lane l[3];
@@ -619,7 +619,7 @@ static void copies__share_an_engine_and_survive_a_dead_one(void **state)
 	engine_context_free(c[1]);
 }
 
-static void queue__has_an_end(void **state)
+static void queue__has_a_limit(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
 	struct lane l;
@@ -678,31 +678,30 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(stream__runs_in_order, begin, end),
-		cmocka_unit_test_setup_teardown(widths__run_side_by_side_as_they_fit, begin,
+		cmocka_unit_test_setup_teardown(kernels__run_side_by_side_as_they_fit, begin,
 			end),
-		cmocka_unit_test_setup_teardown(contexts__take_turns_and_pay_for_the_switch,
-			begin, end),
+		cmocka_unit_test_setup_teardown(contexts__rotate_and_pay_for_the_switch, begin,
+			end),
 		cmocka_unit_test_setup_teardown(idle_contexts__are_skipped, begin, end),
 		cmocka_unit_test_setup_teardown(
-			a_short_kernel__waits_for_the_slices_of_others_only, begin, end),
-		cmocka_unit_test_setup_teardown(four_that_saturate__lose_what_an_h100_loses,
+			short_kernel__waits_for_time_slices_of_others_only, begin, end),
+		cmocka_unit_test_setup_teardown(
+			four_saturating_contexts__lose_the_time_that_an_h100_loses, begin, end),
+		cmocka_unit_test_setup_teardown(hand_over__costs_as_much_as_it_interrupts,
 			begin, end),
-		cmocka_unit_test_setup_teardown(a_hand_over__costs_what_it_interrupts, begin,
-			end),
 		cmocka_unit_test_setup_teardown(mps__runs_contexts_side_by_side, begin, end),
-		cmocka_unit_test_setup_teardown(a_full_share__does_not_hold_back_others, begin,
-			end),
+		cmocka_unit_test_setup_teardown(full_share__does_not_delay_others, begin, end),
 		cmocka_unit_test_setup_teardown(mps__clients_join_their_server, begin, end),
-		cmocka_unit_test_setup_teardown(mps__a_fault_is_all_clients, begin, end),
-		cmocka_unit_test_setup_teardown(a_full_gpu__is_taken_in_order, begin, end),
+		cmocka_unit_test_setup_teardown(mps__fault_affects_all_clients, begin, end),
+		cmocka_unit_test_setup_teardown(full_gpu__serves_kernels_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(priority__goes_first, begin, end),
 		cmocka_unit_test_setup_teardown(events__order_streams, begin, end),
-		cmocka_unit_test_setup_teardown(a_stream__waits_for_another_and_for_the_host,
+		cmocka_unit_test_setup_teardown(stream__waits_for_another_and_for_the_host,
 			begin, end),
-		cmocka_unit_test_setup_teardown(a_fault__kills_its_context_only, begin, end),
-		cmocka_unit_test_setup_teardown(copies__share_an_engine_and_survive_a_dead_one,
-			begin, end),
-		cmocka_unit_test_setup_teardown(queue__has_an_end, begin, end),
+		cmocka_unit_test_setup_teardown(fault__ends_its_context_only, begin, end),
+		cmocka_unit_test_setup_teardown(
+			copies__share_an_engine_and_survive_a_killed_context, begin, end),
+		cmocka_unit_test_setup_teardown(queue__has_a_limit, begin, end),
 		cmocka_unit_test_setup_teardown(random_work__adds_up, begin, end),
 	};
 

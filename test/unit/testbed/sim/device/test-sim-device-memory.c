@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Memory of the simulated GPUs' daemon: what NVML says of it, how processes share it, when it ends. */
+/* Memory of the simulated GPUs' daemon: its figures in NVML, how processes share it, when it ends. */
 #include "unit/testbed/sim/device/sim-device-env.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ static void memory__shows_in_nvml_at_once(void **state)
 	assert_int_equal(nvml_used_bytes(0), 0);
 }
 
-static void memory__ends(void **state)
+static void memory__is_limited(void **state)
 {
 	uint64_t total, left = daemon_free_bytes(&sim_device_env, 0, &total);
 	struct sim_device_reply r;
@@ -56,7 +56,7 @@ static void memory__ends(void **state)
 	assert_int_equal(daemon_allocate(&sim_device_env, 1, 1, &r, NULL), 0); /* another GPU */
 }
 
-static void stack__takes_memory(void **state)
+static void stack__uses_memory(void **state)
 {
 	uint32_t context = daemon_new_context(&sim_device_env, 0);
 	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_STACK,
@@ -101,7 +101,7 @@ static char *map(int fd, size_t len)
 	return p;
 }
 
-/* Two processes: the second one is a second connection, which the daemon cannot tell. */
+/* Two processes: the second one is a second connection, which the daemon cannot distinguish. */
 static void memory__is_shared_by_descriptor(void **state)
 {
 	struct sim_device other = SIM_DEVICE_INIT;
@@ -228,8 +228,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(memory__shows_in_nvml_at_once),
-		TEST(memory__ends),
-		TEST(stack__takes_memory),
+		TEST(memory__is_limited),
+		TEST(stack__uses_memory),
 		TEST(managed_memory__is_not_shown),
 		TEST(memory__is_shared_by_descriptor),
 		TEST(memory__is_opened_by_id_and_cookie),

@@ -119,7 +119,7 @@ static bool wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq)
 
 /* Tests. */
 
-static void instance__is_said_once_and_before_all_else(void **state)
+static void instance__is_set_once_and_before_all_other_requests(void **state)
 {
 	uint32_t context;
 
@@ -288,7 +288,7 @@ static void reset__kills_what_ran_on_an_instance(void **state)
 	assert_int_equal(new_context(&b, 0, &context), 0);
 }
 
-static void instance__of_a_gpu_that_was_lost_comes_back(void **state)
+static void instance__of_a_lost_gpu_returns_with_it(void **state)
 {
 	struct error err = ERROR_INIT;
 	uint32_t context;
@@ -308,12 +308,12 @@ static void instance__of_a_gpu_that_was_lost_comes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(instance__is_said_once_and_before_all_else),
+		TEST(instance__is_set_once_and_before_all_other_requests),
 		TEST(instance__has_memory_of_its_own),
 		TEST(instances__compute_side_by_side),
 		TEST(instance__of_a_fault_is_in_the_xid),
 		TEST(reset__kills_what_ran_on_an_instance),
-		TEST(instance__of_a_gpu_that_was_lost_comes_back),
+		TEST(instance__of_a_lost_gpu_returns_with_it),
 	};
 
 	ONLY_ROOT();

@@ -34,7 +34,7 @@ static uint32_t join(struct sim_device *to, const struct sim_device_reply *ticke
 		r);
 }
 
-static void mps__a_ticket_is_one_context_with_its_limit(void **state)
+static void mps__ticket_is_one_context_with_its_limit(void **state)
 {
 	struct sim_device server = SIM_DEVICE_INIT;
 	struct error err = ERROR_INIT;
@@ -65,12 +65,12 @@ static void mps__a_ticket_is_one_context_with_its_limit(void **state)
 		i < 5000 && !atomic_load(&sim_device_env.page->contexts[r.object].error); i++)
 		(void)usleep(1000);
 	assert_int_equal(atomic_load(&sim_device_env.page->contexts[r.object].error), 806);
-	/* Who is no server has no tickets to give; numbers are checked. */
+	/* A process that is no server has no tickets; numbers are checked. */
 	assert_int_equal(mps_ticket(&sim_device_env, r.object, 0, &t), 201);
 	assert_int_equal(mps_ticket(&sim_device_env, UINT32_MAX, 0, &t), 201);
 }
 
-static void mps__a_fault_is_told_to_the_server(void **state)
+static void mps__fault_is_reported_to_the_server(void **state)
 {
 	struct sim_device server = SIM_DEVICE_INIT;
 	struct error err = ERROR_INIT;
@@ -109,7 +109,7 @@ static void mps__a_fault_is_told_to_the_server(void **state)
 	sim_device_close(&server);
 }
 
-static void mps__a_server_ends_one_context(void **state)
+static void mps__server_ends_one_context(void **state)
 {
 	struct sim_device server = SIM_DEVICE_INIT;
 	struct error err = ERROR_INIT;
@@ -136,9 +136,9 @@ static void mps__a_server_ends_one_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(mps__a_ticket_is_one_context_with_its_limit),
-		TEST(mps__a_fault_is_told_to_the_server),
-		TEST(mps__a_server_ends_one_context),
+		TEST(mps__ticket_is_one_context_with_its_limit),
+		TEST(mps__fault_is_reported_to_the_server),
+		TEST(mps__server_ends_one_context),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Life of processes and of the simulated GPUs' daemon: what a death frees, and when, and who starts the daemon. */
+/* Life of processes and of the simulated GPUs' daemon: what a death frees, and when, and how the daemon starts. */
 #include "unit/testbed/sim/device/sim-device-env.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* A process of its own that connects, takes 1 GiB, says so, and lives until it is killed. */
+/* A process of its own that connects, allocates 1 GiB, reports that, and lives until it is killed. */
 static pid_t spawn_holder(int *ready)
 {
 	int ends[2];
@@ -61,7 +61,7 @@ static void death__frees_all(void **state)
 	p = (struct pollfd){ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(poll(&p, 1, 10000), 1);
-	/* Dead, not yet waited for: what others get and see is without it. */
+	/* A zombie: other processes no longer see its memory. */
 	assert_int_equal(daemon_free_bytes(&sim_device_env, 0, &total), left);
 	assert_int_equal(nvml_used_bytes(0), 0);
 	assert_int_equal(nvml_process_bytes(0, pid), UINT64_MAX);
@@ -69,7 +69,7 @@ static void death__frees_all(void **state)
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED), 0);
 }
 
-static void death__frees_late_where_asked_to(void **state)
+static void death__frees_late_with_the_option(void **state)
 {
 	struct error err = ERROR_INIT;
 	uint64_t total, left = daemon_free_bytes(&sim_device_env, 0, &total), start;
@@ -175,7 +175,7 @@ static pid_t daemon_pid(void)
 	return cred.pid;
 }
 
-static void start__cleans_up_after_one_that_was_killed(void **state)
+static void start__cleans_up_after_a_killed_process(void **state)
 {
 	uint32_t stream =
 		daemon_new_stream(&sim_device_env, daemon_new_context(&sim_device_env, 0));
@@ -206,11 +206,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(death__frees_all),
-		TEST(death__frees_late_where_asked_to),
+		TEST(death__frees_late_with_the_option),
 		TEST(death__frees_nothing_while_a_child_has_the_connection),
 		cmocka_unit_test_setup_teardown(start__happens_once,
 			sim_device_env_begin_unused, sim_device_env_end),
-		TEST(start__cleans_up_after_one_that_was_killed),
+		TEST(start__cleans_up_after_a_killed_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 /* Streams. */
 
-static void stream__tells_through_the_page(void **state)
+static void stream__reports_through_the_page(void **state)
 {
 	uint32_t stream =
 		daemon_new_stream(&sim_device_env, daemon_new_context(&sim_device_env, 0));
@@ -87,7 +87,7 @@ static void event__has_the_time(void **state)
 	sim_device_close(&other);
 }
 
-static void a_busy_process__shows_in_nvml(void **state)
+static void busy_process__shows_in_nvml(void **state)
 {
 	uint32_t stream =
 		daemon_new_stream(&sim_device_env, daemon_new_context(&sim_device_env, 0));
@@ -124,7 +124,7 @@ static uint64_t below_base_ns(void)
 	return t.violationTime;
 }
 
-/* A host that does not let the GPU run in time makes it slow, and NVML says so. */
+/* A host that does not let the GPU run in time makes it slow, and NVML reports that. */
 static void lateness__shows_as_time_below_base_clocks(void **state)
 {
 	uint32_t stream =
@@ -156,7 +156,7 @@ static void lateness__shows_as_time_below_base_clocks(void **state)
 	assert_true(below_base_ns() - before >= 90 * NS_PER_MS);
 }
 
-static void a_wrong_number__ends_the_connection(void **state)
+static void invalid_number__ends_the_connection(void **state)
 {
 	uint32_t stream =
 		daemon_new_stream(&sim_device_env, daemon_new_context(&sim_device_env, 0));
@@ -188,7 +188,7 @@ static void fault__out_of_memory_at_the_third(void **state)
 	assert_int_equal(daemon_allocate(&sim_device_env, 0, 1, &r, NULL), 0);
 }
 
-static void fault__kills_the_context_and_posts_an_xid(void **state)
+static void fault__ends_the_context_and_posts_an_xid(void **state)
 {
 	uint32_t context = daemon_new_context(&sim_device_env, 0),
 		 stream = daemon_new_stream(&sim_device_env, context);
@@ -220,7 +220,7 @@ static void fault__kills_the_context_and_posts_an_xid(void **state)
 	assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
-static void fault__a_lost_gpu_kills_its_contexts(void **state)
+static void fault__lost_gpu_ends_its_contexts(void **state)
 {
 	uint32_t context = daemon_new_context(&sim_device_env, 2),
 		 stream = daemon_new_stream(&sim_device_env, context);
@@ -240,14 +240,14 @@ static void fault__a_lost_gpu_kills_its_contexts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(stream__tells_through_the_page),
+		TEST(stream__reports_through_the_page),
 		TEST(event__has_the_time),
-		TEST(a_busy_process__shows_in_nvml),
+		TEST(busy_process__shows_in_nvml),
 		TEST(lateness__shows_as_time_below_base_clocks),
-		TEST(a_wrong_number__ends_the_connection),
+		TEST(invalid_number__ends_the_connection),
 		TEST(fault__out_of_memory_at_the_third),
-		TEST(fault__kills_the_context_and_posts_an_xid),
-		TEST(fault__a_lost_gpu_kills_its_contexts),
+		TEST(fault__ends_the_context_and_posts_an_xid),
+		TEST(fault__lost_gpu_ends_its_contexts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

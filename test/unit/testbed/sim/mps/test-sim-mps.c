@@ -8,7 +8,7 @@
 #include "testbed/sim/mps/command.h"
 #include "testbed/sim/mps/limits.h"
 
-static void percentages__are_read_and_shown_as_nvidia_does(void **state)
+static void percentages__are_parsed_and_printed_like_nvidias(void **state)
 {
 	static const struct {
 		const char *text;
@@ -89,7 +89,7 @@ static const char *env(const char *name)
 	return NULL;
 }
 
-static void a_client__may_have_less_and_not_more(void **state)
+static void client__may_lower_its_limit_and_not_raise_it(void **state)
 {
 	static const char *const own[] = { "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10",
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1G,1=512MB,2=9G,x=1G,64=1G,=3,3",
@@ -121,7 +121,7 @@ static void a_client__may_have_less_and_not_more(void **state)
 	assert_int_equal(got.limits[0], 0);
 }
 
-static void commands__are_told_apart(void **state)
+static void commands__are_parsed(void **state)
 {
 	struct sim_mps_command c;
 
@@ -164,11 +164,11 @@ static void commands__are_told_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(percentages__are_read_and_shown_as_nvidia_does),
+		cmocka_unit_test(percentages__are_parsed_and_printed_like_nvidias),
 		cmocka_unit_test(multiprocessors__are_whole_pairs),
 		cmocka_unit_test(memory__is_shown_in_the_largest_unit),
-		cmocka_unit_test(a_client__may_have_less_and_not_more),
-		cmocka_unit_test(commands__are_told_apart),
+		cmocka_unit_test(client__may_lower_its_limit_and_not_raise_it),
+		cmocka_unit_test(commands__are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Node files: what they can say, and what each mistake is answered with. */
+/* Node files: their keys, and the error of each mistake. */
 #include "unit/testbed/sim/sim-fixture.h"
 
 #include "abi/nvml-api.h"
@@ -61,7 +61,7 @@ static void file__has_full_control(void **state)
 	assert_int_equal(node->gpus[3].fail[SIM_GROUP_ENERGY], 999);
 }
 
-static void file__takes_json_and_a_bare_product(void **state)
+static void file__accepts_json_and_a_bare_product(void **state)
 {
 	struct error err = ERROR_INIT;
 
@@ -127,7 +127,7 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 		{ "model: p3.2xlarge\n---\nmodel: p3.2xlarge\n",
 			"expected one document, found more" },
 		{ "? [a]\n: b", "expected plain keys" },
-		/* What is empty has no place of its own. */
+		/* An empty value has no place of its own. */
 		{ "model: p3.2xlarge\nname:\n",
 			":2:1: name: expected a scalar, found nothing" },
 		{ "driver:\n  version: # none\nmodel: p3.2xlarge\n",
@@ -187,7 +187,7 @@ static void library__reads_it_through_the_plugin(void **state)
 	assert_int_equal(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
 	assert_int_equal(n, 3);
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
-	/* The state remembers what it was made from. */
+	/* The state records its source. */
 	write_node_file(dir, "version: v1\nproduct: L4\ncount: 2\n");
 	assert_int_equal(nvmlInit_v2(), NVML_ERROR_UNKNOWN);
 	write_node_file(dir, "version: v1\nproduct: L4\ncount: 3\n");
@@ -196,7 +196,7 @@ static void library__reads_it_through_the_plugin(void **state)
 	test_rmdir(dir);
 }
 
-static void library__a_broken_file_makes_no_state(void **state)
+static void library__malformed_file_creates_no_state(void **state)
 {
 	char *dir = test_tmpdir(), path[512];
 
@@ -214,11 +214,11 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(file__has_full_control),
-		TEST(file__takes_json_and_a_bare_product),
+		TEST(file__accepts_json_and_a_bare_product),
 		TEST(file__mistakes_name_place_key_and_expectation),
 		TEST(file__has_a_limit),
 		cmocka_unit_test(library__reads_it_through_the_plugin),
-		cmocka_unit_test(library__a_broken_file_makes_no_state),
+		cmocka_unit_test(library__malformed_file_creates_no_state),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static void register__checks_types_as_measured(void **state)
 		NVML_ERROR_INVALID_ARGUMENT);
 }
 
-static void wait__gives_one_event_a_call_in_order(void **state)
+static void wait__returns_one_event_a_call_in_order(void **state)
 {
 	nvmlEventSet_t set = listen_to(0, NVML_EVENT_XID_CRITICAL);
 	nvmlEventData_t e;
@@ -90,7 +90,7 @@ static void wait__gives_one_event_a_call_in_order(void **state)
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_ERROR_TIMEOUT);
 }
 
-static void wait__the_old_call_leaves_the_instance_ids_alone(void **state)
+static void wait__old_call_does_not_set_the_instance_ids(void **state)
 {
 	nvmlEventSet_t set = listen_to(0, NVML_EVENT_XID_CRITICAL);
 	nvmlEventData_t e = { .gpuInstanceId = 77 };
@@ -102,7 +102,7 @@ static void wait__the_old_call_leaves_the_instance_ids_alone(void **state)
 	assert_int_equal(e.gpuInstanceId, 77);
 }
 
-static void wait__two_sets_both_get_it(void **state)
+static void wait__delivers_to_both_of_two_sets(void **state)
 {
 	nvmlEventSet_t a = listen_to(1, 8), b = listen_to(1, 8), other = listen_to(2, 8);
 	nvmlEventData_t e;
@@ -115,7 +115,7 @@ static void wait__two_sets_both_get_it(void **state)
 	assert_int_equal(nvmlEventSetWait_v2(other, &e, 0), NVML_ERROR_TIMEOUT);
 }
 
-static void wait__does_not_see_what_was_before(void **state)
+static void wait__does_not_return_earlier_events(void **state)
 {
 	nvmlEventSet_t set;
 	nvmlEventData_t e;
@@ -130,7 +130,7 @@ static void wait__does_not_see_what_was_before(void **state)
 	assert_int_equal(e.eventData, 3);
 }
 
-static void wait__a_slow_reader_loses_the_oldest(void **state)
+static void wait__loses_the_oldest_events_of_a_slow_reader(void **state)
 {
 	nvmlEventSet_t set = listen_to(0, 8);
 	nvmlEventData_t e;
@@ -149,7 +149,7 @@ static void wait__a_slow_reader_loses_the_oldest(void **state)
 }
 
 /* Never early, and late by little: the best of several, so that a busy machine does not fail it. */
-static void wait__keeps_its_time(void **state)
+static void wait__keeps_to_its_timeout(void **state)
 {
 	nvmlEventSet_t set = listen_to(0, 8);
 	uint64_t best_ns = UINT64_MAX;
@@ -200,7 +200,7 @@ static void wait__wakes_at_once(void **state)
 	assert_in_range(w.woke_ns, sent_ns, sent_ns + 5000 * NS_PER_MS);
 }
 
-static void wait__events_of_others_do_not_end_it_early(void **state)
+static void wait__is_not_ended_early_by_events_of_others(void **state)
 {
 	struct waiter w = { .set = listen_to(3, 8) };
 	pthread_t thread;
@@ -232,12 +232,12 @@ static void lose__is_xid_79_and_then_once_15(void **state)
 	assert_ok(sim_control_lose(&f.control, 0, &err), &err); /* no news */
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_SUCCESS);
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_ERROR_TIMEOUT);
-	send_xid(1, 31); /* the others are still heard */
+	send_xid(1, 31); /* events of the others still arrive */
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_SUCCESS);
 	assert_int_equal(e.eventData, 31);
 }
 
-static void wait__hears_another_process(void **state)
+static void wait__receives_events_of_another_process(void **state)
 {
 	nvmlEventSet_t set = listen_to(2, 8);
 	nvmlEventData_t e;
@@ -265,16 +265,16 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(register__checks_types_as_measured),
-		TEST(wait__gives_one_event_a_call_in_order),
-		TEST(wait__the_old_call_leaves_the_instance_ids_alone),
-		TEST(wait__two_sets_both_get_it),
-		TEST(wait__does_not_see_what_was_before),
-		TEST(wait__a_slow_reader_loses_the_oldest),
-		TEST(wait__keeps_its_time),
+		TEST(wait__returns_one_event_a_call_in_order),
+		TEST(wait__old_call_does_not_set_the_instance_ids),
+		TEST(wait__delivers_to_both_of_two_sets),
+		TEST(wait__does_not_return_earlier_events),
+		TEST(wait__loses_the_oldest_events_of_a_slow_reader),
+		TEST(wait__keeps_to_its_timeout),
 		TEST(wait__wakes_at_once),
-		TEST(wait__events_of_others_do_not_end_it_early),
+		TEST(wait__is_not_ended_early_by_events_of_others),
 		TEST(lose__is_xid_79_and_then_once_15),
-		TEST(wait__hears_another_process),
+		TEST(wait__receives_events_of_another_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

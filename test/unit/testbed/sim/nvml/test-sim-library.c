@@ -22,7 +22,7 @@ static stub_fn *find(const char *name)
 	return fn;
 }
 
-static void stubs__say_what_a_real_library_says(void **state)
+static void stubs__return_the_codes_of_a_real_library(void **state)
 {
 	static const char *const names[] = { "nvmlDeviceGetGridLicensableFeatures_v4",
 		"nvmlVgpuTypeGetClass", "nvmlUnitGetCount", "nvmlDeviceGetBridgeChipInfo" };
@@ -61,7 +61,7 @@ static void init__costs_less_than_a_millisecond(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stubs__say_what_a_real_library_says),
+		cmocka_unit_test(stubs__return_the_codes_of_a_real_library),
 		cmocka_unit_test(init__costs_less_than_a_millisecond),
 	};
 

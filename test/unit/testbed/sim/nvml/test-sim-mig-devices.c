@@ -241,7 +241,7 @@ static void devices__are_found_by_uuid(void **state)
 	assert_string_not_equal(again, uuid);
 }
 
-static void devices__refuse_what_only_the_gpu_can_say(void **state)
+static void devices__refuse_queries_of_the_gpu_alone(void **state)
 {
 	unsigned int n, m;
 	unsigned long long l;
@@ -282,7 +282,7 @@ static void devices__refuse_what_only_the_gpu_can_say(void **state)
 	assert_int_equal(nvmlDeviceGetRemappedRows(gpu, &n, &n, &n, &n), 3);
 	assert_int_equal(nvmlDeviceGetPowerUsage(gpu, &n), 0);
 	assert_int_equal(nvmlDeviceSetComputeMode(gpu, 3), 3);
-	/* What it does say. */
+	/* Queries that it answers. */
 	assert_int_equal(nvmlDeviceGetBAR1MemoryInfo(d, &bar), 0);
 	assert_int_equal(bar.bar1Total >> 20, 16383);
 	assert_int_equal(nvmlDeviceSetComputeMode(d, 3), 0);
@@ -293,7 +293,7 @@ static void devices__refuse_what_only_the_gpu_can_say(void **state)
 	assert_int_equal(nvmlDeviceGetMemoryErrorCounter(d, 0, 0, 2, &l), 0);
 }
 
-static void handles__of_what_was_destroyed_are_stale(void **state)
+static void handles__of_destroyed_instances_are_stale(void **state)
 {
 	struct error err = ERROR_INIT;
 	nvmlGpuInstance_t gi, same;
@@ -335,7 +335,7 @@ static void handles__of_what_was_destroyed_are_stale(void **state)
 	}
 }
 
-static void garbage__is_refused(void **state)
+static void invalid_arguments__are_refused(void **state)
 {
 	nvmlGpuInstanceInfo_t info;
 	nvmlGpuInstance_t gi;
@@ -366,9 +366,9 @@ int main(void)
 		ON(compute__share_a_gpu_instance, h100),
 		ON(devices__are_ordered_and_named, a100),
 		ON(devices__are_found_by_uuid, a100),
-		ON(devices__refuse_what_only_the_gpu_can_say, h100),
-		ON(handles__of_what_was_destroyed_are_stale, a100),
-		ON(garbage__is_refused, h100),
+		ON(devices__refuse_queries_of_the_gpu_alone, h100),
+		ON(handles__of_destroyed_instances_are_stale, a100),
+		ON(invalid_arguments__are_refused, h100),
 	};
 
 	ONLY_ROOT();

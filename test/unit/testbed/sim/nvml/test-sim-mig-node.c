@@ -85,7 +85,7 @@ static void mode__waits_for_a_reset_where_that_is_not_exposed(void **state)
 	expect_mode(0, 0);
 }
 
-static void mode__waits_while_the_gpu_is_in_use(void **state)
+static void mode__is_pending_while_the_gpu_is_in_use(void **state)
 {
 	struct sim_process p = { .pid = 5 };
 	struct error err = ERROR_INIT;
@@ -195,7 +195,7 @@ static void processes__belong_to_their_instance(void **state)
 	assert_int_equal(nvmlGpuInstanceDestroy(small), 0);
 }
 
-static void processes__load_a_share_of_the_gpu(void **state)
+static void processes__utilize_a_share_of_the_gpu(void **state)
 {
 	struct sim_process p = { .pid = 10, .sm_percent = 100, .gi = 1 };
 	nvmlGpmSample_t a, b;
@@ -229,7 +229,7 @@ static void processes__load_a_share_of_the_gpu(void **state)
 	assert_int_equal(nvmlGpmSampleFree(b), 0);
 }
 
-static void events__say_of_which_instance(void **state)
+static void events__name_the_instance(void **state)
 {
 	struct error err = ERROR_INIT;
 	nvmlEventData_t e;
@@ -290,12 +290,12 @@ int main(void)
 		ON(mode__changes_at_once_and_stays_on_ampere, p4d),
 		ON(mode__goes_off_with_a_reboot_since_hopper, h100),
 		ON(mode__waits_for_a_reset_where_that_is_not_exposed, p4d),
-		ON(mode__waits_while_the_gpu_is_in_use, h100),
+		ON(mode__is_pending_while_the_gpu_is_in_use, h100),
 		ON(mode__stays_on_while_there_are_instances, h100),
 		ON(mode__is_not_supported_without_mig, v100),
 		ON(processes__belong_to_their_instance, p4d),
-		ON(processes__load_a_share_of_the_gpu, h100),
-		ON(events__say_of_which_instance, p4d),
+		ON(processes__utilize_a_share_of_the_gpu, h100),
+		ON(events__name_the_instance, p4d),
 		ON(control__finds_devices_by_all_their_names, p4d),
 	};
 

@@ -80,7 +80,7 @@ static const struct {
 		4 },
 };
 
-/* The GB of a name, as programs compute it from what NVML says. */
+/* The GB of a name, as programs compute it from NVML's figures. */
 static unsigned int gb_of(unsigned long long mib, unsigned long long total_bytes)
 {
 	double total = (double)total_bytes / (1 << 20);
@@ -150,7 +150,7 @@ static void products__have_the_documented_names(void **state)
 }
 
 /* Each profile at each of its starts, and as many as there may be. */
-static void products__take_what_they_say(void **state)
+static void products__accept_their_own_placements(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(products); i++) {
@@ -256,7 +256,7 @@ static void clear(void)
 	assert_ok(sim_control_reset(&f.control, 0, &err), &err);
 }
 
-static void placement__corollaries(void **state)
+static void placement__follows_the_corollaries(void **state)
 {
 	static const struct {
 		unsigned int n, ids[8], starts[8];
@@ -309,7 +309,7 @@ static void placement__corollaries(void **state)
 }
 
 /* Large holes stay; ids go with the place. */
-static void placement__is_the_drivers_choice_without_a_wish(void **state)
+static void placement__is_chosen_by_the_driver_without_a_request(void **state)
 {
 	static const struct {
 		unsigned int id, n, starts[8], ids[8];
@@ -336,7 +336,7 @@ static void placement__is_the_drivers_choice_without_a_wish(void **state)
 	}
 }
 
-static void placement__all_media_engines_leave_room_for_none_only(void **state)
+static void placement__of_all_media_engines_leaves_none_for_others(void **state)
 {
 	nvmlGpuInstance_t gi;
 
@@ -423,13 +423,13 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(products__have_the_documented_names),
-		cmocka_unit_test(products__take_what_they_say),
+		cmocka_unit_test(products__accept_their_own_placements),
 		ON(profiles__refuse_what_a_real_driver_refuses, h100),
 		ON(profiles__can_be_hidden_while_mig_is_off, a100),
 		ON(capacity__follows_the_observed_sequence, a100),
-		ON(placement__corollaries, a100),
-		ON(placement__is_the_drivers_choice_without_a_wish, a100),
-		cmocka_unit_test(placement__all_media_engines_leave_room_for_none_only),
+		ON(placement__follows_the_corollaries, a100),
+		ON(placement__is_chosen_by_the_driver_without_a_request, a100),
+		cmocka_unit_test(placement__of_all_media_engines_leaves_none_for_others),
 		ON(changes__need_root, h100),
 		ON(calls__are_counted_once_each, a100),
 	};

@@ -47,7 +47,7 @@ static void error_string__is_the_measured_table(void **state)
 	assert_string_equal(nvmlErrorString(NVML_ERROR_TIMEOUT), "Timeout");
 }
 
-static void before_init__all_is_uninitialized(void **state)
+static void before_init__all_calls_return_uninitialized(void **state)
 {
 	unsigned int n;
 	nvmlDevice_t d;
@@ -142,7 +142,7 @@ static void strings__too_short_is_7_and_writes_nothing(void **state)
 	assert_string_equal(text, "13.580.159.04");
 }
 
-static void lookup__knows_all_spellings(void **state)
+static void lookup__accepts_all_spellings(void **state)
 {
 	static const struct {
 		const char *bus_id;
@@ -176,7 +176,7 @@ static void lookup__knows_all_spellings(void **state)
 	assert_int_equal(nvmlDeviceGetHandleByIndex_v2(4, &d), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-static void handles__garbage_and_null_are_refused(void **state)
+static void handles__invalid_and_null_are_refused(void **state)
 {
 	unsigned int n;
 	nvmlDevice_t d = f.gpus[0];
@@ -292,7 +292,7 @@ static void process_utilization__has_its_own_pattern(void **state)
 	assert_int_equal(nvmlDeviceGetProcessUtilization(f.gpus[0], s, &n, UINT64_MAX), 6);
 }
 
-static void load__moves_what_depends_on_it(void **state)
+static void load__changes_the_dependent_figures(void **state)
 {
 	unsigned int idle_mw, busy_mw, idle_c, busy_c;
 	unsigned long long reasons;
@@ -313,7 +313,7 @@ static void load__moves_what_depends_on_it(void **state)
 	assert_in_range(busy_c, idle_c + 1, 86);
 }
 
-static void energy__goes_on_from_where_it_was(void **state)
+static void energy__continues_from_its_last_value(void **state)
 {
 	unsigned long long mj_before, mj_after;
 	unsigned int mw;
@@ -354,7 +354,7 @@ static void fields__agree_with_the_plain_calls(void **state)
 		NVML_ERROR_INVALID_ARGUMENT);
 }
 
-static void fail__takes_a_group_and_its_fields_away(void **state)
+static void fail__disables_a_group_and_its_fields(void **state)
 {
 	nvmlFieldValue_t v = { .fieldId = 185 };
 	struct error err = ERROR_INIT;
@@ -370,7 +370,7 @@ static void fail__takes_a_group_and_its_fields_away(void **state)
 	assert_int_equal(nvmlDeviceGetPowerUsage(f.gpus[0], &mw), NVML_SUCCESS);
 }
 
-static void lose__makes_every_call_say_so_and_only_there(void **state)
+static void lose__makes_every_call_on_the_gpu_fail_and_no_other(void **state)
 {
 	struct error err = ERROR_INIT;
 	unsigned int n;
@@ -416,7 +416,7 @@ static void hot_plug__changes_count_and_ages_handles(void **state)
 	assert_string_equal(name, "Tesla T4");
 }
 
-static void setters__need_root_and_reach_others(void **state)
+static void setters__require_root_and_affect_other_processes(void **state)
 {
 	unsigned int mode;
 	pid_t pid;
@@ -437,7 +437,7 @@ static void setters__need_root_and_reach_others(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void mig__is_off_or_not_there(void **state)
+static void mig__is_off_or_unsupported(void **state)
 {
 	unsigned int a = 7, b = 7;
 	nvmlDevice_t d;
@@ -537,26 +537,26 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(error_string__is_the_measured_table),
-		cmocka_unit_test(before_init__all_is_uninitialized),
+		cmocka_unit_test(before_init__all_calls_return_uninitialized),
 		cmocka_unit_test(init__without_a_node_is_a_host_without_driver),
 		ON(init__is_counted, begin_h100),
 		ON(init__refuses_another_node_in_the_same_directory, begin_h100),
 		ON(driver__modes_decide_over_init, begin_h100),
 		ON(strings__too_short_is_7_and_writes_nothing, begin_h100),
-		ON(lookup__knows_all_spellings, begin_p3),
-		ON(handles__garbage_and_null_are_refused, begin_h100),
+		ON(lookup__accepts_all_spellings, begin_p3),
+		ON(handles__invalid_and_null_are_refused, begin_h100),
 		ON(versions__wrong_words_are_refused_as_measured, begin_h100),
 		ON(memory__v1_used_is_v2_used_and_reserved, begin_h100),
 		ON(processes__follow_the_two_call_pattern, begin_h100),
 		ON(process_utilization__has_its_own_pattern, begin_h100),
-		ON(load__moves_what_depends_on_it, begin_h100),
-		ON(energy__goes_on_from_where_it_was, begin_h100),
+		ON(load__changes_the_dependent_figures, begin_h100),
+		ON(energy__continues_from_its_last_value, begin_h100),
 		ON(fields__agree_with_the_plain_calls, begin_h100),
-		ON(fail__takes_a_group_and_its_fields_away, begin_p3),
-		ON(lose__makes_every_call_say_so_and_only_there, begin_p3),
+		ON(fail__disables_a_group_and_its_fields, begin_p3),
+		ON(lose__makes_every_call_on_the_gpu_fail_and_no_other, begin_p3),
 		ON(hot_plug__changes_count_and_ages_handles, begin_p3),
-		ON(setters__need_root_and_reach_others, begin_h100),
-		ON(mig__is_off_or_not_there, begin_h100),
+		ON(setters__require_root_and_affect_other_processes, begin_h100),
+		ON(mig__is_off_or_unsupported, begin_h100),
 		ON(mig__is_not_supported_before_ampere, begin_p3),
 		ON(topology__has_the_hybrid_cube_mesh, begin_p3),
 		ON(gpm__computes_from_two_samples, begin_h100),
