@@ -97,7 +97,7 @@ static pid_t start_arbiter(const char *program, const char *dir)
 	return -1;
 }
 
-/* A child, which has nothing of ours to print. */
+/* A child, which has no output of the parent to print. */
 static pid_t start(void)
 {
 	pid_t pid;

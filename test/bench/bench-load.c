@@ -151,7 +151,7 @@ static void stop_crowd(struct crowd *c)
 
 /* --- the node --- */
 
-/* Each device is held by a pod of its own. */
+/* Each device is allocated to a pod of its own. */
 static void on_pods(struct rpc_call *call, const uint8_t *request, size_t len, void *arg)
 {
 	static struct pod_entry entries[GPUS * REPLICAS];
@@ -239,7 +239,7 @@ static void exec_agent(const struct bench *b)
 	_exit(127);
 }
 
-/* As its log says; 0: not yet. */
+/* As in its log; 0: not yet. */
 static unsigned port_of(const struct bench *b)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1 << 20);

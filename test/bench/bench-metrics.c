@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * CPU time of one /metrics of 8 GPUs with 56 slices each, all held by pods in enforced slices with long names:
- * the most that a node can have to say. Fails if a text takes more than 5 ms.
+ * CPU time of one /metrics of 8 GPUs with 56 slices each, all allocated to pods in enforced slices with long names:
+ * the longest text of a node. Fails if a text takes more than 5 ms.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -306,7 +306,7 @@ static void deaths(void)
 	client_close(&b);
 }
 
-/* Slice FLOODS: sends what is of no generation that is, without end. */
+/* Slice FLOODS: sends states of an invalid generation all the time. */
 static _Noreturn void flood(void)
 {
 	struct slice_state s = { .head = { .op = SLICE_STATE }, .generation = 0x7fffff };

@@ -176,7 +176,7 @@ static void slow(struct web_load *l)
 	}
 }
 
-static void rubbish(struct web_load *l)
+static void send_malformed(struct web_load *l)
 {
 	uint32_t seed = 2463534242U;
 
@@ -209,7 +209,7 @@ static void storm(struct web_load *l)
 static void (*const kinds[WEB_LOAD_KINDS_])(struct web_load *l) = {
 	[WEB_LOAD_SCRAPES] = scrapes,
 	[WEB_LOAD_SLOW] = slow,
-	[WEB_LOAD_RUBBISH] = rubbish,
+	[WEB_LOAD_RUBBISH] = send_malformed,
 	[WEB_LOAD_STORM] = storm,
 };
 

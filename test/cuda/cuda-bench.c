@@ -235,7 +235,8 @@ static void run_child(const struct bench *b, bool ours, double *ret)
 		die("a child ended with status %d", status);
 }
 
-static void say(const char *what, const char *unit, double *bare, double *ours, unsigned int n)
+static void print_row(const char *what, const char *unit, double *bare, double *ours,
+	unsigned int n)
 {
 	double m[2] = { median(bare, n), median(ours, n) };
 
@@ -260,7 +261,7 @@ static void calls(const struct bench *b)
 				got[(v + r) % 2][i][r] = line[i];
 		}
 	for (unsigned int i = 0; i < ROWS; i++)
-		say(rows[i].name, "ns", got[0][i], got[1][i], b->rounds);
+		print_row(rows[i].name, "ns", got[0][i], got[1][i], b->rounds);
 }
 
 /* us from start to end of @n processes at a time; *wall: of all, for each. */
@@ -304,9 +305,9 @@ static void starts(const struct bench *b, char *mode, const char *name, unsigned
 			got[ours][r] = starts_once(b, mode, ours, n, &wall[ours][r]);
 		}
 	(void)snprintf(what, sizeof(what), "start_%s_%u", name, n);
-	say(what, "us", got[0], got[1], b->rounds);
+	print_row(what, "us", got[0], got[1], b->rounds);
 	(void)snprintf(what, sizeof(what), "start_%s_%u_wall_each", name, n);
-	say(what, "us", wall[0], wall[1], b->rounds);
+	print_row(what, "us", wall[0], wall[1], b->rounds);
 }
 
 static int init_only(const struct bench *b)

@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 		(int)getpid());
 	if (symlink(c.driver, c.driver_link) != 0)
 		die("link %s: %s", c.driver_link, strerror(errno));
-	c.arbiter = look_open(c.slice);
+	c.arbiter = probe_open(c.slice);
 	if (c.arbiter < 0)
 		die("the arbiter does not answer in %s", c.slice);
 	nvml_open();

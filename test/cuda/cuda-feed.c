@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tells the arbiter what NVML has of each process, in place of the agent (src/abi/arbiter-control.h).
+ * Reports NVML's figures of each process to the arbiter, in place of the agent (src/abi/arbiter-control.h).
  *
  *	cuda-feed RUN_DIR/arbiter.sock
  *
- * Ends when the arbiter does, or comes back to it with --again.
+ * Ends when the arbiter does, or connects to it again with --again.
  */
 #include "cuda/driver.h"
 

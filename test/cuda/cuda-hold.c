@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes memory and keeps it: what the integration tests steer.
+ * Allocates memory and keeps it, controlled by the integration tests.
  *
  *	cuda-hold [--device N] [--bytes BYTES | --until-full PIECE] [--managed] [--wait]
  *
- * Says what it has; with --wait it answers each line on its standard input until that ends: "look"
+ * Prints its figures; with --wait it answers each line on its standard input until that ends: "look"
  * with the figures as they are then, "more" after one more allocation of the same size, "fork" after it
  * has a child, which does nothing for a minute.
  */
@@ -36,7 +36,7 @@ static CUresult take(struct hold *h, uint64_t bytes)
 	return h->last;
 }
 
-static void say(const struct hold *h)
+static void print_figures(const struct hold *h)
 {
 	nvmlProcessInfo_t infos[PHYSICAL_MAX];
 	unsigned int n = PHYSICAL_MAX;
@@ -108,13 +108,13 @@ int main(int argc, char **argv)
 		(void)take(&h, bytes);
 	while (h.last == CUDA_SUCCESS && piece && take(&h, piece) == CUDA_SUCCESS)
 		;
-	say(&h);
+	print_figures(&h);
 	while (wait && fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "more\n") == 0)
 			(void)take(&h, bytes ? bytes : piece);
 		else if (strcmp(line, "fork\n") == 0)
 			h.child = idle_child();
-		say(&h);
+		print_figures(&h);
 	}
 	return 0;
 }

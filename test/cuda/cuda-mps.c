@@ -34,7 +34,7 @@ struct client {
 	double seconds;
 };
 
-static CUresult said(const char *what, CUresult r)
+static CUresult print_result(const char *what, CUresult r)
 {
 	const char *name = NULL;
 
@@ -53,7 +53,7 @@ static int attribute(const struct client *c, unsigned int which)
 	return v;
 }
 
-static void say_memory(void)
+static void print_memory(void)
 {
 	size_t free = 0, total = 0;
 
@@ -88,7 +88,7 @@ static void fill(void)
 		while ((r = take(steps[i])) == CUDA_SUCCESS)
 			got += steps[i];
 	(void)printf("filled %llu MiB, then %u\n", (unsigned long long)got, r);
-	say_memory();
+	print_memory();
 }
 
 static void hold(const struct client *c)
@@ -97,27 +97,27 @@ static void hold(const struct client *c)
 	CUresult r = CUDA_SUCCESS;
 	CUcontext other;
 
-	(void)said("gib", take(1024));
-	(void)said("ready", CUDA_SUCCESS);
+	(void)print_result("gib", take(1024));
+	(void)print_result("ready", CUDA_SUCCESS);
 	while (r == CUDA_SUCCESS && time_mono_ns() < end) {
 		r = launch(c, "spin", STEP_NS);
 		if (r == CUDA_SUCCESS)
 			r = cu.cuCtxSynchronize();
 		sleep_us(2000);
 	}
-	(void)said("loop", r);
+	(void)print_result("loop", r);
 	if (r == CUDA_SUCCESS)
 		return;
-	(void)said("destroy", cu.cuCtxDestroy_v2(c->context));
-	(void)said("again", cu.cuCtxCreate_v2(&other, 0, c->device));
+	(void)print_result("destroy", cu.cuCtxDestroy_v2(c->context));
+	(void)print_result("again", cu.cuCtxCreate_v2(&other, 0, c->device));
 }
 
 static void run_one(const struct client *c, const char *kernel, uint64_t ns)
 {
-	(void)said("ready", CUDA_SUCCESS);
+	(void)print_result("ready", CUDA_SUCCESS);
 	sleep_us(ns ? 0 : 500000);
-	(void)said("launch", launch(c, kernel, ns));
-	(void)said("sync", cu.cuCtxSynchronize());
+	(void)print_result("launch", launch(c, kernel, ns));
+	(void)print_result("sync", cu.cuCtxSynchronize());
 }
 
 static void start(struct client *c)
@@ -129,9 +129,9 @@ static void start(struct client *c)
 	(void)printf("device sms %d mps %d\n",
 		attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
 		attribute(c, ATTRIBUTE_MPS));
-	if (said("context", cu.cuCtxCreate_v2(&c->context, 0, c->device)))
+	if (print_result("context", cu.cuCtxCreate_v2(&c->context, 0, c->device)))
 		exit(4);
-	say_memory();
+	print_memory();
 	must(cu.cuModuleLoadData(&c->module, kernels()), "cuModuleLoadData");
 }
 
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 		run_one(&c, "spin", (uint64_t)(c.seconds * SECOND_NS));
 		return 0;
 	} else {
-		(void)said("ready", CUDA_SUCCESS);
+		(void)print_result("ready", CUDA_SUCCESS);
 	}
 	if (strcmp(mode, "hold") != 0)
 		sleep_us((unsigned int)(c.seconds * 1e6));

@@ -155,7 +155,7 @@ static int ask(int fd, const void *request, size_t len, void *answer, size_t siz
 	return n == (ssize_t)size ? 0 : -1;
 }
 
-int look_open(const char *slice_dir)
+int probe_open(const char *slice_dir)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	struct slice_hello hello = { .head = { .op = SLICE_HELLO, .tag = 1 },

@@ -31,7 +31,7 @@ extern struct nvml_api {
 #undef X
 } nvml;
 
-/* Ends the program where it cannot go on; @what says what was tried. */
+/* Ends the program where it cannot continue; @what names the failed call. */
 void must(CUresult r, const char *what);
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -45,7 +45,7 @@ void nvml_open(void);
 nvmlDevice_t nvml_of(CUdevice device, char *uuid);
 nvmlDevice_t nvml_by_uuid(const char *uuid);
 
-/* The text of kernels.ptx, which lies next to the program (or where GPUSLICE_TEST_PTX says). */
+/* The text of kernels.ptx, which is next to the program (or in GPUSLICE_TEST_PTX). */
 const char *kernels(void);
 
 /* What NVML has of a process's memory on a device; 0: it does not use it. */
@@ -58,7 +58,7 @@ unsigned int nvml_physical(nvmlDevice_t device, struct physical *ret);
 unsigned long long physical_of(const struct physical *p, unsigned int n, pid_t pid);
 
 /* The slice of a directory, as a process that only reads. -1: no answer. */
-int look_open(const char *slice_dir);
+int probe_open(const char *slice_dir);
 int look(int fd, unsigned int first, struct slice_viewed *ret);
 
 double ms_since(uint64_t start_ns);

@@ -126,7 +126,7 @@ static void fuzz_arrivals(const char *text, size_t len)
 	(void)close(fd);
 }
 
-/* What the arbiter says, and steps in what a program launches: any bytes are kinds. */
+/* Status of the arbiter, and steps in the launches of a program: any bytes are kinds. */
 static void fuzz_status(const char *text, size_t len)
 {
 	struct profile_launch *l = calloc(len + 1, sizeof(*l));

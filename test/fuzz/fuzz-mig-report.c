@@ -62,7 +62,7 @@ static void node(const char *text, size_t len)
 	json_decref(o);
 }
 
-/* What the tool says to the MIG manager, and the API server. */
+/* Output of the tool for the MIG manager, and of the API server. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	CLEANUP(freep) char *text = malloc(len + 1);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What gpuslice-mps says of a client. It may be another one than was asked about. */
+/* The answer of gpuslice-mps about a client. It may be about another client than requested. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mps_client v[] = {

@@ -27,7 +27,7 @@ static void check_patch(const json_t *patch)
 	}
 }
 
-/* A condition of another agent is never made True; what is written says what is wanted, and is ours then. */
+/* A condition of another agent is never made True; a written one is the desired one. */
 static void write_condition(const json_t *have)
 {
 	static const struct node_repair wants[] = { { .state = REPAIR_NONE },

@@ -7,7 +7,7 @@
 #include "io/kubelet/messages/messages.h"
 #include "io/kubelet/pod-resources.h"
 
-/* What the kubelet says about pods. What is decoded must encode and decode to the same. */
+/* Answers of the kubelet about pods. A decoded answer must encode and decode to the same. */
 static void compare(const struct pod_entries *e, const struct pod_devices *d)
 {
 	size_t i;

@@ -169,7 +169,7 @@ static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t
 	}
 }
 
-static bool anybody(const struct world *w, bool wants)
+static bool has_work(const struct world *w, bool wants)
 {
 	for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
 		if (w->clients[i] && (wants ? w->clients[i]->wants : w->clients[i]->busy))
@@ -180,7 +180,7 @@ static bool anybody(const struct world *w, bool wants)
 
 static void drain(struct world *w)
 {
-	for (unsigned int n = 0; anybody(w, true) || anybody(w, false); n++) {
+	for (unsigned int n = 0; has_work(w, true) || has_work(w, false); n++) {
 		check(n < DRAIN_MAX);
 		for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
 			struct sched_client *s = w->clients[i];
@@ -188,10 +188,10 @@ static void drain(struct world *w)
 			if (s && s->busy)
 				sched_client_set_state(w->t, s, false, s->wants, 0, w->now);
 		}
-		if (!anybody(w, true))
+		if (!has_work(w, true))
 			break;
-		check(anybody(w, false) || sched_next_deadline(w->t) != UINT64_MAX);
-		w->now = anybody(w, false) ? w->now + 1000000 : sched_next_deadline(w->t);
+		check(has_work(w, false) || sched_next_deadline(w->t) != UINT64_MAX);
+		w->now = has_work(w, false) ? w->now + 1000000 : sched_next_deadline(w->t);
 		sched_advance_time(w->t, w->now);
 		check_world(w);
 	}

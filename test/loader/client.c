@@ -24,7 +24,7 @@ typedef unsigned int version_fn(int *version);
 typedef unsigned int plain_fn(void);
 typedef int inside_fn(const char *what, const char *file, char *ret, size_t size);
 
-#ifndef __GLIBC__ /* musl, where nothing of ours is loaded */
+#ifndef __GLIBC__ /* musl, where no interception library is loaded */
 #	define LM_ID_NEWLM   0
 #	define RTLD_DEEPBIND 0
 static void *dlmopen(long where, const char *file, int mode)
@@ -45,7 +45,7 @@ static int fail(const char *what)
 	return 1;
 }
 
-static const char *whose(void *fn)
+static const char *find_owner(void *fn)
 {
 	Dl_info info;
 
@@ -61,7 +61,7 @@ static int report(void *fn, void *new_fn)
 	int version = -1;
 	unsigned int r = fn ? ((version_fn *)fn)(&version) : 0;
 
-	printf("%s %d ", whose(fn), r ? -(int)r : version);
+	printf("%s %d ", find_owner(fn), r ? -(int)r : version);
 	if (new_fn)
 		printf("%u\n", ((plain_fn *)new_fn)());
 	else
@@ -79,7 +79,7 @@ static int of_handle(void *handle)
 	return report(nvml, dlsym(handle, "nvmlNewInThisDriver"));
 }
 
-static int open_and_look(const char *file, int mode)
+static int open_and_find(const char *file, int mode)
 {
 	void *handle = dlopen(file, mode);
 
@@ -100,15 +100,15 @@ static int by_procaddr(void)
 		handle, "cuGetProcAddress_v2");
 	get1 = (unsigned int (*)(const char *, void **, int, uint64_t))dlsym(handle,
 		"cuGetProcAddress");
-	printf("%s %s", whose((void *)get), whose((void *)get1));
+	printf("%s %s", find_owner((void *)get), find_owner((void *)get1));
 	r = get("cuGetProcAddress", &fn, 12000, 0, &status);
-	printf(" %u %u %s %d", r, status, whose(fn), fn == (void *)get);
+	printf(" %u %u %s %d", r, status, find_owner(fn), fn == (void *)get);
 	r = get1("cuGetProcAddress", &fn, 11030, 2);
-	printf(" %u %s %d", r, whose(fn), fn == (void *)get1);
+	printf(" %u %s %d", r, find_owner(fn), fn == (void *)get1);
 	r = get("cuDriverGetVersion", &fn, 12000, 1, NULL);
-	printf(" %u %s", r, whose(fn));
+	printf(" %u %s", r, find_owner(fn));
 	r = get("", &fn, 0, 0, &status);
-	printf(" %u %u %s", r, status, whose(fn));
+	printf(" %u %u %s", r, status, find_owner(fn));
 	r = get("cuInit", &fn, 12000, 4, &status);
 	printf(" %u\n", r);
 	return 0;
@@ -144,8 +144,9 @@ static int names(const char *file)
 		n += dlsym(handle, name) != NULL;
 	}
 	variable = (int *)dlsym(handle, "cudbgNewVariable");
-	printf("%d %d %s %s\n", n, variable ? *variable : -1, whose(dlsym(handle, "cuInit")),
-		whose(dlsym(handle, "cuMemAlloc_v2")));
+	printf("%d %d %s %s\n", n, variable ? *variable : -1,
+		find_owner(dlsym(handle, "cuInit")),
+		find_owner(dlsym(handle, "cuMemAlloc_v2")));
 	return 0;
 }
 
@@ -162,7 +163,8 @@ static void *race_thread(void *arg)
 			bad += !handle || !dlsym(handle, "cuNewInThisDriver");
 	} else {
 		for (int i = 0; i < 5000; i++)
-			bad += strcmp(whose(dlsym(RTLD_DEFAULT, known[i % 5])), "ours") != 0;
+			bad += strcmp(find_owner(dlsym(RTLD_DEFAULT, known[i % 5])), "ours") !=
+			       0;
 	}
 	return (void *)bad;
 }
@@ -282,7 +284,7 @@ static int again_and_again(void)
 			return fail("round");
 		dlclose(handle);
 	}
-	return open_and_look("libcuda.so.1", RTLD_NOW);
+	return open_and_find("libcuda.so.1", RTLD_NOW);
 }
 
 int main(int argc, char **argv)
@@ -294,11 +296,11 @@ int main(int argc, char **argv)
 	if (strcmp(what, "nothing") == 0)
 		return puts("nothing") < 0;
 	if (strcmp(what, "dlopen") == 0)
-		return open_and_look(file, RTLD_NOW);
+		return open_and_find(file, RTLD_NOW);
 	if (strcmp(what, "noload") == 0)
 		return printf("%s", dlopen(file, RTLD_NOW | RTLD_NOLOAD) ? "loaded "
 									 : "not loaded ") < 0 ||
-		       open_and_look(file, RTLD_NOW);
+		       open_and_find(file, RTLD_NOW);
 	if (strcmp(what, "default") == 0)
 		return of_handle(RTLD_DEFAULT);
 	if (strcmp(what, "next") == 0)
@@ -321,7 +323,7 @@ int main(int argc, char **argv)
 		if (file && !before)
 			return 1;
 		pid = fork();
-		return pid == 0 ? open_and_look("libcuda.so.1", RTLD_NOW) : child_status(pid);
+		return pid == 0 ? open_and_find("libcuda.so.1", RTLD_NOW) : child_status(pid);
 	}
 	if (strcmp(what, "spawn") == 0)
 		return spawn(argv + 2, 0);

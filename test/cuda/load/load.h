@@ -29,7 +29,7 @@ struct load {
 	CUcontext context;
 	CUfunction burn, nop, spin;
 	unsigned int sms; /* multiprocessors that the driver shows: under MPS perhaps some */
-	bool mps;         /* it runs under MPS, as the driver says */
+	bool mps;         /* it runs under MPS, as the driver reports */
 	unsigned int blocks, threads; /* of a launch of burn */
 	uint64_t rounds;              /* of burn; 0: nop instead */
 	uint64_t kernel_ns;           /* alone, as it was calibrated; 0: was not */

@@ -110,7 +110,7 @@ void mix_settle(const struct mix *m)
 	must(cu.cuStreamSynchronize(m->stream), "cuStreamSynchronize");
 }
 
-/* What others do while the steps run. */
+/* Work of other threads while the steps run. */
 
 static void compare(const struct mix *m, const char *what, const uint32_t *found,
 	const uint32_t *expected)

@@ -102,7 +102,7 @@ static bool captured_relaxed(struct mix *m)
 	return capture(m, RELAXED);
 }
 
-/* Work in another stream goes on while one captures. */
+/* Work in another stream continues while one captures. */
 static bool beside_a_capture(struct mix *m)
 {
 	struct mix_span s = { .buffer = MIX_Y, .count = MIX_WORDS };

@@ -201,7 +201,7 @@ static bool programmatic(struct mix *m)
 
 /* Sets the launch parameters before the launch, in the function itself. No other step launches this
  * function: a launch of another kind resets the parameters, and fails because of them (H100). */
-static bool set_beforehand(struct mix *m)
+static bool set_parameters_first(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	struct mix_launch l;
@@ -291,7 +291,7 @@ const struct mix_step mix_launch_steps[] = {
 	{ "launch-ex-ptsz", ex_ptsz },
 	{ "launch-ex-cooperative", ex_cooperative },
 	{ "launch-programmatic", programmatic },
-	{ "launch-set", set_beforehand },
+	{ "launch-set", set_parameters_first },
 	{ "launch-library", of_a_library },
 	{ "launch-burst", burst },
 	{ "launch-two-streams", two_streams },

@@ -143,7 +143,7 @@ static bool batched_values(struct mix *m)
 }
 
 /* The host lets a stream go that has work behind the wait. */
-static bool held_by_the_host(struct mix *m)
+static bool blocked_by_the_host(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	_Atomic uint32_t *word = (_Atomic uint32_t *)(void *)&m->pinned[PINNED_WORD];
@@ -163,7 +163,7 @@ static bool held_by_the_host(struct mix *m)
 	return true;
 }
 
-/* Memory that is taken and given back in the order of the stream. */
+/* Memory that is allocated and freed in the order of the stream. */
 static bool memory_in_order(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
@@ -274,7 +274,7 @@ const struct mix_step mix_other_steps[] = {
 	{ "host-functions", host_functions },
 	{ "values", values },
 	{ "values-batch", batched_values },
-	{ "values-host", held_by_the_host },
+	{ "values-host", blocked_by_the_host },
 	{ "memory-in-order", memory_in_order },
 	{ "memory-managed", managed },
 	{ "context-new", new_context },

@@ -120,11 +120,11 @@ static bool see(struct storm *s, struct slice_viewed *v)
 		return true;
 	if (s->arbiter >= 0)
 		(void)close(s->arbiter);
-	s->arbiter = look_open(s->slice);
+	s->arbiter = probe_open(s->slice);
 	return false;
 }
 
-static void must_see(struct storm *s, struct slice_viewed *v)
+static void expect_figure(struct storm *s, struct slice_viewed *v)
 {
 	uint64_t at = time_mono_ns();
 
@@ -154,7 +154,7 @@ static void watch(struct storm *s)
 	}
 }
 
-static bool has_said(const struct child *c)
+static bool has_reported(const struct child *c)
 {
 	struct pollfd p = { .fd = fileno(c->out), .events = POLLIN };
 
@@ -190,7 +190,7 @@ static unsigned long long used_of(const struct slice_viewed *v, pid_t pid)
 	return 0;
 }
 
-/* Bytes by which the arbiter's book and NVML differ, over all processes. */
+/* Bytes by which the arbiter's grants and NVML differ, over all processes. */
 static unsigned long long difference(struct storm *s)
 {
 	static struct physical p[PHYSICAL_MAX];
@@ -198,7 +198,7 @@ static unsigned long long difference(struct storm *s)
 	unsigned long long sum = 0;
 	unsigned int n;
 
-	must_see(s, &v);
+	expect_figure(s, &v);
 	n = nvml_physical(s->nvml, p);
 	for (unsigned int i = 0; i < s->processes; i++) {
 		unsigned long long book = used_of(&v, s->child[i].pid);
@@ -229,7 +229,7 @@ static unsigned long long left(struct storm *s, double *ms)
 	struct slice_viewed v;
 
 	do {
-		must_see(s, &v);
+		expect_figure(s, &v);
 		*ms = ms_since(at);
 		if (v.gpus[0].used)
 			sleep_us(2000);
@@ -245,7 +245,7 @@ static int storm(struct storm *s)
 	bool ok;
 	uint64_t at, end;
 
-	s->arbiter = s->slice ? look_open(s->slice) : -1;
+	s->arbiter = s->slice ? probe_open(s->slice) : -1;
 	if (s->slice && s->arbiter < 0)
 		die("the arbiter does not answer in %s", s->slice);
 	if (s->neighbour) {
@@ -276,7 +276,7 @@ static int storm(struct storm *s)
 	for (unsigned int i = 0; i < s->processes; i++) {
 		if (!running(&s->child[i]))
 			die("process %d is gone", (int)s->child[i].pid);
-		while (!has_said(&s->child[i]))
+		while (!has_reported(&s->child[i]))
 			watch(s);
 		reap(s, &s->child[i]);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The processes that cuda-storm starts. Each says "ready" and ends its work with a line of counts;
+/* The processes that cuda-storm starts. Each prints "ready" and ends its work with a line of counts;
  * then it keeps its context until its standard input ends. */
 #include "cuda/driver.h"
 
@@ -17,6 +17,6 @@ struct storm_options {
 /* Threads that allocate and free by all ways at once. Returns the exit status. */
 int storm_worker(const struct storm_options *o);
 
-/* One who lives in peace next door: works on memory of its own and checks it; for each line on its
- * standard input tells how many rounds it has done and how many bytes were wrong. */
+/* A process of another slice: works on memory of its own and checks it; for each line on its
+ * standard input it prints how many rounds it has done and how many bytes were wrong. */
 int storm_tenant(const struct storm_options *o);

@@ -35,7 +35,7 @@ struct worker {
 	const char *error_in;
 };
 
-/* How a kind of memory is taken and given back. .at is 0 where there is no address to write to. */
+/* How a kind of memory is allocated and freed. .at is 0 where there is no address to write to. */
 struct kind {
 	const char *name;
 	CUresult (*take)(struct worker *w, struct held *h);
@@ -292,7 +292,7 @@ static void *work(void *arg)
 	must(cu.cuStreamCreate(&w->stream, 1), "cuStreamCreate");
 	must(cu.cuMemPoolCreate(&w->pool, &props), "cuMemPoolCreate");
 	while (time_mono_ns() < end) {
-		/* Rather full than empty: the walls are what this is about. */
+		/* Mostly full, as the limits are under test. */
 		if (w->count == HELD_MAX || (w->count > 0 && roll(w) % 5 < 2))
 			give(w);
 		else

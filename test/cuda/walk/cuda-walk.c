@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Walks through every way to device memory, and looks after each step whether CUDA and NVML tell one
+ * Walks through every way to device memory, and checks after each step whether CUDA and NVML report one
  * and the same size of GPU, to the byte, and whether all came back.
  *
  *	cuda-walk [--limit BYTES] [--device ORDINAL] [--only STEP] [--verbose]
@@ -51,7 +51,7 @@ void agree(struct walk *w, const char *when)
 	do {
 		read_figures(w, &f);
 		must(cu.cuMemGetInfo_v2(&again, &total), "cuMemGetInfo_v2");
-		/* Nothing of ours is under way, but the arbiter may have compared in between. */
+		/* No call of this process is in progress, but the arbiter may have compared meanwhile. */
 		if (again == f.free && alike(w, &f))
 			return;
 	} while (ms_since(start) < 200);

@@ -352,7 +352,7 @@ static void external(struct walk *w)
 	desc.handle.fd = fd;
 	if (r == CUDA_SUCCESS)
 		r = cu.cuImportExternalMemory(&memory, &desc);
-	/* What it takes is for the driver to say; that the figures agree is ours. */
+	/* The driver decides its size; the test checks that the figures agree. */
 	agree(w, r ? "refused" : "imported");
 	if (r == CUDA_SUCCESS)
 		(void)expect(w, "cuDestroyExternalMemory", cu.cuDestroyExternalMemory(memory),

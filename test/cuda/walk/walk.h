@@ -17,7 +17,7 @@ struct walk {
 	char skipped_names[512];
 };
 
-/* The total of CUDA, twice, and of NVML, twice, are one, and so are the free bytes. Says if not. */
+/* The total of CUDA, twice, and of NVML, twice, are one, and so are the free bytes. Prints if not. */
 void agree(struct walk *w, const char *when);
 /* What the slice uses now. */
 uint64_t used(const struct walk *w);
