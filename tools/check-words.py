@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the words of comments in src/: check-words.py [FILE...].
+"""Checks the words of comments in src/ and test/, and of the names of functions in test/: check-words.py [FILE...].
 
 Comments have the words of the field, and name who acts: no private words for what has a common one (CONTRIBUTING.md
 has the list), no "who" without a noun before it, and no sentence that says only that something "is said" or "is told".
+The name of a test is a sentence too: gate_thread__reports_idle_once_no_work_is_left.
 """
 import glob
 import os
@@ -30,8 +31,22 @@ WORDS = {
     r"(?:is|are) looked|looked at": "the actor reads, polls, samples",
     r"somebody|anybody|nobody": "a noun",
 }
-BANNED = [(re.compile(rf"\b(?:{word})\b", re.I), better) for word, better in WORDS.items()]
+# Only in the names of functions in test/, where no other words explain them.
+NAME_WORDS = {
+    r"says?|said|told|hears?|heard": "reports, logs, returns, accepts",
+    r"tells? (?!\w+(?: \w+)* (?:apart|from)\b)": "reports, logs",
+    r"whom?": "a noun",
+    r"everybody": "a noun",
+    r"looks? (?!up\b)": "probes, polls, reads",
+    r"turns?": "quantum",
+    r"parks?|parked": "blocks",
+    r"in vain|away": "failed; unavailable",
+}
+# Not in the name of a program, an option or a value: make-ledger, --strangers, UID=nobody.
+BANNED = [(re.compile(rf"(?<![-=])\b(?:{word})\b", re.I), better) for word, better in WORDS.items()]
+BANNED_NAMES = BANNED + [(re.compile(rf"\b(?:{word})\b", re.I), better) for word, better in NAME_WORDS.items()]
 BARE = re.compile(r"(?:^|[.:;,(] |\b(?:of|to|from|by|for|and|as|than|if|where) )(?P<who>who|whom|whose)\b", re.M)
+FUNCTION = re.compile(r"^[a-z][\w \t*]*?\b(?P<name>[a-z]\w+)\((?=[^;{}]*\)\s*\{)", re.M)
 COMMENT = re.compile(r'(?P<comment>/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
 
 
@@ -50,13 +65,20 @@ def faults(path):
         for hit in BARE.finditer(comment):
             yield (f"{path}:{line + comment.count(chr(10), 0, hit.start())}: '{hit.group('who')}' without a noun: "
                    "write 'a thread that', 'the process whose'")
+    if not path.startswith("test/"):
+        return
+    for m in FUNCTION.finditer(text):
+        words = m.group("name").replace("_", " ")
+        for pattern, better in BANNED_NAMES:
+            for hit in pattern.finditer(words):
+                yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: '{hit.group()}' in {m.group('name')}(): write {better}"
 
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    paths = sys.argv[1:] or sorted(glob.glob("src/**/*.[ch]", recursive=True))
+    paths = sys.argv[1:] or sorted(p for top in ("src", "test") for p in glob.glob(f"{top}/**/*.[ch]", recursive=True))
     found = [fault for path in paths for fault in faults(path)]
-    print(*found, f"{len(paths)} files, {len(found)} words to change in their comments", sep="\n")
+    print(*found, f"{len(paths)} files, {len(found)} words to change in their comments and names", sep="\n")
     sys.exit(bool(found))
 
 

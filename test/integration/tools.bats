@@ -28,7 +28,7 @@ setup_tool() {
 	PATH="$FAKE:$PATH" GPUSLICE_SETUP_RETRY_S=0 "$ROOT/tools/setup" "$@"
 }
 
-@test "setup says what is missing when it cannot install it" {
+@test "setup reports missing packages when it cannot install them" {
 	fake_machine
 	run -1 setup_tool
 	[[ $output == *'apt-get install -y --no-install-recommends libfyaml-dev'* ]]
@@ -36,7 +36,7 @@ setup_tool() {
 	[[ ! -e $FAKE/log ]]
 }
 
-@test "setup installs what is missing as root, without fetching lists that are good" {
+@test "setup installs missing packages as root, without fetching lists that are valid" {
 	fake_machine
 	fake id 'echo 0'
 	run -0 setup_tool build
@@ -54,7 +54,7 @@ setup_tool() {
 	[[ $output == *'update -q'*'install -y -q'* ]]
 }
 
-@test "setup tries again, and says so when it cannot install" {
+@test "setup tries again, and reports when it cannot install" {
 	fake_machine
 	fake id 'echo 0'
 	fake apt-get 'echo "apt-get $*" >>"$(dirname "$0")/log"; [[ $* != *"install -y"* ]]'
@@ -194,6 +194,22 @@ empty_tree() {
 	[[ $output == *"src/model/a.c:2: 'is looked'"* && $output == *'1 files, 3 words'* ]]
 	sed -i 2d src/model/a.c
 	sed -i '1s|$| */|' src/model/a.c
+	tools/check-words.py
+	# In test/ names of functions are read too. Names of programs, options and values are no words.
+	cat >test/a.c <<-'END'
+		/* make-ledger --strangers UID=nobody */
+		static void run__says_anew_who_asked(void **state)
+		{
+			looks_at_nobody(state);
+		}
+		static void run__looks_up_a_process_whose_name_is_known(void)
+		{
+		}
+	END
+	run -1 tools/check-words.py
+	[[ $output == *"test/a.c:2: 'anew' in run__says_anew_who_asked(): write again"* && $output == *"test/a.c:2: 'says' in "* ]]
+	[[ $output == *"test/a.c:2: 'who' in "* && $output == *'2 files, 3 words'* ]]
+	sed -i 's/says_anew_who_asked/reports_again/' test/a.c
 	tools/check-words.py
 }
 
