@@ -46,7 +46,7 @@ registered_within() {
 	(($(date -d "$last" +%s%3N) - $(date -d "$first" +%s%3N) <= $1))
 }
 
-@test "without an API server nothing is missed and nothing is said" {
+@test "without an API server nothing is missing and nothing is logged" {
 	kubelet
 	sharing 2 >"$NODE_DIR/config.yaml"
 	agent --config-file "$NODE_DIR/config.yaml"
@@ -55,7 +55,7 @@ registered_within() {
 	[[ $(times agent 'API') == 0 ]]
 }
 
-@test "what needs an API server is named when there is none, and the rest is done" {
+@test "features that need an API server are named when there is none, and the rest works" {
 	kubelet
 	agent --config-dir "$CONFIGS" --default-config a --labels node
 	eventually 20 offers 8
@@ -73,7 +73,7 @@ registered_within() {
 	logged agent 'the API server is not used .*give --node-name or NODE_NAME'
 }
 
-@test "a server that does not answer holds nothing up but the choice by label" {
+@test "a server that does not answer delays nothing but the choice by label" {
 	local start
 	dead_server
 	kubelet
@@ -121,7 +121,7 @@ chosen() {
 	status ".config | .entry == \"$1\" and .chosenBy == \"$2\" and .lastError == null"
 }
 
-@test "with --config-map no default is in force before the Node has said its label" {
+@test "with --config-map no default is active before the Node's label is known" {
 	fake_api
 	kubelet
 	jq -n --rawfile a "$CONFIGS/a" --rawfile b "$CONFIGS/b" \
@@ -238,7 +238,7 @@ map() {
 	eventually 10 said ComponentRecovered startup-taint
 }
 
-@test "a kubeconfig that is wrong is named, and the node goes on" {
+@test "an invalid kubeconfig is named, and the node continues" {
 	kubelet
 	echo 'kind: Config' >"$NODE_DIR/kubeconfig"
 	NODE_NAME=n KUBECONFIG=$NODE_DIR/kubeconfig agent --config-file "$CONFIGS/a"

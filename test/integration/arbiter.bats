@@ -98,7 +98,7 @@ is() {
 	eventually 10 is '.slices[0].error == null and .slices[0].gpus[0].limit == 5'
 }
 
-@test "what is no slice is left alone" {
+@test "files that are no slices are left alone" {
 	mkdir "$SLICES/slices/notes"
 	printf x >"$SLICES/slices/file"
 	slice "$ID" 4294967296
@@ -185,7 +185,7 @@ for line in sys.stdin:
     print("done", flush=True)' "$SLICES/slices/$1/socket"
 }
 
-@test "accounts of turns survive kill -9, and a process comes back with its page" {
+@test "usage accounts survive kill -9, and a process registers again with its page" {
 	turns "$ID"
 	arbiter
 	mkfifo "$NODE_DIR/in"
@@ -214,7 +214,7 @@ for line in sys.stdin:
 	is ".slices[0].gpus[0] | .launches == 10 and .charged_ns >= $charged"
 }
 
-@test "work that does not end loses the turn, and is said once when it begins and ends" {
+@test "work that does not end loses the quantum, and is logged once when it begins and ends" {
 	local other=fedcba98765432100123456789abcdef
 	turns "$ID"
 	turns "$other"

@@ -36,7 +36,7 @@ nothing_left() {
 	[[ -z $(ls "$TMPDIR") ]] && ! pgrep -f "$TMPDIR"
 }
 
-@test "all modes: rows, what one alone does, and nothing is left behind" {
+@test "all modes: rows, the exclusive baseline, and nothing is left behind" {
 	bench --scenario '3 burn,latency + burn' --save "$BATS_TEST_TMPDIR/r.json" >"$BATS_TEST_TMPDIR/out"
 	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
 	grep -F 'SIMULATED: no GPU was measured.' "$BATS_TEST_TMPDIR/out"
@@ -112,7 +112,7 @@ beside_another() {
 	return "$status"
 }
 
-@test "isolation tests beside another process are inconclusive; what is not known of others is named" {
+@test "isolation tests beside another process are inconclusive; unknown figures of others are named" {
 	local burn="$GPUSLICE_BUILD/test/cuda/cuda-burn --window-ms 20 --seconds 0 --work 1000"
 	node_teardown
 	node_setup h100-1
@@ -158,7 +158,7 @@ beside_another() {
 	jq -e '.rows[0].runs[0].doubt | test("1 other process used the GPU")' r.json
 }
 
-@test "compare: the same passes, a slower one fails, one repetition tells nothing" {
+@test "compare: the same passes, a slower one fails, one repetition is inconclusive" {
 	cd "$BATS_TEST_TMPDIR"
 	# So many that a busy machine leaves no doubt.
 	bench --repetitions 5 --mode exclusive --scenario small --save a.json >/dev/null
@@ -205,7 +205,7 @@ page() {
 	EOF
 }
 
-@test "report: a page of a run, of its file, and of what is wrong" {
+@test "report: a page of a run, of its file, and of errors" {
 	cd "$BATS_TEST_TMPDIR"
 	bench --mode exclusive,time-slicing,turns-weighted --scenario '2 burn' --save r.json --report r.html >out
 	grep -F 'SIMULATED: no GPU was measured.' out
@@ -299,7 +299,7 @@ given_back() {
 	diff <(layout) before && [[ $(ls "$GPUSLICE_RUN_DIR") == mig.lock ]]
 }
 
-@test "mig: the GPU is cut as scenarios want, and given back as it was" {
+@test "mig: the GPU is partitioned for each scenario, and restored" {
 	root_cuts
 	node_teardown
 	node_setup p5.48xlarge
@@ -411,7 +411,7 @@ no_pods() {
 	[[ $output == *"--allow-mig: the GPU has no MIG"* ]]
 }
 
-@test "isolation: what each way of sharing holds, and what it does not" {
+@test "isolation: which tests each way of sharing passes" {
 	local busy='((.known | not) and (.what | test("host too busy")))'
 	bench --scenario burn --mode turns,turns-latency,mps --checks memory,neighbour,fault,recovery \
 		--save "$BATS_TEST_TMPDIR/c.json" >"$BATS_TEST_TMPDIR/out"
@@ -442,7 +442,7 @@ no_pods() {
 	eventually 20 nothing_left
 }
 
-@test "isolation: what cannot be found out is not known; Ctrl-C keeps what was; kill -9 leaves nothing" {
+@test "isolation: unmeasured results are unknown; Ctrl-C keeps results; kill -9 leaves nothing behind" {
 	cd "$BATS_TEST_TMPDIR"
 	bench --scenario burn --mode mps-limited --checks memory --save c.json
 	check memory mps-limited '.passed and .value > 95 and .value <= 100.5'
@@ -466,7 +466,7 @@ no_pods() {
 	eventually 10 not_in_bench 'gpuslice-load|gpuslice-arbiter|nvidia-cuda-mps-control'
 }
 
-@test "what is wrong is said with its place" {
+@test "errors are reported with their place" {
 	cd "$BATS_TEST_TMPDIR"
 	run -2 "$GPUSLICE" bench --node h100-1 --scenario '3 bern'
 	[[ $output == *"scenario '3 bern': no workload 'bern'; there are: burn, small, "* ]]
@@ -492,7 +492,7 @@ no_pods() {
 	eventually 20 nothing_left
 }
 
-@test "Ctrl-C keeps what was measured, and kill -9 leaves no program" {
+@test "Ctrl-C keeps the results, and kill -9 leaves no program" {
 	cd "$BATS_TEST_TMPDIR"
 	"$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.1 --mode exclusive,turns --scenario '2 burn' --save k.json >out 2>err &
 	eventually 30 grep -q '^2 of ' err

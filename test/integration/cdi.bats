@@ -138,7 +138,7 @@ message() {
 	[ "$(times agent 'CDI specification written')" -ge 4 ]
 }
 
-@test "what cannot be written is reported, not offered for CDI alone, and tried again" {
+@test "a specification that cannot be written is reported, not offered for CDI alone, and retried" {
 	: >"$GPUSLICE_CDI_DIR"
 	cdi_config cdi-annotations >"${CONFIG:=$NODE_DIR/config.yaml}"
 	kubelet
@@ -166,7 +166,7 @@ message() {
 		| .envs.NVIDIA_VISIBLE_DEVICES != null and (.annotations | length) == 1'
 }
 
-@test "no driver files is told; the file of the last run is left alone, and stays at the end" {
+@test "missing driver files are reported; the file of the last run is left alone, and stays at the end" {
 	cdi_up cdi-cri
 	[ -s "$CDI" ]
 	stop agent
@@ -180,7 +180,7 @@ message() {
 	eventually 30 ready
 }
 
-@test "a deleted file is seen while the GPUs are looked at once a minute" {
+@test "a deleted file is detected while the GPUs are probed once a minute" {
 	CONFIG=$NODE_DIR/config.yaml
 	cdi_config cdi-cri | sed 's/probeInterval: 200ms/probeInterval: 60s/' >"$CONFIG"
 	kubelet && agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
@@ -189,7 +189,7 @@ message() {
 	eventually 15 test -s "$CDI"
 }
 
-@test "what cannot be written of another class is told, and no matter of the node" {
+@test "a specification of another class that cannot be written is reported, and does not affect the node" {
 	mkdir -p "$GPUSLICE_SIM_DIR/dev/infiniband" "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}/x"
 	: >"$GPUSLICE_SIM_DIR/dev/infiniband/rdma_cm"
 	MOFED_ENABLED=true cdi_up cdi-cri
@@ -249,7 +249,7 @@ mig_up() {
 	"$GPUSLICE" cdi list --cdi-dir "$GPUSLICE_CDI_DIR" | grep -F "gpu=${want%% *} "
 }
 
-@test "the specification follows a layout that somebody else changes, before a pod gets the new device" {
+@test "the specification follows a layout that another program changes, before a pod gets the new device" {
 	mig_up cdi-cri 'deviceIDStrategy: index'
 	[ "$(spec '[.devices[].name] | join(" ")')" = "0:0 0:1 1 2 3 4 5 6 7" ]
 	k apply -f - >/dev/null <<-EOF
@@ -317,7 +317,7 @@ mig_up() {
 	[ ! -e - ]
 }
 
-@test "cdi list shows everybody's devices and tells of bad files" {
+@test "cdi list shows the devices of all vendors and reports invalid files" {
 	mkdir "$NODE_DIR/a" "$NODE_DIR/b"
 	"$GPUSLICE" cdi generate --node p3.2xlarge --device-id-strategy index -o "$NODE_DIR/b/gpu.json"
 	cat >"$NODE_DIR/a/net.yaml" <<-EOF

@@ -101,7 +101,7 @@ setup_file() {
 	[[ $output == *"another gpusliced"* ]]
 }
 
-@test "what is no UTF-8 in a reason is replaced, and the reason is there" {
+@test "invalid UTF-8 in a reason is replaced, and the reason is shown" {
 	node_up 10 --price-file "$NODE_DIR/"$'pr\xe9is \xc3\xa9.yaml' --web-config-file "$NODE_DIR/"$'w\xff.yaml'
 	eventually 20 degraded prices '/pr\?is é.yaml'
 	eventually 20 degraded web-server '/w\?.yaml'

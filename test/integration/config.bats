@@ -20,7 +20,7 @@ setup() {
 	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
 }
 
-@test "config check says that the product of a GPU is unknown" {
+@test "config check reports that the product of a GPU is unknown" {
 	"$GPUSLICE" sim create >/dev/null
 	"$GPUSLICE" sim fail 2 name UNKNOWN
 	run "$GPUSLICE" config check time-slicing-config.yaml
@@ -56,7 +56,7 @@ setup() {
 	[[ $output == *"2 good, 2 bad"* ]]
 }
 
-@test "config check reads the values file of a chart, and says where the config is if it has none" {
+@test "config check reads the values file of a chart, and reports where the config is if it has none" {
 	printf 'config:\n  map:\n    default: |-\n      version: v1\n      sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\ngfd: {enabled: true}\n' >"$BATS_TEST_TMPDIR/v.yaml"
 	run "$GPUSLICE" config check --node g5.xlarge "$BATS_TEST_TMPDIR/v.yaml"
 	[ "$status" -eq 0 ]
@@ -67,7 +67,7 @@ setup() {
 	[[ $output == *"v.yaml:1:16: this is a values file"*"kubectl get configmap mine -o yaml"* ]]
 }
 
-@test "config check says how many units of memory a container needs, and what a name was meant to be" {
+@test "config check reports how many units of memory a container needs, and suggests the intended name" {
 	printf 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 15360, isolation: {memory: equal}}]}}\n' >"$BATS_TEST_TMPDIR/u.yaml"
 	run "$GPUSLICE" config check --node g5.xlarge "$BATS_TEST_TMPDIR/u.yaml"
 	[[ $output == *"15360  time-slicing  < 2 MiB"*"a container must request at least 409 replicas"* ]]
@@ -78,7 +78,7 @@ setup() {
 	[[ $output == *"u.yaml:1:44: sharing.timeSlicing.resources[0].name: has no effect"*"did you mean 'nvidia.com/gpu'?"* ]]
 }
 
-@test "config check tells of a part that is too small for a program also where all of them are too much for the GPU" {
+@test "config check reports a share that is too small for a program also where all shares exceed the GPU" {
 	printf 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 200, isolation: {memory: 512Mi}}]}}\n' >"$BATS_TEST_TMPDIR/u.yaml"
 	run "$GPUSLICE" config check --node h100-1 "$BATS_TEST_TMPDIR/u.yaml"
 	[[ $output == *"the memory limits of all replicas of GPU 0 come to 102400 MiB, and it has 81079 MiB"* ]]
@@ -89,7 +89,7 @@ setup() {
 	[[ $output == *"a slice of GPU 0 has 256 MiB, and a program needs 600 MiB for its first CUDA context"* ]]
 }
 
-@test "config check tells all mistakes of a config" {
+@test "config check reports all errors of a config" {
 	printf 'flags: {migStrategi: none}\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 1}]\n' >"$BATS_TEST_TMPDIR/a.yaml"
 	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml"
 	[ "$status" -eq 2 ]
@@ -102,14 +102,14 @@ setup() {
 	[[ $(grep -c "unknown key" <<<"$output") == 20 && $output == *"the first 20 mistakes; there may be more"* ]]
 }
 
-@test "config check refuses what is for later with a status of its own" {
+@test "config check refuses unsupported settings with a status of their own" {
 	printf 'flags:\n  deviceDiscoveryStrategy: tegra\n' >"$BATS_TEST_TMPDIR/t.yaml"
 	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/t.yaml"
 	[ "$status" -eq 6 ]
 	[[ $output == *"t.yaml:2:28: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported"* ]]
 }
 
-@test "config check tells what each replica has under MPS" {
+@test "config check shows the settings of each replica under MPS" {
 	cat >"$BATS_TEST_TMPDIR/m.yaml" <<-'EOF'
 		sharing:
 		  mps:

@@ -56,7 +56,7 @@ refused_with() {
 	status '.config.lastError.message' | grep -E -- "$1"
 }
 
-@test "the default is used, and its new content; other configs are not looked at" {
+@test "the default is used, and its new content; other configs are not read" {
 	volume a=2 b=3
 	kubelet
 	agent --config-dir "$CONFIGS" --default-config a
@@ -116,7 +116,7 @@ refused_with() {
 	[[ $(times agent 'config refused') == 1 ]]
 }
 
-@test "what is wrong keeps the config in force, and is said once" {
+@test "an invalid config keeps the active one, and is logged once" {
 	volume a=2 b=3
 	kubelet
 	agent --config-dir "$CONFIGS" --default-config a
@@ -143,7 +143,7 @@ refused_with() {
 	never_below 8
 }
 
-@test "files that somebody edits in place are read when they are whole" {
+@test "files that are edited in place are read when they are whole" {
 	mkdir "$CONFIGS"
 	sharing 10 >"$CONFIGS/a"
 	mkdir "$CONFIGS/folder"
@@ -161,7 +161,7 @@ refused_with() {
 	never_below 40
 }
 
-@test "who never stops writing is read all the same" {
+@test "a file with a writer that never stops is read all the same" {
 	mkdir "$CONFIGS"
 	sharing 10 >"$CONFIGS/a"
 	kubelet

@@ -45,7 +45,7 @@ cells() {
 	sed -E '1,/^$/d; s/ +/ /g; s/ $//'
 }
 
-@test "a table by namespace: what was held, what was used, what it cost, and the whole" {
+@test "a table by namespace: allocated, used, cost, and the sum" {
 	make_ledger
 	run -0 january
 	[[ ${lines[0]} == '2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z' ]]
@@ -72,7 +72,7 @@ cells() {
 	grep -E '^GPU-0 \(idle\) ' <<<"$output"
 }
 
-@test "the range takes whole buckets and says which" {
+@test "the range has whole buckets, and names them" {
 	make_ledger
 	run -0 "$GPUSLICE" cost --from 2026-01-01T00:06:00Z --to 2026-01-01T00:07:00Z -o json
 	jq -e '.nodes[0].from == "2026-01-01T00:05:00Z" and .totals[0].cost == "1.02"' <<<"$output"
@@ -105,7 +105,7 @@ cells() {
 	END
 }
 
-@test "a price of one's own replaces that of the ledger" {
+@test "the user's price replaces that of the usage records" {
 	make_ledger
 	run -0 january --price 2.9EUR -o json
 	jq -e '.totals[0].cost == "0.483333332" and .totals[0].currency == "EUR" and .nodes[0].priceSource == "--price"' <<<"$output"
@@ -113,7 +113,7 @@ cells() {
 	[[ $output == *"--price: expected a price per hour from 0 to 1000000, such as 3.06 or 2.9EUR, found 'free'"* ]]
 }
 
-@test "what is missing or wrong is told, with what to do" {
+@test "missing or invalid input is reported, with advice" {
 	run -3 january
 	[[ $output == "gpuslice cost: there is no ledger '$LEDGER'; the agent of each node keeps one"*'--prometheus URL' ]]
 	[[ ! -e $LEDGER ]]

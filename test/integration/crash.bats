@@ -137,7 +137,7 @@ fill() {
 	done 2>/dev/null
 }
 
-@test "the run directory is full: devices are served, with the reason for what is not; the agent that serves is unharmed" {
+@test "the run directory is full: devices are served, others have a reason; the running agent continues" {
 	tiny "$GPUSLICE_RUN_DIR" size=64k,nr_inodes=8
 	fill "$GPUSLICE_RUN_DIR"
 	CONFIG=$NODE_DIR/config.yaml
@@ -173,7 +173,7 @@ fill() {
 	never_below 40
 }
 
-@test "the config's disk is full: what could be written of it is refused" {
+@test "the config's disk is full: a truncated config is refused" {
 	local etc=$NODE_DIR/etc
 	tiny "$etc" size=8k,nr_inodes=6
 	sharing 10 >"$etc/config.yaml"

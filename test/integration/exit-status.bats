@@ -78,7 +78,7 @@ serve_all() {
 	done
 }
 
-@test "wrong usage is 2, and 1 of what takes the place of nvidia-mig-parted" {
+@test "wrong usage is 2, and 1 for commands that replace nvidia-mig-parted" {
 	local command want
 	run -2 --separate-stderr "$GPUSLICE"
 	run -2 --separate-stderr "$GPUSLICE" no-such-command
@@ -118,7 +118,7 @@ serve_all() {
 	run -10 bash -c "timeout 60 '$GPUSLICE' demo --plain >/dev/full"
 }
 
-@test "what is not known is lost with the output: 10, not 13" {
+@test "unknown results with lost output: 10, not 13" {
 	local status=0
 	echo 'version: gpuslice/plan/v1' >plan.yaml
 	echo 'workloads: [{name: a, mem_peak_mib: 900, slo: {p99_ms: 50}}]' >>plan.yaml

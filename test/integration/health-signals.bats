@@ -95,7 +95,7 @@ policies() {
 	cut -d ' ' -f 1 <<<"$SIGNALS" | sed "s/.*/  &: $1/"
 }
 
-@test "by default: what must be replaced, reset or rebooted is out, what can wait is a warning" {
+@test "by default: faults that need a repair make a GPU unhealthy, others are a warning" {
 	local name key value text
 	node_with
 	while read -r name key value text; do
@@ -133,7 +133,7 @@ policies() {
 	status '[.gpus[] | select(.index != 1) | .health == "healthy" and .warning == ""] | all'
 }
 
-@test "a GPU that does not answer keeps what was wrong with it; the rest is unknown" {
+@test "a GPU that does not answer keeps its faults; the rest is unknown" {
 	local code
 	node_with
 	eventually 10 status '.gpus[1].signals.rowRemapFailed == 0'
@@ -181,7 +181,7 @@ policies() {
 	eventually 10 offers 8
 }
 
-@test "what cannot be read is unknown: no value, no sample, and not well by accident" {
+@test "unreadable signals are unknown: no value, no sample, and not healthy by accident" {
 	node_with
 	eventually 10 sample 0 3 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
 	sim fail 3 remapped-rows NOT_SUPPORTED
@@ -211,7 +211,7 @@ policies() {
 	sample 1 4 gpuslice_gpu_healthy
 }
 
-@test "a pending repair of the memory says that a reset is due, and a reboot ends it" {
+@test "a pending repair of the memory requires a reset, and a reboot ends it" {
 	node_with
 	eventually 10 sample 0 0 gpuslice_gpu_reset_required
 	sim set 0 remapped_pending 1
@@ -225,7 +225,7 @@ policies() {
 	status '.gpus[0].warning == "" and .gpus[0].signals.rowRemapPending == 0'
 }
 
-@test "a driver upgraded under the running agent is found, although its own session goes on" {
+@test "a driver upgraded under the running agent is detected, although its own session continues" {
 	node_with
 	eventually 20 status '.gpus[0].signals.driverMismatch == 0'
 	sim driver mismatch
@@ -324,7 +324,7 @@ again() {
 	status '.components[] | select(.name == "kept-health") | .degraded | not'
 }
 
-@test "the config is checked: what is refused, and where" {
+@test "the config is checked: refusals with their place" {
 	configured 'xidRules: [{xids: [31], count: 3}]' >"$CONFIG"
 	run -2 "$GPUSLICE" config check "$CONFIG"
 	[[ $output == *"config.yaml:7:14: health.xidRules[0].within: expected a duration such as 10m, found nothing"* ]]
@@ -336,7 +336,7 @@ xidRules: [{xids: [31], count: 3, within: 10m, policy: warning}]' >"$CONFIG"
 	"$GPUSLICE" config check "$CONFIG"
 }
 
-@test "the Node's condition follows what needs a repair, and nothing else" {
+@test "the Node's condition follows faults that need a repair, and nothing else" {
 	node_with
 	eventually 10 condition True GPUsReady "gpuslice: no GPU needs a repair"
 	status ".cluster.nodeCondition | .type == \"$TYPE\" and .status == \"True\""

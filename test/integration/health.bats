@@ -24,7 +24,7 @@ in_step() {
 		| group_by(.gpu) | map([.[].healthy] | unique | length == 1) | all'
 }
 
-@test "looks at the GPUs that take longer than their interval do not stop the agent" {
+@test "probes of the GPUs that take longer than their interval do not stop the agent" {
 	local i
 	node_up 2
 	sim hang 1 150
@@ -72,7 +72,7 @@ in_step() {
 	never_below 8
 }
 
-@test "NVIDIA's variables: what is switched off and on" {
+@test "NVIDIA's variables switch checks off and on" {
 	local row disable enable acts xid
 	for row in 'all||0 0' 'xids||0 0' 'all|48|1 0' '48||0 1' '|13|1 1' 'all|all|1 1' '48|48|1 1' 'x,48||0 1'; do
 		IFS='|' read -r disable enable acts <<<"$row"
@@ -96,7 +96,7 @@ in_step() {
 	done
 }
 
-@test "a GPU that is lost goes alone and comes back" {
+@test "a lost GPU affects no other, and recovers" {
 	node_up 4
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
 	eventually 10 pods 5
@@ -193,7 +193,7 @@ xid_is_heard() {
 	offers 16 12
 }
 
-@test "the NVML worker is killed again and again, and nobody notices" {
+@test "the NVML worker is killed again and again without an effect on clients" {
 	local i pid
 	node_up 4
 	for i in {1..5}; do

@@ -30,7 +30,7 @@ teardown() {
 	[[ $(times agent 'cannot serve the kubelet yet') == 1 ]]
 }
 
-@test "the kubelet comes after the agent, goes, and comes back" {
+@test "the kubelet starts after the agent, stops, and restarts" {
 	CONFIG=$NODE_DIR/config.yaml
 	sharing 4 >"$CONFIG"
 	agent --config-file "$CONFIG"
@@ -79,7 +79,7 @@ teardown() {
 	pods 5
 }
 
-@test "registrations are refused: it goes on trying, and says it once for each reason" {
+@test "registrations are refused: the agent retries, and logs each reason once" {
 	CONFIG=$NODE_DIR/config.yaml
 	sharing 4 >"$CONFIG"
 	kubelet

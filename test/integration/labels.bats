@@ -112,7 +112,7 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	sed '1d;$d' got | cmp - want
 }
 
-@test "a simulated node is in TMPDIR, and what a killed look left is removed by the next" {
+@test "a simulated node is in TMPDIR, and the files of a killed probe are removed by the next" {
 	local dir=$BATS_TEST_TMPDIR/tmp pipe
 	mkdir "$dir" "$dir/gpuslice-look.other"
 	export TMPDIR=$dir
@@ -133,7 +133,7 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	TMPDIR=relative run -0 "$GPUSLICE" labels --node p3.2xlarge
 }
 
-@test "labels without a driver fail, or say so and print what they can" {
+@test "labels without a driver fail, or report that and print what they can" {
 	local -a nothing=(env -u GPUSLICE_SIM_NODE GPUSLICE_NVML="$BATS_TEST_TMPDIR/none.so" "$GPUSLICE" labels)
 	run -3 "${nothing[@]}"
 	[[ $output == *none.so* ]]
@@ -155,7 +155,7 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	[[ $output == *"found 'surplus'"* ]]
 }
 
-@test "a lost GPU is in no label, and a note says so" {
+@test "a lost GPU is in no label, and a note reports it" {
 	"$GPUSLICE" sim create
 	"$GPUSLICE" sim lose 2
 	run -0 --separate-stderr "$GPUSLICE" labels
@@ -163,7 +163,7 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	[[ $stderr == *"note: GPU 2"*"is not counted in the labels"*"GPU is lost"* ]]
 }
 
-@test "a node with several models is told, and labelled by the first" {
+@test "a node with several models is reported, and labeled by the first" {
 	"$GPUSLICE" sim create
 	"$GPUSLICE" sim add T4
 	run -0 --separate-stderr "$GPUSLICE" labels

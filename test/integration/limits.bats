@@ -75,7 +75,7 @@ gpus() {
 	[[ $output == *107* ]]
 }
 
-@test "a resource whose socket has too long a path says so, the other resources serve" {
+@test "a resource whose socket has too long a path is reported, the other resources serve" {
 	local fill name
 	fill=$((107 - ${#NODE_DIR} - 50))
 	((fill > 0)) || skip "the directory for tests has too long a name itself"

@@ -90,7 +90,7 @@ measures() {
 	stop_network
 }
 
-@test "where somebody has that address the agent says so once, measures all the same, and takes it later" {
+@test "an address in use is logged once, the agent measures all the same, and listens later" {
 	local address
 	kubelet
 	for address in 127.0.0.1 0.0.0.0 ::; do

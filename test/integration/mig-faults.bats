@@ -21,7 +21,7 @@ teardown() {
 	node_teardown
 }
 
-@test "words that are no UTF-8 are said all the same" {
+@test "output that is no UTF-8 is reported all the same" {
 	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
 	behave apply <<<'step "one"; printf "broken \\xff\\xfe here\\n" >&2; exit 3'
 	manager
@@ -87,7 +87,7 @@ profiles_are() { # JSON: sorted, of the MIG devices of GPU 0, as the agent shows
 	offered 4
 }
 
-@test "an agent that ends in any phase leaves no program, and the next one goes on" {
+@test "an agent that ends in any phase leaves no program, and the next one continues" {
 	local phase
 	local -a options=(--mig-shutdown-host-gpu-clients --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
 		--mig-with-reboot --mig-reboot-command "sleep 60")

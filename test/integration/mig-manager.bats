@@ -50,7 +50,7 @@ teardown() {
 	[[ $(calls dry-run) == 2 ]]
 }
 
-@test "what is applied already is success at once, and nobody is paused" {
+@test "a layout that is already applied is success at once, and no client is paused" {
 	echo all-1g.5gb >"$FAKE_MIG/now"
 	node nvidia.com/mig.config=all-1g.5gb nvidia.com/gpu.deploy.dcgm=true
 	manager
@@ -113,7 +113,7 @@ teardown() {
 	offered 4
 }
 
-@test "what a pod holds is not touched until it is free; trying again disturbs nobody" {
+@test "a pod's device is not changed until it is free; retries disturb no pod" {
 	node nvidia.com/gpu.deploy.dcgm=true
 	manager
 	eventually 20 offers 4
@@ -141,7 +141,7 @@ tried_again() {
 	(($(calls dry-run) >= 2))
 }
 
-@test "--mig-force does not ask who holds what" {
+@test "--mig-force does not request the list of pods" {
 	node
 	manager --mig-force
 	eventually 20 offers 4
@@ -152,7 +152,7 @@ tried_again() {
 	eventually 20 state_is success
 }
 
-@test "what is refused touches nothing, and another label is tried at once" {
+@test "a refused layout changes nothing, and another label is tried at once" {
 	node nvidia.com/mig.config=nonsense nvidia.com/gpu.deploy.dcgm=true
 	behave dry <<-'EOF2'
 		[[ $name != nonsense ]] || finish false not-found "there is no such layout"
@@ -180,7 +180,7 @@ tried_again() {
 	fails_and_recovers second
 }
 
-@test "a tool that dies, talks nonsense, or says no end is failed" {
+@test "a tool that dies, prints malformed lines, or reports no end has failed" {
 	local -A cases=(
 		['ended with signal 9']='step "one"; kill -9 $$'
 		['expected a JSON object']='echo Hello; sleep 20'

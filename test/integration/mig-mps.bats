@@ -82,7 +82,7 @@ shared() {
 	control_daemons 1
 }
 
-@test "a GPU that MPS has served is cut; when it is whole again it is shared again" {
+@test "a GPU that MPS has served is partitioned; when it is whole again it is shared again" {
 	used
 	label nvidia.com/mig.config=all-1g.5gb
 	partitioned
@@ -114,7 +114,7 @@ shared() {
 	control_daemons 3
 }
 
-@test "a server with a client is in use until the client has ended, and goes on" {
+@test "a server with a client is in use until the client has ended, and continues" {
 	served
 	label nvidia.com/mig.config=all-1g.5gb
 	eventually 20 state_is failed

@@ -80,7 +80,7 @@ mig_pod() {
 	[[ $output == *"MIG"*"all-disabled"*"success"* ]]
 }
 
-@test "GPUs that tell their profiles only in MIG mode follow the label at once" {
+@test "GPUs that report their profiles only in MIG mode follow the label at once" {
 	local i
 	for i in {0..7}; do sim set "$i" mig_query_needs_mode 1; done
 	node nvidia.com/mig.config=all-balanced
@@ -90,7 +90,7 @@ mig_pod() {
 	states_were pending success
 }
 
-@test "only what differs is touched: a pod on an instance that stays runs on" {
+@test "only differing instances are changed: a pod on an instance that stays continues" {
 	node nvidia.com/mig.config=all-balanced
 	manager
 	applied all-balanced
@@ -112,7 +112,7 @@ mig_pod() {
 	offered 1 nvidia.com/mig-7g.40gb
 }
 
-@test "what a pod holds is not destroyed; when it goes, the layout comes" {
+@test "a pod's device is not destroyed; when the pod ends, the layout is applied" {
 	node nvidia.com/mig.config=all-1g.5gb
 	manager
 	applied all-1g.5gb
@@ -161,7 +161,7 @@ mig_pod() {
 	offered 24 nvidia.com/mig-2g.10gb
 }
 
-@test "instances that a reset or a reboot took are made again; what a person changed is told" {
+@test "instances lost by a reset or a reboot are recreated; manual changes are reported" {
 	node nvidia.com/mig.config=all-balanced
 	manager
 	applied all-balanced

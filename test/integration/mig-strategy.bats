@@ -114,7 +114,7 @@ mig_is() {
 	"$GPUSLICE" status | grep -E '^7:6  1g.5gb   4864 MiB  healthy  .* gpu-demo/demo-'
 }
 
-@test "mixed: a resource for each profile, and each Deployment has what there is of its own" {
+@test "mixed: a resource for each profile, and each Deployment has the devices of its profile" {
 	layout all-balanced
 	mig_up mixed
 	eventually 20 offers 16 16 $SMALL
@@ -142,7 +142,7 @@ mig_is() {
 	status '[.gpus[].migDevices | length] == [7, 7, 7, 7, 2, 2, 2, 2]'
 }
 
-@test "a layout changes under a running agent: what stays is not touched, what goes is empty first" {
+@test "a layout changes under a running agent: remaining devices are unchanged, removed ones are empty first" {
 	layout all-1g.5gb
 	mig_up mixed
 	eventually 20 offers 56 56 $SMALL
@@ -186,7 +186,7 @@ mig_is() {
 	never_below 4
 }
 
-@test "single on a node that it does not fit: the greatest number serves, the rest says why not" {
+@test "single on a node that it does not fit: the greatest number serves, the rest has a reason" {
 	layout broken # 14 small ones, 2 large ones, an empty GPU, 4 whole ones
 	mig_up single
 	eventually 20 offers 21 14
@@ -306,7 +306,7 @@ mig_is() {
 	eventually 20 offers 8 8 $LARGE
 }
 
-@test "MIG devices that do not say who they are are told apart, and of each once" {
+@test "MIG devices without a UUID are told apart, and each is reported once" {
 	export FAKE_NVML=$NODE_DIR/nvml GPUSLICE_NVML=$GPUSLICE_BUILD/test/support/libfake-nvml.so
 	printf '%s\n' 'gpus 1' 'memory 40960' 'migmode 0 1' 'mig 0 0 7 0 19 1' 'mig 0 1 8 0 19 1' \
 		'error nvmlDeviceGetUUID 100 3' 'error nvmlDeviceGetUUID 101 999' >"$FAKE_NVML"

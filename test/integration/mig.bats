@@ -78,7 +78,7 @@ result_is() {
 	grep '"event":"gpu"' <<<"$output" | jq -se --argjson gpu "$1" --arg r "$2" 'map(select(.gpu == $gpu)) | length == 1 and .[0].result == $r'
 }
 
-@test "each name of the default map that is for a product gives it what the name says" {
+@test "each name of the default map for a product gives it the named layout" {
 	local model name count profile
 	while read -r model names; do
 		node "$model"
@@ -130,7 +130,7 @@ result_is() {
 	EOT
 }
 
-@test "what NVIDIA says fits does, in whatever order it is written, and what cannot changes nothing" {
+@test "layouts that fit by NVIDIA's documents do, in any order, and others change nothing" {
 	local text before
 	for text in '3g.20gb: 2' '3g.20gb: 1, 2g.10gb: 1, 1g.5gb: 2' '4g.20gb: 1, 3g.20gb: 1' \
 		'1g.5gb: 1, 2g.10gb: 1, 4g.20gb: 1' '1g.5gb: 1, 2g.10gb: 3' '1g.5gb: 7' '1g.10gb: 4' \
@@ -154,7 +154,7 @@ result_is() {
 	run -1 mig apply -f - <<<"$(config it '{devices: all, mig-enabled: true, mig-devices: [{profile: 3g.20gb, start: 2}]}')"
 }
 
-@test "only what differs is touched, and a busy instance stays where it is" {
+@test "only differing instances are changed, and a busy instance keeps its placement" {
 	node p4d.24xlarge
 	local uuid
 	apply --builtin -c all-1g.5gb
@@ -260,7 +260,7 @@ stay() {
 		jq -r 'select(.event == "planned") | .gpu as $g | .stay[] | "destroy-[cg]i \($g) \(.gi)( |$)"' | paste -sd'|'
 }
 
-@test "killed at every step it goes on when run again, and what stays was never touched" {
+@test "killed at every step it continues when run again, and remaining instances never change" {
 	apply --builtin -c all-1g.5gb
 	mig checkpoint -f "$BATS_TEST_TMPDIR/from"
 	want '1g.5gb: 2, 2g.10gb: 1, 3g.20gb: 1' >"$BATS_TEST_TMPDIR/to.yaml"
@@ -273,7 +273,7 @@ stay() {
 	((calls == 14))
 }
 
-@test "killed at every step of two GPUs whose modes change, it goes on when run again" {
+@test "killed at every step of two GPUs whose modes change, it continues when run again" {
 	node h200-2
 	apply -f - <<<"$(config it '{devices: [0], mig-enabled: true, mig-devices: {1g.18gb: 3}}' '{devices: [1], mig-enabled: false}')"
 	mig checkpoint -f "$BATS_TEST_TMPDIR/from"
@@ -293,7 +293,7 @@ was_undone() {
 	if (($1 == 1)); then result_is 0 undone; fi
 }
 
-@test "a step that fails, whichever it is, takes the GPU back to what it was" {
+@test "any step that fails restores the GPU" {
 	apply --builtin -c all-1g.5gb
 	mig checkpoint -f "$BATS_TEST_TMPDIR/from"
 	want '1g.5gb: 2, 2g.10gb: 1, 3g.20gb: 1' >"$BATS_TEST_TMPDIR/to.yaml"
@@ -309,7 +309,7 @@ other_is_done() {
 	geometry | sed -n 1p | grep -qx "$BEFORE"
 }
 
-@test "a GPU that fails does not keep another from what is wanted" {
+@test "a GPU that fails does not keep another from its desired layout" {
 	node h200-2
 	apply --builtin -c all-1g.18gb
 	BEFORE=$(geometry | sed -n '1s/[][]/\\&/gp')
@@ -342,7 +342,7 @@ other_is_done() {
 	! grep -q 'in use' <<<"$output"
 }
 
-@test "GPUs that tell their profiles only in MIG mode are planned then" {
+@test "GPUs that report their profiles only in MIG mode are planned then" {
 	sim set 0 mig_query_needs_mode 1
 	run -0 mig apply --builtin -c all-balanced -o json
 	end_is true
@@ -433,7 +433,7 @@ smi() {
 	done
 }
 
-@test "checkpoint and restore give the same places, and leave what is equal alone" {
+@test "checkpoint and restore give the same placements, and leave equal instances alone" {
 	node p4d.24xlarge
 	apply -f - <<<"$(config it '{devices: [0, 1], mig-enabled: true, mig-devices: [{profile: 3g.20gb, start: 0}, {profile: 1g.5gb, start: 6}]}' \
 		'{devices: [2], mig-enabled: true, mig-devices: {1c.3g.20gb: 2, 2g.10gb: 1}}' '{devices: [3, 4, 5, 6, 7], mig-enabled: false}')"
@@ -539,7 +539,7 @@ smi() {
 	grep -q 'non MIG-capable GPU' <<<"$output"
 }
 
-@test "a GPU that cannot be read fails what is about it, and nothing else" {
+@test "an unreadable GPU fails commands for this GPU, and no others" {
 	node p4d.24xlarge
 	sim lose 4
 	run -1 mig apply --builtin -c all-balanced -o json
@@ -631,7 +631,7 @@ smi() {
 	[[ $(devices) == '7g.40gb 1' ]]
 }
 
-@test "two editors at once: one after the other, and the second says who is at work" {
+@test "two editors at once: one after the other, and the second reports the owner of the lock" {
 	cat >"$BATS_TEST_TMPDIR/hooks" <<-'EOF'
 		version: v1
 		hooks: {apply-start: [{command: sleep, args: ["1"]}]}
@@ -656,7 +656,7 @@ smi() {
 	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/mig.lock") == 600 ]]
 }
 
-@test "output that does not arrive is a failure that is said, and never in another file" {
+@test "lost output is a reported failure, and never goes to another file" {
 	local at=(apply --builtin -c)
 	apply --builtin -c all-balanced
 	for form in text json; do
@@ -674,7 +674,7 @@ smi() {
 	[[ $(devices) == '1g.5gb 2, 2g.10gb 1, 3g.20gb 1' ]]
 }
 
-@test "a signal ends it between two steps, and the next run goes on" {
+@test "a signal ends it between two steps, and the next run continues" {
 	apply --builtin -c all-1g.5gb
 	sim hang 0 100 # about two seconds for the steps after the third
 	start apply "$GPUSLICE" mig apply --builtin -c all-balanced
@@ -690,7 +690,7 @@ smi() {
 	[[ $(devices) == '1g.5gb 2, 2g.10gb 1, 3g.20gb 1' ]]
 }
 
-@test "without root the driver refuses, and the text says so" {
+@test "without root the driver refuses, and the error reports that" {
 	((!EUID)) || skip "only root may become somebody else"
 	open_stage "$BATS_TEST_TMPDIR"
 	export GPUSLICE_NVML=$SIM_NVML
@@ -702,7 +702,7 @@ smi() {
 	[[ $(devices) == '1g.5gb 7' ]]
 }
 
-@test "list and status show profiles, places, room and who uses what" {
+@test "list and status show profiles, placements, free capacity and users" {
 	run -0 mig list
 	grep -qE '^3g.20gb +9 +2 +2 +3 +20096 MiB .* \{0,4\}:4$' <<<"$output"
 	apply --builtin -c all-balanced
@@ -718,7 +718,7 @@ smi() {
 	grep -q '^Room for 5 x 1g.5gb, or ' <<<"$output"
 }
 
-@test "a config that is about none of the GPUs, or some, says so once, and what a filter has to be" {
+@test "a config that selects none of the GPUs, or some, is reported once, with the form of a filter" {
 	local other='{device-filter: "0x233010DE", devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}'
 	node p4d.24xlarge
 	run -0 mig apply -f - <<<"$(config it "$other")"

@@ -87,7 +87,7 @@ set_mode() {
 	"$GPUSLICE" sim set 0 compute_mode "$1"
 }
 
-@test "it tells the facts that are known of an H100" {
+@test "it has the known facts of an H100" {
 	((!EUID)) || skip "only root may have -multiuser-server"
 	open_dir "$NODE_DIR"
 	chmod -R a+rwX "$GPUSLICE_SIM_DIR"
@@ -144,7 +144,7 @@ mps cuda-mps 1546"
 	ended mps
 }
 
-@test "while clients of a fault are left, new ones are told so" {
+@test "while clients of a fault are left, new ones get that error" {
 	serve
 	begin a idle 20
 	run -0 client bad
@@ -185,7 +185,7 @@ mps cuda-mps 1546"
 	ended mps
 }
 
-@test "the compute mode is honoured: one process, or the server's clients, or nobody" {
+@test "the compute mode is obeyed: one process, or the server's clients, or no process" {
 	set_mode 3
 	begin alone idle 20
 	run -4 client idle

@@ -29,7 +29,7 @@ one_served() {
 	pid=$(control_pid "$gpu")
 }
 
-@test "a config is all it takes: daemons, their limits, healthy devices, and what a container is given" {
+@test "a config starts all: daemons, their limits, healthy devices, and the environment of containers" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
 	control_daemons 4
@@ -70,7 +70,7 @@ one_served() {
 	eventually 10 clients_are 1 0 || clients_are 1 1 || clients_are 1 2 || clients_are 1 3
 }
 
-@test "a daemon that is killed: devices are unhealthy with the reason, clients are told, all comes back" {
+@test "a killed daemon: devices are unhealthy with the reason, clients get Events, all recovers" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
 	pod one
@@ -87,7 +87,7 @@ one_served() {
 	client again b
 }
 
-@test "a server that is killed: told, another one is started, new clients work" {
+@test "a killed server: reported, another one is started, new clients work" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
 	pod one
@@ -104,7 +104,7 @@ one_served() {
 	eventually 10 clients_are 1 "$gpu"
 }
 
-@test "a client that faults ends all of its GPU: told with who is known, and MPS goes on when they are gone" {
+@test "a client that faults ends all of its GPU: reported with the known clients, and MPS continues when they ended" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
 	pod one
@@ -179,7 +179,7 @@ one_served() {
 	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
 }
 
-@test "from MPS to time-slicing and back with a client: it goes on, its daemon quits after it" {
+@test "from MPS to time-slicing and back with a client: it continues, its daemon quits after it" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
 	pod one
@@ -328,7 +328,7 @@ reason_is() { # PATTERN
 	umount "$MPS_ROOT"
 }
 
-@test "what is wrong is said: no program, a foreign directory" {
+@test "errors are reported: no program, a foreign directory" {
 	mps_config 4 >"$CONFIG"
 	kubelet
 	GPUSLICE_MPS_CONTROL=/nonexistent/x mps_agent
@@ -348,7 +348,7 @@ reason_is() { # PATTERN
 	fi
 }
 
-@test "who a client is, is said by its environment; one that cannot be read holds up nobody" {
+@test "a client is identified by its environment; an unreadable one delays no other" {
 	local libexec=$NODE_DIR/libexec out
 	out=$(printf '%d\n%d\n' $$ 1 | GPUSLICE_MPS_DEVICES=x "$STAGE/libexec/gpuslice/gpuslice-mps" clients)
 	[[ $(wc -l <<<"$out") == 2 && $out == "$$ "* ]]
@@ -404,7 +404,7 @@ multiuser_daemons() {
 	[[ $(leftovers | grep -c 'mps-contro[l] -f -multiuser-server') == "$1" ]]
 }
 
-@test "a forged line of the log takes neither several users nor clients away" {
+@test "a forged line of the log removes neither multi-user mode nor clients" {
 	((!EUID)) || skip "a server of several users needs root"
 	one_served
 	multiuser_daemons 4

@@ -119,7 +119,7 @@ per_gpu() {
 	grants | cut -d ' ' -f 4 | sed 's/::.*//' | sort | uniq -c | awk '{ print $1 }'
 }
 
-@test "four GPUs: four pods run, the fifth waits and says why" {
+@test "four GPUs: four pods run, the fifth is pending with a reason" {
 	begin < <(config 1)
 	soon offers 4
 	deployment d 5
@@ -130,7 +130,7 @@ per_gpu() {
 	soon agent_says '.resources[0].used == 4'
 }
 
-@test "the config makes forty: who waits runs, who runs keeps its device; a scale-down frees" {
+@test "the config makes forty: pending pods run, running ones keep their devices; a scale-down frees some" {
 	local before
 	begin < <(config 1)
 	soon offers 4
@@ -152,7 +152,7 @@ per_gpu() {
 	nothing_twice
 }
 
-@test "fewer slices than are held: pods run on, new ones wait until enough have gone" {
+@test "fewer replicas than are allocated: pods continue, new ones are pending until enough have ended" {
 	begin < <(config 4)
 	soon offers 16
 	deployment d 12
@@ -185,7 +185,7 @@ per_gpu() {
 	[[ $(given new main NVIDIA_VISIBLE_DEVICES) == GPU-* ]]
 }
 
-@test "the agent goes, by a signal or killed: nothing is allocatable, capacity stays, pods run on" {
+@test "the agent ends, by a signal or killed: nothing is allocatable, capacity stays, pods continue" {
 	local signal n=1
 	begin < <(config 4)
 	soon offers 16
@@ -247,7 +247,7 @@ per_gpu() {
 	nothing_twice
 }
 
-@test "a GPU falls ill: its slices are not allocatable, who has one keeps it; it recovers" {
+@test "a GPU becomes unhealthy: its replicas are not allocatable, pods keep theirs; it recovers" {
 	begin < <(config 4)
 	soon offers 16
 	deployment d 8
@@ -276,7 +276,7 @@ per_gpu() {
 	[[ $(per_gpu) == $'2\n2\n2\n2' ]]
 }
 
-@test "Allocate refuses: the pod has failed and says why, its Deployment makes others" {
+@test "Allocate refuses: the pod has failed with a reason, its Deployment creates others" {
 	local text='Allocate failed due to rpc error: code = Unknown desc = .*, which is unexpected'
 	begin < <(config 4 'failRequestsGreaterThanOne: true')
 	soon offers 16
@@ -295,7 +295,7 @@ per_gpu() {
 	[[ $(grants | wc -l) == 2 ]]
 }
 
-@test "a pod that was bound while the kubelet was away is refused: the devices are not there yet" {
+@test "a pod that was bound while the kubelet was down is refused: the devices are not registered yet" {
 	begin < <(config 4)
 	soon offers 16
 	agent_off
@@ -312,7 +312,7 @@ per_gpu() {
 	pods '.[0].status.message' | grep -x "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices $GPU, which is unexpected"
 }
 
-@test "what the API server refuses, and its words" {
+@test "refusals of the API server, and their texts" {
 	local at="spec.containers[0].resources"
 	begin < <(config 1)
 	bad() {
@@ -373,7 +373,7 @@ per_gpu() {
 	soon waiting_says "$TAKEN" "Insufficient $GPU"
 }
 
-@test "taints, tolerations and node selectors: who may not come here says why" {
+@test "taints, tolerations and node selectors: pods that are refused have a reason" {
 	begin nvidia.com/gpu=present:NoSchedule < <(config 1)
 	soon offers 4
 	gpu_pod plain

@@ -101,7 +101,7 @@ workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5,
 	grep -F -- '--set migManager.enabled=true --set migManager.config.name=gpuslice-plan-mig,migManager.config.default= ' called
 }
 
-@test "an object for each resource, with its replicas; what a cluster needs before" {
+@test "an object for each resource, with its replicas; the prerequisites of the cluster" {
 	local out="$BATS_TEST_TMPDIR/fleet"
 	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_DIRNAME/../../examples/plan/fleet.yaml" --write "$out"
 	grep -F 'RELEASE=gpuslice NAMESPACE=gpuslice' "$out/00-README.md"
@@ -113,7 +113,7 @@ workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5,
 	grep -F -- '--set migManager.withReboot=true' "$BATS_TEST_TMPDIR/mig/00-README.md"
 }
 
-@test "a node of the type offers what the overlay says: slots, slices, MPS, a part of a GPU" {
+@test "a node of the type offers the resources of the overlay: slots, slices, MPS, a share of a GPU" {
 	local plan node pool
 	while read -r plan node pool; do
 		plan "$plan"

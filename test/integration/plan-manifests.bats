@@ -16,7 +16,7 @@ plan() {
 	(cd "$FIXTURES" && "$GPUSLICE" plan "$@")
 }
 
-@test "Deployments, a sharing config and Provisioners: what it costs as they have it, and what is wrong in them" {
+@test "Deployments, a sharing config and Provisioners: the cost of the present layout, and errors in it" {
 	run --separate-stderr plan cifar10-train-deploy.yaml time-slicing-config.yaml \
 		karpenter-node-template-p3-2xlarge.yaml karpenter-node-template-p3-8xlarge.yaml
 	[[ $status == 0 ]]
@@ -60,7 +60,7 @@ plan() {
 	jq -e '[.warnings[] | [.file, .line, .code]] == [["gpu-app.yaml", 1, "no-selector"], ["dcgmproftester-pod.yaml", 1, "no-api-version"]]' <<<"$output"
 }
 
-@test "what comes through a pipe" {
+@test "input through a pipe" {
 	run -0 --separate-stderr plan - <"$FIXTURES/gpu-app.yaml"
 	[[ $output == *"The plan:"* ]]
 	[[ $output == *"standard input:1:"* ]]

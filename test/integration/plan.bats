@@ -19,7 +19,7 @@ plan() {
 	"$GPUSLICE" plan "$@"
 }
 
-@test "the example: 12.24, 3.06, 9.18, 75 %, and why that does not hold" {
+@test "the example: 12.24, 3.06, 9.18, 75 %, and why it is not feasible" {
 	run --separate-stderr plan "$BATS_TEST_DIRNAME/../../examples/plan/four-on-p3.yaml"
 	[ "$status" = 0 ]
 	grep -qE '^a GPU each +4 x p3.2xlarge, on demand +12.24 +8,935.20' <<<"$output"
@@ -34,7 +34,7 @@ plan() {
 	[[ $output == *"prices in USD an hour of 2026-07-20, shipped catalogue"* ]]
 }
 
-@test "a plan as JSON: nodes, what each feels, where the numbers come from" {
+@test "a plan as JSON: nodes, load of each, sources of the figures" {
 	cat >"$WORK/plan.yaml" <<-'END'
 		version: gpuslice/plan/v1
 		workloads:
@@ -54,7 +54,7 @@ plan() {
 	jq 'del(.created)' "$WORK/out.json" | cmp - "$WORK/again.json"
 }
 
-@test "a profile that was disturbed is planned with less confidence, and the plan says so" {
+@test "a profile that was disturbed is planned with less confidence, and the plan reports it" {
 	printf '%s\n' 'version: gpuslice/plan/v1' 'workloads:' '- {name: embed, kind: inference-open, gpu_ref: A10G, t_solo: 8ms, busy: 0.08, rate: 12, u: 0.3,' \
 		'   mem_peak_mib: 2500, sm_active: 0.1, dram: 0.1, u_bw: 0.1, disturbed: "host too busy: so"}' 'policy: {instances: [g5.xlarge]}' >"$WORK/plan.yaml"
 	plan "$WORK/plan.yaml" -o json 2>/dev/null >"$WORK/out.json"
@@ -65,7 +65,7 @@ plan() {
 	plan "$WORK/plan.yaml" -o json 2>/dev/null | jq -e '.predictions[0].origin == "measured" and (.workloads[0] | has("disturbed") | not)'
 }
 
-@test "an SLO that cannot be judged is named, with what is missing" {
+@test "an SLO that cannot be evaluated is named, with the missing figure" {
 	printf '%s\n' 'version: gpuslice/plan/v1' 'workloads:' \
 		'- {name: a, kind: inference-open, gpu_ref: A10G, busy: 0.1, mem_peak_mib: 2000, rate: 5, slo: {p99_ms: 20}}' \
 		'- {name: b, kind: inference-open, gpu_ref: A10G, t_solo: 10ms, busy: 0.1, mem_peak_mib: 2000, slo: {p95_ms: 20, min_rate: 4}}' \
@@ -75,7 +75,7 @@ plan() {
 	[[ $output == *"What is known of it rests on what was measured."* ]]
 }
 
-@test "what has no place, and what nobody can say, is the exit code" {
+@test "workloads without a place and unknown results have exit codes" {
 	printf 'version: gpuslice/plan/v1\nworkloads: [{name: huge, mem_peak_mib: 900000}]\n' >"$WORK/huge.yaml"
 	run -1 --separate-stderr plan "$WORK/huge.yaml"
 	[[ $output == *"huge.yaml:2: no place for 1 of 'huge': memory"* ]]
@@ -126,7 +126,7 @@ plan() {
 		and all(.predictions[]; .slo != "fail")' <<<"$output"
 }
 
-@test "options that say nothing there are refused" {
+@test "options without effect are refused" {
 	touch "$WORK/plan.yaml"
 	run -2 --separate-stderr plan "${small[@]}" --write "$WORK/out"
 	[[ $stderr == *"--write is not for --trace"* ]]
@@ -139,7 +139,7 @@ plan() {
 	[ ! -e "$WORK/out" ]
 }
 
-@test "a table with all policies, and what parts of GPUs could be packed in" {
+@test "a table with all policies, and the lower bound for shares of GPUs" {
 	run --separate-stderr plan "${small[@]}" --seeds 2
 	[ "$status" = 0 ]
 	[ -z "$stderr" ]

@@ -77,7 +77,7 @@ metrics_have_both() {
 	metrics >"$NODE_DIR/metrics" && grep -E '^gpuslice_slices_held\{.*\} 2$' "$NODE_DIR/metrics"
 }
 
-@test "of pods that share a GPU it is not known who uses it, and said once how to know it" {
+@test "usage of pods that share a GPU is unknown, and the agent logs once how to enable it" {
 	agent_apart
 	pod one
 	pod two
@@ -113,7 +113,7 @@ ledger_says_unknown() {
 				.busyIncomplete and .memoryIncomplete)'
 }
 
-@test "a pod that alone holds a GPU has the GPU's figures, and that is said" {
+@test "a pod that has a GPU alone has the GPU's figures, with that source" {
 	agent_apart
 	pod one
 	eventually 10 uses_are 1
@@ -161,7 +161,7 @@ without() {
 	done
 }
 
-@test "what NVML cannot say of a GPU has no figure" {
+@test "figures that NVML does not report are omitted" {
 	without accounting clock-reasons clocks ecc ecc-counters energy fan field-values gpm jpg-ofa margin memory nvlink pcie \
 		power power-limit processes process-utilization pstate remapped-rows retired-pages temperature thresholds \
 		utilization video violation virtualization

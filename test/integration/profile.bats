@@ -87,7 +87,7 @@ nothing_left() {
 	grep -F '# from step to step, by what repeats in its launches' p.yaml
 }
 
-@test "what goes wrong is said" {
+@test "errors are reported" {
 	run -2 profile
 	[[ $(<err) == *"expected a program, as in gpuslice profile -- python3 infer.py, or --workload"* ]]
 	run -2 profile --workload brun
@@ -121,7 +121,7 @@ nothing_left() {
 	eventually 20 nothing_left
 }
 
-@test "a profile of which a part is missing is kept, says what is missing, and is not a success" {
+@test "an incomplete profile is kept, names missing figures, and is not a success" {
 	# It ends at once when it is started again, to be looked at in a slice.
 	run -13 profile --shares none --pattern x --save p.yaml -- sh -c '
 		[ ! -e ran ] || exit 3
@@ -138,7 +138,7 @@ nothing_left() {
 	grep -F "Not all could be measured: " err
 }
 
-@test "what runs already is only looked at, by PID or as a pod" {
+@test "a running program is only sampled, by PID or as a pod" {
 	export GPUSLICE_SIM_NODE=h100-1
 	"$GPUSLICE" sim create h100-1
 	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE_BUILD/test/cuda/cuda-burn" --window-ms 100 --seconds 0 --work 200000 >burn.out 3>&- &
@@ -165,7 +165,7 @@ nothing_left() {
 	[[ $output == *"ask gpusliced for the pod; is it running, with this --run-dir?"* ]]
 }
 
-@test "the benchmark holds predictions beside what it measures, and says what sharing costs" {
+@test "the benchmark compares predictions with its measurements, and reports the cost of sharing" {
 	measured profile --workload burn --save p.yaml --shares 50 >/dev/null
 	costs() { # fails if the GPU was not kept busy; on a busy host it says that, which is as good
 		measured "$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.2 --repetitions 1 --scenario '3 burn' --mode exclusive,time-slicing,turns,mps \
@@ -192,7 +192,7 @@ nothing_left() {
 	run ! "$GPUSLICE" bench --node h100-1 --profile /nowhere.yaml
 }
 
-@test "requests arrive as a trace says" {
+@test "requests arrive as in a trace" {
 	printf '%s\r\n' TIMESTAMP,ContextTokens,GeneratedTokens >trace.csv
 	for i in {10..99}; do printf '2023-11-16 18:17:03.%s00000,600,%d\n' "$i" $((i % 3)) >>trace.csv; done
 	arrive() { # about a hundred a second, and it begins anew at the end

@@ -59,7 +59,7 @@ slice() {
 	jq -er "$2" "$SLICES/$id/slice.json"
 }
 
-@test "profiles are offered beside whole GPUs, and a pod gets the slice that they say" {
+@test "profiles are offered beside whole GPUs, and a pod gets the slice of its profile" {
 	config '[0, 1]' "$LARGE" "$SMALL" >"$CONFIG"
 	kubelet
 	agent_up
@@ -86,7 +86,7 @@ slice() {
 	[ "$status" -ne 0 ]
 }
 
-@test "status and config check show profiles, and what does not fit" {
+@test "status and config check show profiles, and those that do not fit" {
 	config '[0]' "$LARGE" "$SMALL" 'name: gpu.huge, count: 2, memory: 20Gi' >"$CONFIG"
 	kubelet
 	agent_up
@@ -206,7 +206,7 @@ slice() {
 	eventually 20 slice one '(has("compute") | not) and (.gpus[0] | keys == ["uuid"])'
 }
 
-@test "labels tell what a profile is" {
+@test "labels describe profiles" {
 	config '[0, 1]' "$LARGE" "$SMALL" >"$CONFIG"
 	"$GPUSLICE" labels --config-file "$CONFIG" >"$BATS_TEST_TMPDIR/labels"
 	grep -x "nvidia.com/gpu.sharing-strategy=slices" "$BATS_TEST_TMPDIR/labels"

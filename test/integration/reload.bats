@@ -74,7 +74,7 @@ teardown() {
 	status '.config.generation == 2'
 }
 
-@test "SIGHUP reads the file again, and says so when nothing changed" {
+@test "SIGHUP reads the file again, and logs when nothing changed" {
 	node_up 2
 	kill -HUP "${PID[agent]}"
 	eventually 10 logged agent 'config read again: no change'
@@ -180,7 +180,7 @@ refused() {
 	never_below 8
 }
 
-@test "renameByDefault comes and goes: pods keep running, no resource is without devices" {
+@test "renameByDefault is switched on and off: pods keep running, no resource is without devices" {
 	node_up 4
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
 	eventually 10 pods 5
@@ -207,7 +207,7 @@ withdrawn() {
 		'[.items[] | select(.name == $r) | .allocatable] | add // 0 | . == 0'
 }
 
-@test "fewer replicas than are held: holders run on, newcomers wait, nothing is given twice" {
+@test "fewer replicas than are allocated: pods continue, new ones are pending, nothing is allocated twice" {
 	local before
 	node_up 10
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"

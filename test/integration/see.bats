@@ -63,7 +63,7 @@ checkpoint() {
 		RegisteredDevices: {}}, Checksum: 1}' >"$GPUSLICE_KUBELET_DIR/device-plugins/kubelet_internal_checkpoint"
 }
 
-@test "a type that is known and a region that is not have a price, and it is said whose" {
+@test "a known type in an unknown region has a price, with the region that it is from" {
 	agent --instance-type p5.48xlarge
 	eventually 20 view '.priced and .region == null'
 	view .priceSource | grep -E "^catalogue [0-9-]+, us-east-1 \(region unknown\)$"
@@ -79,7 +79,7 @@ checkpoint() {
 	end_agent
 }
 
-@test "pods that share a GPU by turns have their part of its time and price" {
+@test "pods that share a GPU by the fair-share scheduler have their share of its time and price" {
 	node_up 4 --price 36
 	eventually 5 view '.gpus | length == 4'
 	pod one
@@ -100,7 +100,7 @@ checkpoint() {
 	adds_up
 }
 
-@test "counters go on when the agent starts again, and others of the name begin anew" {
+@test "counters continue when the agent restarts, and those of other pods with the name start at 0" {
 	local before after created_ns
 	node_up 2 --price 36
 	pod web-0
@@ -128,7 +128,7 @@ checkpoint() {
 	adds_up
 }
 
-@test "the rest is shown while the kubelet or NVML is away" {
+@test "the rest is shown while the kubelet or NVML is unavailable" {
 	node_up 2 --price 36
 	pod one
 	eventually 5 uses 1
@@ -144,7 +144,7 @@ checkpoint() {
 	adds_up
 }
 
-@test "a pod that ends while nobody says who holds what is counted as long as that was known" {
+@test "a pod that ends while the list of pods is missing is counted until the last list" {
 	local held
 	node_up 2 --price 36
 	pod one
@@ -253,7 +253,7 @@ refusals_listed() {
 	"$GPUSLICE" status --json | jq -e '[.slices.list[].gpus[].refusals] | sort == [0, 2]'
 }
 
-@test "what the limit refuses, turns that are taken back and the peak are kept over restarts of the arbiter" {
+@test "refusals by the limit, revoked quanta and the peak are kept over restarts of the arbiter" {
 	local arbiter expired taken
 	slice_node_setup h100-1
 	fair_quarters
@@ -336,7 +336,7 @@ api_pods() {
 	mv "$API/pods.new" "$API/pods"
 }
 
-@test "labels of pods are on their series, and stay while the API server is away" {
+@test "labels of pods are on their series, and stay while the API server is unavailable" {
 	fake_api
 	echo '{"metadata": {"name": "node-1", "uid": "n"}}' >"$API/nodes"
 	api_pods see/one/app.kubernetes.io/name=chat
@@ -392,7 +392,7 @@ counters_map() {
 	"$GPUSLICE" status | grep "DEGRADED  options: --configmap-data: expected NAMESPACE:NAME or none, found 'counters'"
 }
 
-@test "without an API server the counters are the file's, and it is told" {
+@test "without an API server the counters are those of the file, and the agent logs that" {
 	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
 	sim create >/dev/null
 	echo 'DCGM_FI_DEV_POWER_USAGE, gauge, W' >"$NODE_DIR/counters.csv"
@@ -406,7 +406,7 @@ web_server_is() {
 	"$GPUSLICE" status | grep "^DEGRADED  web-server: $1" && run ! logged agent 'serving metrics'
 }
 
-@test "exporter-toolkit's file gives certificate and key, and is refused for what we do not do" {
+@test "exporter-toolkit's file has certificate and key, and is refused for unsupported settings" {
 	local port
 	mkdir "$NODE_DIR/web"
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
@@ -436,7 +436,7 @@ top_has() {
 	[[ $output == *"$1"* ]]
 }
 
-@test "nothing is idle while the kubelet has never said who holds what" {
+@test "nothing is idle before the first list of pods" {
 	sim create >/dev/null
 	CONFIG=$NODE_DIR/config.yaml
 	sharing 2 >"$CONFIG"
@@ -476,7 +476,7 @@ measured() {
 	view ".gpus[0].units[0] | (.busy == null) == $1 and (.memoryUsed == null) == $1"
 }
 
-@test "what NVML refused is known again two intervals after it answers again" {
+@test "figures that NVML refused are known again two intervals after it answers again" {
 	local answered
 	sim create >/dev/null
 	CONFIG=$NODE_DIR/config.yaml
@@ -499,7 +499,7 @@ measured() {
 	view '[.gpus[].units[] | .start, .size, .memoryStart, .memorySize] | length == 16 and all(. == null)'
 }
 
-@test "slices that are idle are those that are healthy and free, whatever is held" {
+@test "idle replicas are the healthy and free ones, with any allocation" {
 	local gpu
 	node_up 2
 	pod one

@@ -24,7 +24,7 @@ without_times() {
 	jq 'del(.. | .decisionUs?, .slowestUs?)'
 }
 
-@test "a table with all policies, and what parts of GPUs could be packed in" {
+@test "a table with all policies, and the lower bound for shares of GPUs" {
 	run -0 --separate-stderr simulate "${small[@]}" --seeds 2
 	[ -z "$stderr" ]
 	[[ ${lines[0]} == "63 nodes with 315 GPUs, 408 pods; known mix" ]]

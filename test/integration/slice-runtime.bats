@@ -171,7 +171,7 @@ total_is() { # SLICE BYTES
 	eventually 5 used_is b 0
 }
 
-@test "racing allocators: nothing beyond the limit, ledger and truth one, the neighbour unharmed" {
+@test "racing allocators: nothing beyond the limit, charges equal the truth, no effect on the neighbor" {
 	slice b $GIB
 	run timeout 280 "$PROGRAMS/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir a)" --limit $((4 * GIB)) \
 		--processes "${STORM_PROCESSES-4}" --threads "${STORM_THREADS-4}" \
@@ -217,7 +217,7 @@ total_is() { # SLICE BYTES
 	eventually 5 used_is a 0
 }
 
-@test "killed at a driver call, before it and after it: what is used is what there is" {
+@test "killed at a driver call, before it and after it: the used bytes are right" {
 	# The driver is behind a link there, so it does not find its GPU by its own place.
 	export GPUSLICE_SIM_GPU=$STAGE/libexec/gpuslice/gpuslice-sim-gpu
 	run timeout 250 "$PROGRAMS/cuda-cut" --preload "$PRELOAD" --slice "$(slice_dir a)" \

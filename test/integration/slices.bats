@@ -149,7 +149,7 @@ failed() {
 	slice "$(id_of packed)" '.gpus | length == 1'
 }
 
-@test "equal parts are of what CUDA calls total, in whole 2 MiB" {
+@test "equal shares are of the total memory of CUDA, in whole 2 MiB" {
 	local quarter half
 	up 'memory: equal'
 	pod one
@@ -219,7 +219,7 @@ failed() {
 	eventually 20 status ".slices.list | length == 1 and .[0].id == \"$id\" and .[0].holder.pod == \"one\""
 }
 
-@test "a slice that nobody holds goes after its time, and what the kubelet names stays" {
+@test "a slice that no pod has is removed after its time, and those in the kubelet's list stay" {
 	local id named
 	isolated 'memory: 4Gi' >"$CONFIG"
 	kubelet
@@ -291,7 +291,7 @@ healthy_within() {
 	done
 }
 
-@test "what a tenant has mounted does not hold up the agent when a slice goes" {
+@test "a tenant's mounts do not delay the agent when a slice is removed" {
 	local id asker
 	isolated 'memory: 4Gi' >"$CONFIG"
 	kubelet
@@ -311,7 +311,7 @@ healthy_within() {
 	stop stack KILL || true
 }
 
-@test "two pods on one device, one soon after the other: each its slice, and the first one goes" {
+@test "two pods on one device, one soon after the other: each has its slice, and the first one is removed" {
 	local first second
 	isolated 'memory: 4Gi' >"$CONFIG"
 	kubelet
@@ -333,7 +333,7 @@ healthy_within() {
 	eventually 20 status ".slices.list | length == 1 and .[0].id == \"$second\" and .[0].holder.pod == \"two\""
 }
 
-@test "a pod from before isolation is named, and takes over nobody's slice" {
+@test "a pod from before isolation is named, and gets no other pod's slice" {
 	local id
 	up 'memory: 4Gi'
 	pod one 16
@@ -494,7 +494,7 @@ healthy_within() {
 	[[ $(one_arbiter) == "$second" ]]
 }
 
-@test "libraries that were taken away under a running agent are there for the next container" {
+@test "libraries that were removed under a running agent are installed for the next container" {
 	local lib
 	up 'memory: 4Gi'
 	pod one
@@ -509,7 +509,7 @@ healthy_within() {
 	[[ -e $SLICES/$(id_of two)/slice.json ]]
 }
 
-@test "while the arbiter is away status says so, and pods are given slices" {
+@test "while the arbiter is down status reports it, and pods get slices" {
 	local libexec=$NODE_DIR/libexec
 	mkdir "$libexec"
 	ln -s "$STAGE/libexec/gpuslice/gpuslice-nvml" "$libexec/"

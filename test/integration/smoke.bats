@@ -17,7 +17,7 @@ teardown() {
 	node_teardown
 }
 
-@test "both programs say their version and their usage" {
+@test "both programs print their version and their usage" {
 	local program
 	for program in "$GPUSLICED" "$GPUSLICE"; do
 		run -0 "$program" --version
@@ -69,7 +69,7 @@ teardown() {
 	stop agent
 }
 
-@test "the simulated NVML exports what the vendor's library does, and nothing else" {
+@test "the simulated NVML exports the functions of the vendor's library, and nothing else" {
 	"$BATS_TEST_DIRNAME/../../tools/check-exports.sh" "$SIM_NVML" libnvidia-ml.so.1 \
 		"$BATS_TEST_DIRNAME/../../src/testbed/sim/nvml/names.txt"
 }

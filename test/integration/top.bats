@@ -37,7 +37,7 @@ at_terminal() {
 	python3 "$BATS_TEST_DIRNAME/pty-screen.py" "$@" -- "$GPUSLICE" top --interval 500ms
 }
 
-@test "--once prints what the golden screen has, without escapes, as wide as COLUMNS says" {
+@test "--once prints the golden screen, without escapes, as wide as COLUMNS" {
 	fake_agent
 	run -0 "$GPUSLICE" top --once
 	[[ $output == "$(<"$BATS_TEST_DIRNAME/../data/top/mixed-120.txt")" ]]
@@ -51,7 +51,7 @@ at_terminal() {
 	[[ $output == "$(<"$BATS_TEST_DIRNAME/../data/top/mixed-slices.txt")" ]]
 }
 
-@test "--json is what the agent said, --count says how often" {
+@test "--json is the answer of the agent, --count is the number of answers" {
 	local all
 	fake_agent
 	"$GPUSLICE" top --json >"$NODE_DIR/json"
@@ -105,7 +105,7 @@ at_terminal() {
 	at_terminal 80x24 see:jupyter signal:TERM end:143
 }
 
-@test "an agent that goes is told since when, its figures stay, and it is asked again" {
+@test "a lost agent is shown with its date, its figures stay, and the requests continue" {
 	fake_agent
 	at_terminal 200x30 see:jupyter \
 		"do:touch $GPUSLICE_RUN_DIR/away" 'see:STALE since' see:jupyter \
@@ -116,7 +116,7 @@ at_terminal() {
 		key:q end:0
 }
 
-@test "without an agent the screen waits for one, and --once says so" {
+@test "without an agent the screen waits for one, and --once reports that" {
 	at_terminal 80x24 'see:NO ANSWER since' 'key:g' key:q end:0
 	run "$GPUSLICE" top --once
 	((status != 0))

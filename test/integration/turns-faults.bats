@@ -22,7 +22,7 @@ teardown() {
 	slice_node_teardown
 }
 
-@test "the one whose turn it is is killed, the next one goes on" {
+@test "the process with the quantum is killed, the next one continues" {
 	local _
 	start_arbiter
 	turns a
@@ -52,7 +52,7 @@ holds_to() {
 	return 1
 }
 
-@test "the arbiter is killed and started again: all go on, shares and accounts are kept" {
+@test "the arbiter is killed and restarted: all continue, shares and accounts are kept" {
 	local before _
 	start_arbiter
 	turns a 1
@@ -80,7 +80,7 @@ holds_to() {
 	arbiter_status '([.slices[].gpus[].charged_ns] | add) == .gpus[0].busy_ns'
 }
 
-@test "children of fork take turns of their own" {
+@test "children of fork are clients of their own" {
 	! grep -qE '__[at]san_init' "$LD_LIBRARY_PATH/libcuda.so.1" || skip "an interpreter without the sanitizer"
 	start_arbiter
 	turns a
@@ -139,7 +139,7 @@ holds_to() {
 	ends b
 }
 
-@test "a kernel that does not end is reported, and the others go on" {
+@test "a kernel that does not end is reported, and the others continue" {
 	start_arbiter
 	turns a
 	turns b
@@ -191,7 +191,7 @@ agent_up() {
 	eventually 20 offers 2
 }
 
-@test "pods take turns, and the agent is replaced under load" {
+@test "pods are scheduled, and the agent is replaced under load" {
 	local arbiter
 	config 2 batch >"$NODE_DIR/config.yaml"
 	kubelet

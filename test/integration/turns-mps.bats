@@ -80,7 +80,7 @@ over() { # NAME...
 	done
 }
 
-@test "under MPS nobody is held, and time is counted" {
+@test "under MPS no process is blocked, and time is counted" {
 	start_arbiter
 	daemon_up
 	under_mps a
@@ -107,7 +107,7 @@ over() { # NAME...
 	charges_add_up
 }
 
-@test "memory is counted once for each, and the server is nobody's" {
+@test "memory is counted once for each, and the server belongs to no slice" {
 	start_arbiter
 	daemon_up
 	under_mps a
@@ -127,7 +127,7 @@ over() { # NAME...
 	eventually 10 slice_is a '.gpus[0].used == 0'
 }
 
-@test "who runs outside MPS is seen, told, and goes on" {
+@test "a process outside MPS is detected, reported, and continues" {
 	start_arbiter
 	under_mps a
 	under_mps b
@@ -145,7 +145,7 @@ over() { # NAME...
 	over a b
 }
 
-@test "from turns to MPS and back, under load" {
+@test "from the fair-share scheduler to MPS and back, under load" {
 	start_arbiter
 	daemon_up
 	turns a
@@ -188,7 +188,7 @@ over() { # NAME...
 	eventually 10 nobody_there
 }
 
-@test "the arbiter dies, and nobody under MPS is held by it" {
+@test "the arbiter dies, and no process under MPS is blocked" {
 	start_arbiter
 	daemon_up
 	under_mps a 1 batch 20000

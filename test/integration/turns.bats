@@ -20,7 +20,7 @@ teardown() {
 	slice_node_teardown
 }
 
-@test "one alone is not held, beside another one it is" {
+@test "a slice alone is not throttled, beside another one it is" {
 	start_arbiter
 	turns a
 	turns b
@@ -108,7 +108,7 @@ by_weight() {
 	ends a b b2 b3
 }
 
-@test "a cap holds where nobody else wants the GPU" {
+@test "a cap limits a slice that has the GPU alone" {
 	local began
 	start_arbiter
 	turns a 1 batch 200000
@@ -134,7 +134,7 @@ go_together() { # NAME...
 	done
 }
 
-@test "who leaves the GPU idle goes together with others, until one comes that does not" {
+@test "slices that leave the GPU idle run concurrently, until one comes that does not" {
 	start_arbiter
 	turns a
 	turns b
@@ -165,7 +165,7 @@ bursts_as() {
 	ratio 50 200 a b
 }
 
-@test "a latency slice is served at once, and batch goes on" {
+@test "a slice of class latency is served at once, and batch continues" {
 	start_arbiter
 	turns a
 	turns b
@@ -218,7 +218,7 @@ bursts_as() {
 	eventually 10 nobody_there
 }
 
-@test "every form of work comes to the same beside others as alone" {
+@test "every form of work has the same result beside others as alone" {
 	local bare alone beside
 	start_arbiter
 	turns a
@@ -237,7 +237,7 @@ bursts_as() {
 
 # The stream waits for a value that the host writes once it has submitted the rest. If the gate closes in
 # between, what is in flight cannot end before the next turn.
-@test "who waits for its own turn with a stream that waits for it is not taken for busy" {
+@test "a blocked process with a stream that waits for it is not counted as busy" {
 	start_arbiter
 	turns a
 	turns b

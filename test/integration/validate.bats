@@ -50,7 +50,7 @@ make_dev() {
 	done
 }
 
-@test "all that makes sense passes, leaves its files, and says what was left out" {
+@test "all sensible components pass, leave their files, and skipped ones are reported" {
 	run -0 --separate-stderr validate
 	[[ $output == *'driver '*' condition '*'driver 580.159.04, 4 GPUs'* ]]
 	[[ $output == *'toolkit '*' skipped '*'cdi '*' skipped '* ]]
@@ -64,7 +64,7 @@ make_dev() {
 	jq -e '[.components[].component] == ["driver", "toolkit", "cdi", "cuda", "plugin"]' <<<"$output"
 }
 
-@test "driver-ready can be sourced, and says where the driver is" {
+@test "driver-ready can be sourced, and has the driver's root" {
 	local host="$NODE_DIR/a host's root"
 	mkdir -p "$host/usr/bin"
 	validate driver --host-root-ctr-path "$host" --host-root / --driver-validation-skip-gpu-init=false
@@ -165,7 +165,7 @@ make_dev() {
 	ready driver
 }
 
-@test "a driver container: library, nvidia-smi and what it says of itself" {
+@test "a driver container: library, nvidia-smi and its own description" {
 	local root=$NODE_DIR/driver lib=usr/lib64/libnvidia-ml.so.1
 	mkdir -p "$root/usr/lib64" "$root/usr/bin" "$NODE_DIR/host" "$OUT"
 	# Any library does, as it is only put before nvidia-smi; that of a sanitizer's build cannot be.
@@ -261,7 +261,7 @@ make_dev() {
 	ready
 }
 
-@test "CUDA: a choice that somebody made, and a node without NVML" {
+@test "CUDA: a configured choice, and a node without NVML" {
 	sim create
 	CUDA_VISIBLE_DEVICES=$(sim show --json | jq -r '.gpus[2].uuid') validate cuda
 	found cuda '(.items | length) == 1'
@@ -271,7 +271,7 @@ make_dev() {
 	found cuda '.code == "cuda-no-device"'
 }
 
-@test "MIG devices: each is tried, has to be in a spec, and counts as what is offered" {
+@test "MIG devices: each is tried, has to be in a spec, and counts as offered" {
 	export GPUSLICE_SIM_NODE=p4d.24xlarge
 	local procfs=$GPUSLICE_SIM_DIR/proc uuid
 	sim create
@@ -307,7 +307,7 @@ make_dev() {
 	run -1 validate plugin --require nvidia.com/mig-1g.5gb=2
 }
 
-@test "plugin: what the agent has registered, by any name" {
+@test "plugin: resources that the agent has registered, by any name" {
 	node_up 4
 	validate plugin --require nvidia.com/gpu=16
 	found plugin '.code == "ok" and .items[0].name == "nvidia.com/gpu"'
@@ -332,7 +332,7 @@ make_dev() {
 	found plugin '.code == "kubelet-only" and .items[0].detail == "16 of 16 devices healthy"'
 }
 
-@test "with wait it goes on until it passes, and says what it waits for" {
+@test "with wait it continues until it passes, and reports what it waits for" {
 	sim create
 	sim driver unload
 	start wait "$GPUSLICE" validate driver --with-wait -s 1
@@ -363,7 +363,7 @@ newer() {
 	[[ $(stat -c %y "$1") != "$2" ]]
 }
 
-@test "a watcher takes back what is not valid any more, and gives it again" {
+@test "a watcher removes files that are no longer valid, and creates them again" {
 	node_up 2
 	# The kubelet's plugin check comes first, so that CUDA's process is started beside gRPC's threads.
 	start watch "$GPUSLICE" validate plugin driver cuda --run-dir "$NODE_DIR/none" --watch 1s --watch-failures 2
@@ -401,7 +401,7 @@ newer() {
 	[[ ! -e $OUT ]]
 }
 
-@test "what a failure before it leaves out is not valid any more" {
+@test "files that an earlier failure skips are no longer valid" {
 	validate driver cuda
 	touch "$OUT/toolkit-ready" # of another container: it makes no sense in this one
 	sim driver unload

@@ -95,7 +95,7 @@ asked_more_than() {
 	eventually 5 no_web_process
 }
 
-@test "the agent is killed: the process is gone, also one that is stopped" {
+@test "the agent is killed: the process ends, also one that is stopped" {
 	local stopped
 	for stopped in "" yes; do
 		[[ -z $stopped ]] || kill -STOP "$(web_process)"
