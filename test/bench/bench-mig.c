@@ -24,43 +24,43 @@ struct mig_layout_list {
 static bool record_desired_mig(void *arg, const uint32_t counts[])
 {
 	struct mig_layout_list *c = arg;
-	struct mig_desired *w = &c->v[c->n++];
+	struct mig_desired *desired = &c->v[c->n++];
 
-	*w = (struct mig_desired){ .enabled = true };
+	*desired = (struct mig_desired){ .enabled = true };
 	for (uint32_t i = 0; i < c->layout->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
-			w->gi[w->n++] = (struct mig_desired_gi){ .profile = i,
+			desired->gi[desired->n++] = (struct mig_desired_gi){ .profile = i,
 				.start = MIG_START_ANY,
 				.n_ci = 1,
 				.ci = { c->layout->profiles[i].slices } };
 	return c->n < MIG_LAYOUTS_MAX;
 }
 
-/* @w on a GPU that was empty. */
-static struct mig_state state_of(const struct mig_layout *l, const struct mig_desired *w)
+/* @desired on a GPU that was empty. */
+static struct mig_state state_of(const struct mig_layout *l, const struct mig_desired *desired)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
 	struct mig_placement placements[MIG_GIS_MAX];
 
-	if (mig_geometry_place(l, NULL, w, MIG_KEEP_NOTHING, placements, NULL) < 0)
+	if (mig_geometry_place(l, NULL, desired, MIG_KEEP_NOTHING, placements, NULL) < 0)
 		return s;
-	for (; s.n < w->n; s.n++)
+	for (; s.n < desired->n; s.n++)
 		s.gi[s.n] = (struct mig_gi){ .id = s.n,
-			.profile = w->gi[s.n].profile,
+			.profile = desired->gi[s.n].profile,
 			.start = placements[s.n].start,
 			.n_ci = 1,
-			.ci = { { .slices = w->gi[s.n].ci[0] } } };
+			.ci = { { .slices = desired->gi[s.n].ci[0] } } };
 	return s;
 }
 
 static uint64_t time_plan(const struct mig_layout *l, const struct mig_state *s,
-	const struct mig_desired *w)
+	const struct mig_desired *desired)
 {
 	struct error err = ERROR_INIT;
 	uint64_t start = time_mono_ns();
 	struct mig_plan p;
 
-	if (mig_plan_make(&p, l, s, w, 0, &err) < 0)
+	if (mig_plan_make(&p, l, s, desired, 0, &err) < 0)
 		(void)fprintf(stderr, "mig: %s\n", err.msg);
 	return time_mono_ns() - start;
 }
@@ -96,7 +96,7 @@ static uint64_t hostile(void)
 {
 	struct mig_layout l = { .slots = MIG_SLOTS_MAX, .slices = 64, .n = MIG_PROFILES_MAX };
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
-	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired desired = { .enabled = true, .n = MIG_GIS_MAX };
 	uint64_t ns;
 
 	for (uint32_t i = 0; i < l.n; i++)
@@ -104,9 +104,9 @@ static uint64_t hostile(void)
 			.max = 16,
 			.size = 1,
 			.starts = UINT32_MAX };
-	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i] = (struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
-	ns = time_plan(&l, &s, &w);
+	for (uint32_t i = 0; i < desired.n; i++)
+		desired.gi[i] = (struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
+	ns = time_plan(&l, &s, &desired);
 	printf("%-22s %42s %8.1f us\n", "hostile layout", "", (double)ns / 1e3);
 	return ns;
 }

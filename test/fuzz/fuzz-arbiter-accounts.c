@@ -16,35 +16,36 @@
 
 static const uint8_t uuid[SLICE_UUID_BYTES] = { 1 };
 
-static void open_fuzz_accounts(struct usage_accounts *t, const char *path)
+static void open_fuzz_accounts(struct usage_accounts *accounts, const char *path)
 {
-	if (usage_accounts_open(t, path, "boot", NULL) < 0)
+	if (usage_accounts_open(accounts, path, "boot", NULL) < 0)
 		__builtin_trap();
 }
 
 /* All that is there must add up, and go. */
-static void use(struct usage_accounts *t)
+static void use(struct usage_accounts *accounts)
 {
-	struct usage_account *a = usage_account(t, ID, uuid);
+	struct usage_account *a = usage_account(accounts, ID, uuid);
 	uint64_t before[USAGE_COUNTERS], after[USAGE_COUNTERS];
-	struct usage_client *s = a ? usage_client_new(t, a, 99, 0, 1, 1, NULL) : NULL;
+	struct usage_client *client =
+		a ? usage_client_new(accounts, a, 99, 0, 1, 1, NULL) : NULL;
 
 	/* It may say that all are in use. */
-	if (!s)
+	if (!client)
 		return;
-	usage_account_total(t, a, before);
+	usage_account_total(accounts, a, before);
 	for (uint64_t i = 0; i < FILE_CLIENTS; i++) {
-		struct usage_client *one = usage_client_find(t, a, i, 0);
+		struct usage_client *one = usage_client_find(accounts, a, i, 0);
 
 		if (one)
-			usage_client_end(t, one);
+			usage_client_end(accounts, one);
 	}
-	usage_client_end(t, s);
-	usage_account_total(t, a, after);
+	usage_client_end(accounts, client);
+	usage_account_total(accounts, a, after);
 	if (memcmp(before, after, sizeof(before)) != 0)
 		__builtin_trap();
-	usage_account_drop(t, a);
-	if (usage_account_find(t, ID, uuid))
+	usage_account_drop(accounts, a);
+	if (usage_account_find(accounts, ID, uuid))
 		__builtin_trap();
 }
 
@@ -71,23 +72,23 @@ static char *copy_of(const char *at, size_t len)
 static void make_file(void)
 {
 	struct usage_account *a;
-	struct usage_accounts t;
+	struct usage_accounts accounts;
 
 	memcpy(file.path, "/dev/shm/fuzz-tally.XXXXXX", sizeof("/dev/shm/fuzz-tally.XXXXXX"));
 	file.fd = mkstemp(file.path);
 	if (file.fd < 0)
 		__builtin_trap();
-	open_fuzz_accounts(&t, file.path);
-	a = usage_account(&t, ID, uuid);
+	open_fuzz_accounts(&accounts, file.path);
+	a = usage_account(&accounts, ID, uuid);
 	for (uint64_t i = 0; a && i < FILE_CLIENTS; i++)
-		(void)usage_client_new(&t, a, i, 0, 1, 1, NULL);
-	file.bytes = t.file.bytes;
-	file.accounts = (size_t)((char *)t.accounts - (char *)t.head);
-	file.seats = (size_t)((char *)t.clients - (char *)t.head);
-	file.head = copy_of((char *)t.head, file.accounts);
-	file.account = copy_of((char *)t.accounts, KEPT * sizeof(*t.accounts));
-	file.seat = copy_of((char *)t.clients, KEPT * sizeof(*t.clients));
-	usage_accounts_close(&t);
+		(void)usage_client_new(&accounts, a, i, 0, 1, 1, NULL);
+	file.bytes = accounts.file.bytes;
+	file.accounts = (size_t)((char *)accounts.accounts - (char *)accounts.head);
+	file.seats = (size_t)((char *)accounts.clients - (char *)accounts.head);
+	file.head = copy_of((char *)accounts.head, file.accounts);
+	file.account = copy_of((char *)accounts.accounts, KEPT * sizeof(*accounts.accounts));
+	file.seat = copy_of((char *)accounts.clients, KEPT * sizeof(*accounts.clients));
+	usage_accounts_close(&accounts);
 	file.at = mmap(NULL, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
 	if (file.at == MAP_FAILED)
 		__builtin_trap();
@@ -111,7 +112,7 @@ static void remove_file(void)
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct usage_accounts t;
+	struct usage_accounts accounts;
 
 	if (!file.at) {
 		make_file();
@@ -134,8 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 	}
-	open_fuzz_accounts(&t, file.path);
-	use(&t);
-	usage_accounts_close(&t);
+	open_fuzz_accounts(&accounts, file.path);
+	use(&accounts);
+	usage_accounts_close(&accounts);
 	return 0;
 }

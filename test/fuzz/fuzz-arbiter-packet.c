@@ -23,15 +23,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct grants_record rec = { .state = 0 }, other_rec = { .state = 0 };
 	struct grants_member *m = NULL, *other = NULL;
 	struct grants_slice *s;
-	struct grants_table b;
+	struct grants_table table;
 
-	grants_init(&b);
-	s = grants_slice_new(&b, "slice", 1, uuid, limits);
-	if (!s || grants_register(&b, s, &who, &rec, &page, &m) != SLICE_OK)
+	grants_init(&table);
+	s = grants_slice_new(&table, "slice", 1, uuid, limits);
+	if (!s || grants_register(&table, s, &who, &rec, &page, &m) != SLICE_OK)
 		__builtin_trap();
 	who.pid = 2;
 	who.serial = 2;
-	if (grants_register(&b, s, &who, &other_rec, &other_page, &other) != SLICE_OK)
+	if (grants_register(&table, s, &who, &other_rec, &other_page, &other) != SLICE_OK)
 		__builtin_trap();
 	while (size >= 2) {
 		size_t len = data[1], at = (size_t)data[0] * 16 % sizeof(page);
@@ -66,6 +66,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			grants_request(other, 0, 1, 1, NULL) != SLICE_OK)
 			__builtin_trap();
 	}
-	grants_fini(&b);
+	grants_fini(&table);
 	return 0;
 }

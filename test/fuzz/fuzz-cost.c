@@ -9,7 +9,7 @@
 /* The first byte chooses what is printed; the rest is a Prometheus server's answer. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1 << 20);
 	struct cost_print p = { .from_s = 1767225600,
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	p.by = data[0] % (COST_BY_CHARGE + 1);
 	json = malloc(size);
-	if (!json || cost_summary_new(&b, p.by, &err) < 0 ||
+	if (!json || cost_summary_new(&summary, p.by, &err) < 0 ||
 		cost_summary_new(&answers, COST_BY_CHARGE, &err) < 0)
 		abort();
 	memcpy(json, data + 1, size - 1);
@@ -37,9 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	free(json);
 	error_clear(&err);
-	if (cost_summary_merge(b, answers, &err) < 0 && err.code == ERR_NONE)
+	if (cost_summary_merge(summary, answers, &err) < 0 && err.code == ERR_NONE)
 		abort();
-	p.summary = b;
+	p.summary = summary;
 	if (cost_print_table(&text, &p, &err) == 0 &&
 		buf_str(&text)[strcspn(buf_str(&text), "\033\r")])
 		abort();

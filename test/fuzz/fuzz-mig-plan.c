@@ -73,10 +73,10 @@ static struct mig_state state_of(struct input *in)
 
 static struct mig_desired want_of(struct input *in)
 {
-	struct mig_desired w = { .enabled = !(number(in) & 1), .n = number(in) };
+	struct mig_desired desired = { .enabled = !(number(in) & 1), .n = number(in) };
 
-	for (uint32_t i = 0; i < w.n && i < MIG_GIS_MAX; i++) {
-		struct mig_desired_gi *gi = &w.gi[i];
+	for (uint32_t i = 0; i < desired.n && i < MIG_GIS_MAX; i++) {
+		struct mig_desired_gi *gi = &desired.gi[i];
 
 		gi->profile = number(in);
 		gi->start = number(in);
@@ -84,7 +84,7 @@ static struct mig_desired want_of(struct input *in)
 		for (uint32_t j = 0; j < gi->n_ci && j < MIG_CIS_MAX; j++)
 			gi->ci[j] = number(in);
 	}
-	return w;
+	return desired;
 }
 
 static void check(bool ok)
@@ -95,21 +95,22 @@ static void check(bool ok)
 
 /* Places that are the profiles', and no two on one slot. */
 static void check_placements(const struct mig_layout *l, const struct mig_state *s,
-	const struct mig_desired *w, const struct mig_placement *placements)
+	const struct mig_desired *desired, const struct mig_placement *placements)
 {
 	uint64_t used = 0;
 
-	for (uint32_t i = 0; i < w->n; i++) {
-		const struct mig_gi_profile *p = &l->profiles[w->gi[i].profile];
+	for (uint32_t i = 0; i < desired->n; i++) {
+		const struct mig_gi_profile *p = &l->profiles[desired->gi[i].profile];
 		uint64_t slots = ((1ull << p->size) - 1) << placements[i].start;
 
 		check(placements[i].start < l->slots && p->starts >> placements[i].start & 1);
-		check(w->gi[i].start == MIG_START_ANY || w->gi[i].start == placements[i].start);
+		check(desired->gi[i].start == MIG_START_ANY ||
+			desired->gi[i].start == placements[i].start);
 		check(!(used & slots));
 		used |= slots;
 		if (placements[i].kept >= 0)
 			check((uint32_t)placements[i].kept < s->n &&
-				s->gi[placements[i].kept].profile == w->gi[i].profile &&
+				s->gi[placements[i].kept].profile == desired->gi[i].profile &&
 				s->gi[placements[i].kept].start == placements[i].start);
 	}
 }
@@ -135,17 +136,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { .data = data, .size = size };
 	struct mig_layout l = layout_of(&in);
 	struct mig_state s = state_of(&in);
-	struct mig_desired w = want_of(&in), same;
+	struct mig_desired desired = want_of(&in), same;
 	unsigned flags = number(&in);
 	struct mig_placement placements[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 	struct mig_plan p;
 
-	if (mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, placements, &err) == 0)
-		check_placements(&l, &s, &w, placements);
+	if (mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, placements, &err) == 0)
+		check_placements(&l, &s, &desired, placements);
 	else
 		check(err.code == ERR_LIMIT || err.code == ERR_INVALID);
-	if (mig_plan_make(&p, &l, &s, &w, flags, &err) == 0)
+	if (mig_plan_make(&p, &l, &s, &desired, flags, &err) == 0)
 		check_plan(&l, &s, &p);
 	for (uint32_t i = 0; i <= MIG_PROFILES_MAX; i++)
 		check(mig_geometry_count_free(&l, &s, i) <= MIG_GIS_MAX);

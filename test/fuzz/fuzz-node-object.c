@@ -75,14 +75,14 @@ static void patch_node(const json_t *node)
 /* What the agent reads of its Node, and the config that it kept for a start without a server. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct saved_config k = { .text = BUF_INIT(0) };
+	struct saved_config saved = { .text = BUF_INIT(0) };
 	json_t *node = json_loadb((const char *)data, len, 0, NULL);
 
 	patch_node(node);
 	json_decref(node);
-	if (saved_config_parse(&k, (const char *)data, len, "/c", NULL) == 0 && *k.entry &&
-		!config_entry_name_ok(k.entry))
+	if (saved_config_parse(&saved, (const char *)data, len, "/c", NULL) == 0 &&
+		*saved.entry && !config_entry_name_ok(saved.entry))
 		__builtin_trap();
-	buf_fini(&k.text);
+	buf_fini(&saved.text);
 	return 0;
 }

@@ -75,8 +75,8 @@ static void check_gpu(struct world *w, unsigned int gpu)
 		check(sched_has_priority(s->share) || s->share->config.mps ||
 			g->period.concurrent || (g->holder == s->share && !g->paused));
 	}
-	for (const struct sched_share *p = g->shares; p; p = p->next)
-		check(!p->config.mps || g->holder != p);
+	for (const struct sched_share *share = g->shares; share; share = share->next)
+		check(!share->config.mps || g->holder != share);
 }
 
 static void check_world(struct world *w)

@@ -78,11 +78,11 @@ static void close_answer_fd(const struct device_answer *a)
 		(void)close(a->fd);
 }
 
-static struct device_client *fresh(struct simulated_gpus *d, uint32_t pid, uint64_t now)
+static struct device_client *fresh(struct simulated_gpus *gpus, uint32_t pid, uint64_t now)
 {
 	struct sim_device_request hello = { .op = SIM_DEVICE_HELLO,
 		.bytes = SIM_DEVICE_VERSION };
-	struct device_client *c = device_client_new(d, pid);
+	struct device_client *c = device_client_new(gpus, pid);
 	struct device_answer a;
 
 	if (!c || !device_packet(c, &hello, sizeof(hello), -1, now, &a) || !a.send ||
@@ -93,17 +93,17 @@ static struct device_client *fresh(struct simulated_gpus *d, uint32_t pid, uint6
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct simulated_gpus *d = NULL;
+	struct simulated_gpus *gpus = NULL;
 	struct device_client *clients[2];
 	unsigned int comers = 0;
 	uint64_t now = 0, total = 0;
 
 	if (!state)
 		make_node();
-	if (device_new(state, &d, NULL) < 0)
+	if (device_new(state, &gpus, NULL) < 0)
 		abort();
 	for (uint32_t i = 0; i < 2; i++)
-		clients[i] = fresh(d, i + 1, now);
+		clients[i] = fresh(gpus, i + 1, now);
 	while (size >= 2 && comers < COMERS_MAX) {
 		union { /* aligned as a packet is */
 			uint64_t align;
@@ -121,21 +121,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 		now += UINT64_C(1) << step * 4;
-		device_advance(d, now);
+		device_advance(gpus, now);
 		ok = device_packet(clients[who], packet.bytes, len, -1, now, &a);
 		close_answer_fd(&a);
 		if (!ok || go) {
 			device_client_gone(clients[who], now);
-			clients[who] = fresh(d, who + 1, now);
+			clients[who] = fresh(gpus, who + 1, now);
 			comers++;
 		}
 	}
 	for (int i = 0; i < 2; i++)
 		device_client_gone(clients[i], now);
-	device_exports(d); /* all their descriptors are closed */
+	device_exports(gpus); /* all their descriptors are closed */
 	for (uint32_t slot = 0; slot < 8; slot++)
 		if (sim_usage_read(state, slot, NULL, &total) != 0 || total != 0)
 			abort();
-	(void)device_free(d);
+	(void)device_free(gpus);
 	return 0;
 }

@@ -22,17 +22,17 @@ static void check_request(const struct web_request *r)
 		abort();
 }
 
-static void check_unpacked_reply(const struct web_packed_reply *a)
+static void check_unpacked_reply(const struct web_packed_reply *reply)
 {
-	size_t n = strlen(a->type) + strlen(a->etag);
+	size_t n = strlen(reply->type) + strlen(reply->etag);
 
-	if (a->status < 100 || a->status > 599 || a->n_extra > WEB_EXTRA_MAX ||
-		a->len > WEB_BODY_MAX)
+	if (reply->status < 100 || reply->status > 599 || reply->n_extra > WEB_EXTRA_MAX ||
+		reply->len > WEB_BODY_MAX)
 		abort();
-	for (size_t i = 0; i < a->n_extra; i++)
-		n += strlen(a->extra[i].name) + strlen(a->extra[i].value);
-	for (size_t i = 0; !a->shared && i < a->len; i++)
-		n += ((const unsigned char *)a->body)[i];
+	for (size_t i = 0; i < reply->n_extra; i++)
+		n += strlen(reply->extra[i].name) + strlen(reply->extra[i].value);
+	for (size_t i = 0; !reply->shared && i < reply->len; i++)
+		n += ((const unsigned char *)reply->body)[i];
 	if (n > (size_t)256 * WEB_PACKET_MAX)
 		abort();
 }
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CLEANUP(buf_fini) struct buf head = BUF_INIT(WEB_PACKET_MAX);
 	char *packet = malloc(HEAD_MADE + size);
 	struct web_request q;
-	struct web_packed_reply a;
+	struct web_packed_reply reply;
 	struct web_setup s;
 	struct web_message w;
 	bool local;
@@ -57,8 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size += HEAD_MADE;
 	if (web_unpack_request(packet, size, &q, NULL) == 0)
 		check_request(&q);
-	if (web_unpack_reply(packet, size, &a, NULL) == 0)
-		check_unpacked_reply(&a);
+	if (web_unpack_reply(packet, size, &reply, NULL) == 0)
+		check_unpacked_reply(&reply);
 	if (web_unpack_start(packet, size, &s, NULL) == 0 && s.n_routes > WEB_ROUTES_MAX)
 		abort();
 	if (web_unpack_message(packet, size, &w, NULL) == 0 && w.error.code >= ERR_COUNT_)

@@ -22,22 +22,23 @@ static void on_sample(void *arg, struct sample *s, const struct error *err)
 	(void)arg;
 	(void)err;
 	for (uint32_t i = 0; s && i < s->n; i++) {
-		const struct sample_device *u = &s->devices[i];
+		const struct sample_device *device = &s->devices[i];
 		uint64_t sum = 0;
 
-		if (!u->uuid[0] || (i > 0 && u->gpu < u[-1].gpu) || u->at_ns > NOW_NS ||
-			u->busy_ns > u->interval_ns || u->memory_used > u->memory_total ||
-			u->n_processes > SAMPLING_PROCESSES_MAX)
+		if (!device->uuid[0] || (i > 0 && device->gpu < device[-1].gpu) ||
+			device->at_ns > NOW_NS || device->busy_ns > device->interval_ns ||
+			device->memory_used > device->memory_total ||
+			device->n_processes > SAMPLING_PROCESSES_MAX)
 			__builtin_trap();
-		for (uint32_t k = 0; k < u->n_values; k++)
-			if (!plausible_value(&u->values[k]))
+		for (uint32_t k = 0; k < device->n_values; k++)
+			if (!plausible_value(&device->values[k]))
 				__builtin_trap();
-		for (uint32_t k = 0; k < u->n_texts; k++)
-			if (strlen(u->texts[k].text) >= SAMPLE_TEXT_MAX)
+		for (uint32_t k = 0; k < device->n_texts; k++)
+			if (strlen(device->texts[k].text) >= SAMPLE_TEXT_MAX)
 				__builtin_trap();
-		for (uint32_t k = 0; k < u->n_processes; k++)
-			sum += u->processes[k].busy_ns;
-		if (sum > (u->busy_known ? u->busy_ns : u->interval_ns))
+		for (uint32_t k = 0; k < device->n_processes; k++)
+			sum += device->processes[k].busy_ns;
+		if (sum > (device->busy_known ? device->busy_ns : device->interval_ns))
 			__builtin_trap();
 	}
 	sample_free(s);
@@ -56,32 +57,32 @@ static void feed_sample(struct sampling *s, const union worker_msg *m,
 	}
 }
 
-static void check_probe_round(const struct probe_round *l)
+static void check_probe_round(const struct probe_round *round)
 {
-	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
-		if (l->last->gpus[i].index != i ||
-			(l->last->gpus[i].fault == GPU_OK && !l->last->gpus[i].uuid[0]))
+	for (uint32_t i = 0; round->last && i < round->last->n; i++) {
+		if (round->last->gpus[i].index != i ||
+			(round->last->gpus[i].fault == GPU_OK && !round->last->gpus[i].uuid[0]))
 			__builtin_trap();
 	}
-	for (uint32_t i = 0; l->last && i < l->last->n_mig; i++) {
-		const struct gpu_mig *d = &l->last->mig[i];
+	for (uint32_t i = 0; round->last && i < round->last->n_mig; i++) {
+		const struct gpu_mig *d = &round->last->mig[i];
 
-		if (d->gpu >= l->last->n || !l->last->gpus[d->gpu].mig_enabled ||
+		if (d->gpu >= round->last->n || !round->last->gpus[d->gpu].mig_enabled ||
 			(i > 0 && d->gpu < d[-1].gpu) || (!d->uuid[0] && !d->reason[0]))
 			__builtin_trap();
 	}
-	(void)probe_round_needs_session(l);
+	(void)probe_round_needs_session(round);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct sampling sampling = { .seq = 0 };
 	struct worker_probe probe;
 	uint64_t now = 0;
 
-	memset(&l, 0, sizeof l);
-	probe_round_start(&l, now, &probe);
+	memset(&round, 0, sizeof round);
+	probe_round_start(&round, now, &probe);
 	while (size >= 3) {
 		union worker_msg m;
 		unsigned type = data[0] & 0x7f, current = data[0] & 0x80;
@@ -97,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			memcpy((char *)&m + sizeof m.head, data, len < room ? len : room);
 			worker_head(&m.head,
 				type < WORKER_TYPE_COUNT_ ? type : WORKER_PROBE_HINT);
-			m.begin.seq = current ? l.seq : m.begin.seq;
+			m.begin.seq = current ? round.seq : m.begin.seq;
 			if (current && m.head.type >= WORKER_SAMPLE)
 				m.device.seq = sampling.seq;
 		}
@@ -106,15 +107,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (worker_msg_check(&m, type == 0 ? len : m.head.len, NULL) < 0)
 			continue;
 		if (m.head.type >= WORKER_SAMPLE)
-			feed_sample(&sampling, &m, l.last);
+			feed_sample(&sampling, &m, round.last);
 		else if (type == WORKER_PROBE)
-			probe_round_start(&l, ++now, &probe);
-		else if (probe_round_feed(&l, &m, NULL) < 0 && len > 0)
-			probe_round_mark_stuck(&l, data[-1], now + 2, "fuzz");
-		check_probe_round(&l);
-		(void)probe_round_retry_at(&l);
+			probe_round_start(&round, ++now, &probe);
+		else if (probe_round_feed(&round, &m, NULL) < 0 && len > 0)
+			probe_round_mark_stuck(&round, data[-1], now + 2, "fuzz");
+		check_probe_round(&round);
+		(void)probe_round_retry_at(&round);
 	}
 	sampling_fini(&sampling);
-	probe_round_fini(&l);
+	probe_round_fini(&round);
 	return 0;
 }

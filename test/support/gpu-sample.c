@@ -83,35 +83,37 @@ static void print_number(const char *uuid, const char *name, uint64_t v)
 	(void)printf("%s\t%s\t%" PRIu64 "\n", uuid, name, v);
 }
 
-static void print_device(const struct sample_device *u)
+static void print_device(const struct sample_device *device)
 {
-	if (u->reason[0])
-		(void)printf("%s\treason\t%s\n", u->uuid, u->reason);
-	if (u->memory_known) {
-		print_number(u->uuid, "memory_total", u->memory_total);
-		print_number(u->uuid, "memory_used", u->memory_used);
-		print_number(u->uuid, "memory_free", u->memory_free);
+	if (device->reason[0])
+		(void)printf("%s\treason\t%s\n", device->uuid, device->reason);
+	if (device->memory_known) {
+		print_number(device->uuid, "memory_total", device->memory_total);
+		print_number(device->uuid, "memory_used", device->memory_used);
+		print_number(device->uuid, "memory_free", device->memory_free);
 	}
-	if (u->reserved_known)
-		print_number(u->uuid, "memory_reserved", u->memory_reserved);
-	print_number(u->uuid, "interval_ns", u->interval_ns);
-	if (u->busy_known)
-		print_number(u->uuid, "busy_ns", u->busy_ns);
-	for (uint32_t i = 0; i < u->n_values; i++) {
-		const struct field *f = &fields[u->values[i].field];
+	if (device->reserved_known)
+		print_number(device->uuid, "memory_reserved", device->memory_reserved);
+	print_number(device->uuid, "interval_ns", device->interval_ns);
+	if (device->busy_known)
+		print_number(device->uuid, "busy_ns", device->busy_ns);
+	for (uint32_t i = 0; i < device->n_values; i++) {
+		const struct field *f = &fields[device->values[i].field];
 
 		if (f->kind == FIELD_REAL)
-			(void)printf("%s\t%s\t%.6f\n", u->uuid, f->name, u->values[i].real);
+			(void)printf("%s\t%s\t%.6f\n", device->uuid, f->name,
+				device->values[i].real);
 		else
-			(void)printf("%s\t%s\t%" PRId64 "\n", u->uuid, f->name, u->values[i].i);
+			(void)printf("%s\t%s\t%" PRId64 "\n", device->uuid, f->name,
+				device->values[i].i);
 	}
-	for (uint32_t i = 0; i < u->n_texts; i++)
-		(void)printf("%s\t%s\t%s\n", u->uuid, fields[u->texts[i].field].name,
-			u->texts[i].text);
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		const struct sample_process *p = &u->processes[i];
+	for (uint32_t i = 0; i < device->n_texts; i++)
+		(void)printf("%s\t%s\t%s\n", device->uuid, fields[device->texts[i].field].name,
+			device->texts[i].text);
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		const struct sample_process *p = &device->processes[i];
 
-		(void)printf("%s\tprocess\t%" PRIu32 " %" PRId64 " ", u->uuid, p->pid,
+		(void)printf("%s\tprocess\t%" PRIu32 " %" PRId64 " ", device->uuid, p->pid,
 			p->bytes == GPU_BYTES_UNKNOWN ? -1 : (int64_t)p->bytes);
 		if (p->busy_known)
 			(void)printf("%" PRIu64 "\n", p->busy_ns);

@@ -33,7 +33,7 @@ static int64_t number(const char *text)
 	return v;
 }
 
-static void flush(struct usage_db *l)
+static void flush(struct usage_db *db)
 {
 	const struct usage_db_batch b = { .period = &period, .deltas = rows, .n_deltas = n };
 	struct error err = ERROR_INIT;
@@ -41,7 +41,7 @@ static void flush(struct usage_db *l)
 	period.cost_nano = 0;
 	for (size_t i = 0; i < n; i++)
 		period.cost_nano += rows[i].cost_nano;
-	if (period.node && usage_db_add(l, &b, period.start_s, &err) != 0) {
+	if (period.node && usage_db_add(db, &b, period.start_s, &err) != 0) {
 		(void)fprintf(stderr, "%s\n", err.msg);
 		exit(1);
 	}
@@ -86,7 +86,7 @@ static void read_row(char *const *f)
 	n++;
 }
 
-static void read_line(struct usage_db *l, char *line)
+static void read_line(struct usage_db *db, char *line)
 {
 	struct error err = ERROR_INIT;
 	struct strv f = STRV_INIT;
@@ -103,7 +103,7 @@ static void read_line(struct usage_db *l, char *line)
 		exit(2);
 	}
 	if (begins)
-		flush(l);
+		flush(db);
 	/* The texts of what is not flushed are kept. */
 	strv_fini(&texts[begins ? ROWS_MAX : n]);
 	texts[begins ? ROWS_MAX : n] = f;
@@ -116,18 +116,18 @@ static void read_line(struct usage_db *l, char *line)
 int main(int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 	char line[4096];
 
-	if (argc != 2 || usage_db_open(&l, argv[1], USAGE_DB_BYTES, &err) != 0) {
+	if (argc != 2 || usage_db_open(&db, argv[1], USAGE_DB_BYTES, &err) != 0) {
 		(void)fprintf(stderr, "usage: make-ledger FILE: %s\n", err.msg);
 		return 1;
 	}
 	while (n < ROWS_MAX && fgets(line, sizeof(line), stdin))
-		read_line(l, line);
-	flush(l);
+		read_line(db, line);
+	flush(db);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		strv_fini(&texts[i]);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 	return 0;
 }

@@ -183,20 +183,20 @@ static void gpu_mig_h100(struct sample_maker *m)
 }
 
 /* NVML does not report it for a compute instance; so it is unknown for the GPU too. */
-static void busy_unknown(struct sample_maker *m, struct view_device *u)
+static void busy_unknown(struct sample_maker *m, struct view_device *device)
 {
-	struct view_gpu *g = &m->v->gpus[u->gpu];
+	struct view_gpu *g = &m->v->gpus[device->gpu];
 
-	u->busy_known = false;
-	u->busy = VIEW_NONE;
-	for (uint32_t i = 0; u->points && g->points && i < u->n_points; i++)
-		u->points[i].busy = g->points[i].busy = VIEW_NONE;
+	device->busy_known = false;
+	device->busy = VIEW_NONE;
+	for (uint32_t i = 0; device->points && g->points && i < device->n_points; i++)
+		device->points[i].busy = g->points[i].busy = VIEW_NONE;
 }
 
 /* A GPU instance that is cut in two compute instances, and a MIG device that is shared. Compute slice 3 is free. */
 static void gpu_mig_a100(struct sample_maker *m)
 {
-	struct view_device *u;
+	struct view_device *device;
 
 	(void)sample_gpu(m, A100, A100_BYTES);
 	(void)sample_device_mig(m, VIEW_TIME_SLICING, "nvidia.com/mig-2g.10gb.shared",
@@ -206,7 +206,7 @@ static void gpu_mig_a100(struct sample_maker *m)
 		&(struct sample_use_row){ "ci", "gpu-tests-4411", "runner", .memory_mib = 3072,
 			.received = 66000, .allocated_s = 600 });
 	sample_device_end(m, 231000);
-	u = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1c.3g.20gb",
+	device = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-1c.3g.20gb",
 		&(struct sample_place){ "1c.3g.20gb", 2, 0, 4, 1, 4, 4 });
 	sample_replicas(m, 1, WHOLE_SEAT);
 	(void)sample_use(m, &(struct sample_use_row){ "ci", "gpu-tests-4412", "runner",
@@ -214,12 +214,12 @@ static void gpu_mig_a100(struct sample_maker *m)
 	m->v->uses[m->v->n_uses - 1].received = VIEW_NONE;
 	m->v->uses[m->v->n_uses - 1].busy_from = VIEW_FROM_NOTHING;
 	sample_device_end(m, 0);
-	busy_unknown(m, u);
-	u = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
+	busy_unknown(m, device);
+	device = sample_device_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
 		&(struct sample_place){ "2c.3g.20gb", 2, 1, 5, 2, 4, 4 });
 	sample_replicas(m, 1, WHOLE_SEAT);
 	sample_device_end(m, 0);
-	busy_unknown(m, u);
+	busy_unknown(m, device);
 }
 
 static void gpu_whole(struct sample_maker *m)
@@ -252,10 +252,10 @@ static void nothing_known(struct sample_maker *m)
 static void gpu_lost(struct sample_maker *m)
 {
 	struct view_gpu *g = sample_gpu(m, H100, H100_BYTES);
-	struct view_device *u = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
+	struct view_device *device = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
 
-	g->health = u->health = VIEW_UNHEALTHY;
-	g->reason = u->reason = "XID 79: GPU has fallen off the bus";
+	g->health = device->health = VIEW_UNHEALTHY;
+	g->reason = device->reason = "XID 79: GPU has fallen off the bus";
 	g->health_since_wall_ns = m->v->wall_ns - UINT64_C(754) * 1000000000U;
 	g->fault = gpu_fault_name(GPU_FAULT_LOST);
 	g->recovery = "reset";
@@ -267,7 +267,7 @@ static void gpu_lost(struct sample_maker *m)
 		g->n_signals = 2;
 	}
 	g->present = false;
-	g->sample = u->sample = NULL;
+	g->sample = device->sample = NULL;
 	g->sampled = false;
 	g->sample_age_ns = 0;
 	g->xids = view_array(m->v, 2, sizeof(*g->xids));
@@ -283,8 +283,8 @@ static void gpu_lost(struct sample_maker *m)
 				    .memory_mib = 0, .received = 0, .allocated_s = 14 * HOUR });
 	nothing_known(m);
 	sample_device_end(m, 0);
-	u->memory_known = u->reserved_known = u->busy_known = false;
-	u->busy = VIEW_NONE;
+	device->memory_known = device->reserved_known = device->busy_known = false;
+	device->busy = VIEW_NONE;
 	for (uint32_t i = g->n_points - 25; g->points && i < g->n_points; i++) {
 		g->points[i].busy = VIEW_NONE;
 		g->points[i].memory_used = UINT64_MAX;
@@ -340,7 +340,7 @@ static void shared_gpu(struct sample_maker *m, uint32_t n)
 static void sixteen(struct sample_maker *m)
 {
 	struct view_gpu *g;
-	struct view_device *u;
+	struct view_device *device;
 
 	m->v->config_sharing = "time-slicing";
 	priced(m, 2500000000, 16, "option");
@@ -351,8 +351,8 @@ static void sixteen(struct sample_maker *m)
 	g = sample_gpu(m, "NVIDIA H200", 143771ULL << 20);
 	g->mig_pending = true;
 	g->refused = "MIG strategy 'single': this GPU is not in MIG mode and others are";
-	u = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "");
-	u->refused = g->refused;
+	device = sample_device_of_gpu(m, VIEW_EXCLUSIVE, "");
+	device->refused = g->refused;
 	sample_device_end(m, 0);
 	m->v->other_cost_nano = 180000000000;
 	m->v->cost_nano += m->v->other_cost_nano;

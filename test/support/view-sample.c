@@ -134,81 +134,84 @@ struct view_device *sample_device_of_gpu(struct sample_maker *m, enum view_mode 
 	const char *resource)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
-	struct view_device *u = &m->v->devices[m->v->n_devices++];
+	struct view_device *device = &m->v->devices[m->v->n_devices++];
 
 	g->n_devices++;
-	u->gpu = g->index;
-	u->uuid = g->uuid;
-	u->label = view_printf(m->v, "%u", g->index);
-	u->gi = u->ci = GPU_NO_INSTANCE;
-	u->part = VIEW_MILLION;
-	u->reason = u->refused = "";
-	u->mode = mode;
-	u->resource = view_text(m->v, resource);
-	u->offered = *resource != '\0';
-	u->memory_known = u->reserved_known = u->busy_known = u->allocated_known = true;
-	u->memory_total = m->memory;
-	u->memory_reserved = 550U << 20;
-	u->first_replica = m->v->n_replicas;
-	u->first_use = m->v->n_uses;
-	u->sample = g->sample;
-	return u;
+	device->gpu = g->index;
+	device->uuid = g->uuid;
+	device->label = view_printf(m->v, "%u", g->index);
+	device->gi = device->ci = GPU_NO_INSTANCE;
+	device->part = VIEW_MILLION;
+	device->reason = device->refused = "";
+	device->mode = mode;
+	device->resource = view_text(m->v, resource);
+	device->offered = *resource != '\0';
+	device->memory_known = device->reserved_known = device->busy_known =
+		device->allocated_known = true;
+	device->memory_total = m->memory;
+	device->memory_reserved = 550U << 20;
+	device->first_replica = m->v->n_replicas;
+	device->first_use = m->v->n_uses;
+	device->sample = g->sample;
+	return device;
 }
 
 struct view_device *sample_device_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at)
 {
 	struct view_gpu *g = &m->v->gpus[m->v->n_gpus - 1];
-	struct view_device *u = sample_device_of_gpu(m, mode, resource);
+	struct view_device *device = sample_device_of_gpu(m, mode, resource);
 	uint32_t n = g->n_devices - 1;
 
 	g->mig_enabled = true;
-	u->mig = true;
-	u->uuid = uuid_of(m->v, "MIG", g->index, n + 1);
-	u->label = view_printf(m->v, "%u:%u", g->index, n);
-	u->profile = view_text(m->v, at->profile);
-	u->gi = at->gi;
-	u->ci = at->ci;
-	u->start = at->start;
-	u->size = at->size;
-	u->memory_start = at->memory_start;
-	u->memory_size = at->memory_size;
-	u->placed = true;
-	u->part = VIEW_MILLION * at->size / 7;
-	u->memory_total = m->memory / 8 * at->memory_size;
-	u->memory_reserved = 38U << 20;
-	u->sample = NULL;
-	return u;
+	device->mig = true;
+	device->uuid = uuid_of(m->v, "MIG", g->index, n + 1);
+	device->label = view_printf(m->v, "%u:%u", g->index, n);
+	device->profile = view_text(m->v, at->profile);
+	device->gi = at->gi;
+	device->ci = at->ci;
+	device->start = at->start;
+	device->size = at->size;
+	device->memory_start = at->memory_start;
+	device->memory_size = at->memory_size;
+	device->placed = true;
+	device->part = VIEW_MILLION * at->size / 7;
+	device->memory_total = m->memory / 8 * at->memory_size;
+	device->memory_reserved = 38U << 20;
+	device->sample = NULL;
+	return device;
 }
 
 void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_replica *replica)
 {
-	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
-	bool replicas = u->mode != VIEW_EXCLUSIVE;
+	struct view_device *device = &m->v->devices[m->v->n_devices - 1];
+	bool replicas = device->mode != VIEW_EXCLUSIVE;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct view_replica *s = &m->v->replicas[m->v->n_replicas++];
 
 		s->device = m->v->n_devices - 1;
-		s->resource =
-			view_text(m->v, replica->resource ? replica->resource : u->resource);
-		s->replica = u->n_replicas++;
-		s->id = replicas ? view_printf(m->v, "%s::%u", u->uuid, s->replica) : u->uuid;
+		s->resource = view_text(m->v,
+			replica->resource ? replica->resource : device->resource);
+		s->replica = device->n_replicas++;
+		s->id = replicas ? view_printf(m->v, "%s::%u", device->uuid, s->replica)
+				 : device->uuid;
 		s->share = replica->share;
 		s->memory_limit = replica->memory_limit ? replica->memory_limit : UINT64_MAX;
-		s->healthy = u->health == VIEW_HEALTHY;
+		s->healthy = device->health == VIEW_HEALTHY;
 		s->use = VIEW_NONE;
 	}
 }
 
 /* The replicas of a usage: the first free ones of its resource. An ended usage may have had any replicas. */
-static void sit(struct view *v, struct view_device *u, uint32_t use)
+static void sit(struct view *v, struct view_device *device, uint32_t use)
 {
 	struct view_use *c = &v->uses[use];
 	uint32_t want = c->n_replicas;
 	uint64_t share = 0;
 
-	for (uint32_t i = u->first_replica; want && i < u->first_replica + u->n_replicas; i++) {
+	for (uint32_t i = device->first_replica;
+		want && i < device->first_replica + device->n_replicas; i++) {
 		struct view_replica *s = &v->replicas[i];
 
 		if ((c->live && s->use != VIEW_NONE) || strcmp(s->resource, c->resource) != 0)
@@ -224,29 +227,29 @@ static void sit(struct view *v, struct view_device *u, uint32_t use)
 		share += s->share;
 		if (c->live) {
 			s->use = use;
-			u->replicas_used++;
+			device->replicas_used++;
 		}
 		want--;
 	}
-	c->share = (uint32_t)(share * u->part / VIEW_MILLION);
+	c->share = (uint32_t)(share * device->part / VIEW_MILLION);
 	if (c->live)
-		u->allocated += (uint32_t)share;
+		device->allocated += (uint32_t)share;
 }
 
 struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row *row)
 {
-	struct view_device *u = &m->v->devices[m->v->n_devices - 1];
+	struct view_device *device = &m->v->devices[m->v->n_devices - 1];
 	struct view_use *c = &m->v->uses[m->v->n_uses++];
 	uint64_t now = m->v->wall_ns;
 
-	u->n_uses++;
+	device->n_uses++;
 	c->device = m->v->n_devices - 1;
 	c->namespace_ = view_text(m->v, row->namespace_);
 	c->pod = view_text(m->v, row->pod);
 	c->container = view_text(m->v, row->container);
 	c->uid = view_printf(m->v, "0b6c9f1e-0000-4000-8000-%012u", m->v->n_uses);
-	c->resource = view_text(m->v, row->resource ? row->resource : u->resource);
-	c->mode = u->mode;
+	c->resource = view_text(m->v, row->resource ? row->resource : device->resource);
+	c->mode = device->mode;
 	c->live = row->ended_s == 0;
 	c->ended_wall_ns = c->live ? 0 : now - row->ended_s * 1000000000U;
 	c->began_wall_ns = now - (row->ended_s + row->allocated_s) * 1000000000U;
@@ -254,7 +257,7 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->n_replicas = row->n_used_replicas ? row->n_used_replicas : 1;
 	c->replica_id = "";
 	c->memory_limit = UINT64_MAX;
-	sit(m->v, u, m->v->n_uses - 1);
+	sit(m->v, device, m->v->n_uses - 1);
 	c->received = c->live ? row->received : VIEW_NONE;
 	c->memory_from = c->live ? VIEW_FROM_PROCESSES : VIEW_FROM_NOTHING;
 	c->memory_known = c->processes_known = c->live;
@@ -263,7 +266,7 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->memory_peak = ((uint64_t)row->memory_mib + row->memory_mib / 8) << 20;
 	c->n_processes = c->live ? 1 + row->memory_mib / 16384 : 0;
 	c->busy_known = c->busy_current = c->allocation_current = true;
-	c->busy_exact = u->mode == VIEW_SLICES;
+	c->busy_exact = device->mode == VIEW_SLICES;
 	c->busy_from = !c->live        ? VIEW_FROM_NOTHING
 		       : c->busy_exact ? VIEW_FROM_SLICE
 				       : VIEW_FROM_PROCESSES;
@@ -309,42 +312,44 @@ static void point_add(struct view_point *g, const struct view_point *u, uint32_t
 void sample_device_end(struct sample_maker *m, uint32_t busy)
 {
 	struct view *v = m->v;
-	struct view_device *u = &v->devices[v->n_devices - 1];
-	struct view_gpu *g = &v->gpus[u->gpu];
+	struct view_device *device = &v->devices[v->n_devices - 1];
+	struct view_gpu *g = &v->gpus[device->gpu];
 	uint64_t age_s = (v->wall_ns - v->since_wall_ns) / 1000000000U, gpu_ns = 0;
 
-	u->past = (struct view_past){ .busy_ns = 7200000000000,
-		.gpu_ns = (uint64_t)u->part * 10800000,
-		.cost_nano = 3 * m->gpu_price / VIEW_MILLION * u->part };
-	u->other_busy_ns = 61000000000;
-	u->other_memory = u->n_uses || !u->mig ? 3U << 20 : 0;
-	u->busy_ns = u->past.busy_ns + u->other_busy_ns;
-	u->memory_used = u->other_memory;
-	u->cost_nano = u->past.cost_nano;
-	for (uint32_t i = u->first_use; i < u->first_use + u->n_uses; i++) {
-		u->busy_ns += v->uses[i].busy_ns;
-		u->memory_used += v->uses[i].memory_used;
-		u->cost_nano += v->uses[i].cost_nano;
+	device->past = (struct view_past){ .busy_ns = 7200000000000,
+		.gpu_ns = (uint64_t)device->part * 10800000,
+		.cost_nano = 3 * m->gpu_price / VIEW_MILLION * device->part };
+	device->other_busy_ns = 61000000000;
+	device->other_memory = device->n_uses || !device->mig ? 3U << 20 : 0;
+	device->busy_ns = device->past.busy_ns + device->other_busy_ns;
+	device->memory_used = device->other_memory;
+	device->cost_nano = device->past.cost_nano;
+	for (uint32_t i = device->first_use; i < device->first_use + device->n_uses; i++) {
+		device->busy_ns += v->uses[i].busy_ns;
+		device->memory_used += v->uses[i].memory_used;
+		device->cost_nano += v->uses[i].cost_nano;
 		gpu_ns += v->uses[i].gpu_ns;
 	}
-	u->memory_free = u->memory_total - u->memory_reserved - u->memory_used;
-	u->busy = busy;
-	u->counted = true;
-	u->present_ns = age_s * u->part * 1000;
-	u->idle_gpu_ns = u->present_ns - u->past.gpu_ns - gpu_ns;
-	u->idle_cost_nano = (uint64_t)((double)u->idle_gpu_ns / 3.6e12 * (double)m->gpu_price);
-	u->cost_nano += u->idle_cost_nano;
-	v->cost_nano += u->cost_nano;
-	u->n_points = VIEW_POINTS_MAX;
-	u->points =
-		points(v, u->n_points, busy * 8 / 10, u->allocated, u->memory_used, u->gpu + 1);
-	for (uint32_t i = 0; u->points && g->points && i < g->n_points; i++)
-		point_add(&g->points[i], &u->points[i], u->part);
+	device->memory_free =
+		device->memory_total - device->memory_reserved - device->memory_used;
+	device->busy = busy;
+	device->counted = true;
+	device->present_ns = age_s * device->part * 1000;
+	device->idle_gpu_ns = device->present_ns - device->past.gpu_ns - gpu_ns;
+	device->idle_cost_nano =
+		(uint64_t)((double)device->idle_gpu_ns / 3.6e12 * (double)m->gpu_price);
+	device->cost_nano += device->idle_cost_nano;
+	v->cost_nano += device->cost_nano;
+	device->n_points = VIEW_POINTS_MAX;
+	device->points = points(v, device->n_points, busy * 8 / 10, device->allocated,
+		device->memory_used, device->gpu + 1);
+	for (uint32_t i = 0; device->points && g->points && i < g->n_points; i++)
+		point_add(&g->points[i], &device->points[i], device->part);
 }
 
 static void resource_add(struct view *v, const struct view_replica *replica)
 {
-	const struct view_device *u = &v->devices[replica->device];
+	const struct view_device *device = &v->devices[replica->device];
 	struct view_resource *r = v->resources, *end = v->resources + v->n_resources;
 
 	while (r < end && strcmp(r->name, replica->resource) < 0)
@@ -353,8 +358,8 @@ static void resource_add(struct view *v, const struct view_replica *replica)
 		memmove(r + 1, r, (size_t)(end - r) * sizeof(*r));
 		*r = (struct view_resource){ .allocated_known = true,
 			.name = replica->resource,
-			.mode = u->mode,
-			.replicas = u->mode == VIEW_EXCLUSIVE ? 1 : u->n_replicas,
+			.mode = device->mode,
+			.replicas = device->mode == VIEW_EXCLUSIVE ? 1 : device->n_replicas,
 			.state = "registered",
 			.reason = "" };
 		v->n_resources++;

@@ -59,23 +59,23 @@ static uint64_t deduct_up_to(_Atomic uint64_t *word, uint64_t bytes)
 
 static struct charges *get_charges(void)
 {
-	struct charges *l = wiped_get(&root, sizeof(*l));
+	struct charges *charges = wiped_get(&root, sizeof(*charges));
 
-	return l;
+	return charges;
 }
 
 static _Atomic uint64_t *get_debt_counter(int gpu)
 {
-	struct charges *l = get_charges();
+	struct charges *charges = get_charges();
 
-	return l ? &l->debt[gpu] : NULL;
+	return charges ? &charges->debt[gpu] : NULL;
 }
 
 static uint64_t get_gpu_debt(int gpu)
 {
-	struct charges *l = atomic_load_explicit(&root, memory_order_acquire);
+	struct charges *charges = atomic_load_explicit(&root, memory_order_acquire);
 
-	return l ? atomic_load_explicit(&l->debt[gpu], memory_order_relaxed) : 0;
+	return charges ? atomic_load_explicit(&charges->debt[gpu], memory_order_relaxed) : 0;
 }
 
 /* Bytes that this process uses, by the page: granted - credit. .seq makes the two figures consistent with
@@ -189,10 +189,10 @@ static uint64_t uncount_charged_bytes(struct slice_gpu_page *g, enum charge_kind
 
 static void add_bound(int gpu, uint64_t bytes)
 {
-	struct charges *l = get_charges();
+	struct charges *charges = get_charges();
 
-	if (l)
-		atomic_fetch_add(&l->bounds[gpu], bytes);
+	if (charges)
+		atomic_fetch_add(&charges->bounds[gpu], bytes);
 }
 
 /*
@@ -201,13 +201,13 @@ static void add_bound(int gpu, uint64_t bytes)
  */
 static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	struct charges *l = get_charges();
+	struct charges *charges = get_charges();
 	int64_t end = sys_now() + BOUNDS_WAIT_MS;
 	int r = SLICE_NO_ROOM;
 
-	while (l && (r = pay_debt(g, gpu)) == SLICE_OK) {
+	while (charges && (r = pay_debt(g, gpu)) == SLICE_OK) {
 		/* Read before the request: the request finds the bytes that come back after this line. */
-		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
+		uint64_t others = atomic_load(&charges->bounds[gpu]), left = 0;
 
 		if (!deduct_credit(&g->credit, bytes))
 			r = link_request_bytes((unsigned int)gpu, bytes, &left);

@@ -11,64 +11,64 @@ unsigned int cost_model_find_kind(uintptr_t key)
 	       COST_MODEL_KINDS;
 }
 
-uint32_t cost_model_mean_ns(const struct cost_model *k)
+uint32_t cost_model_mean_ns(const struct cost_model *model)
 {
-	uint32_t ns = atomic_load_explicit(&k->mean_ns, memory_order_relaxed);
+	uint32_t ns = atomic_load_explicit(&model->mean_ns, memory_order_relaxed);
 
 	return ns ? ns : COST_MODEL_DEFAULT_NS;
 }
 
-uint32_t cost_model_cost_ns(const struct cost_model *k, unsigned int kind)
+uint32_t cost_model_cost_ns(const struct cost_model *model, unsigned int kind)
 {
-	uint32_t ns = atomic_load_explicit(&k->each_ns[kind], memory_order_relaxed);
+	uint32_t ns = atomic_load_explicit(&model->each_ns[kind], memory_order_relaxed);
 
-	return ns ? ns : cost_model_mean_ns(k);
+	return ns ? ns : cost_model_mean_ns(model);
 }
 
-bool cost_model_needs_fences(const struct cost_model *k, unsigned int kind)
+bool cost_model_needs_fences(const struct cost_model *model, unsigned int kind)
 {
-	uint32_t ns = atomic_load_explicit(&k->each_ns[kind], memory_order_relaxed);
+	uint32_t ns = atomic_load_explicit(&model->each_ns[kind], memory_order_relaxed);
 
 	return !ns || ns >= COST_MODEL_LONG_NS;
 }
 
-void cost_model_end(struct cost_model *k, unsigned int kind, uint32_t cost)
+void cost_model_end(struct cost_model *model, unsigned int kind, uint32_t cost)
 {
-	uint32_t at = atomic_fetch_add(&k->count, 1) % COST_MODEL_LOG;
+	uint32_t at = atomic_fetch_add(&model->count, 1) % COST_MODEL_LOG;
 
-	atomic_store_explicit(&k->log[at], (uint8_t)kind, memory_order_relaxed);
-	(void)atomic_fetch_add(&k->ended_ns, cost);
+	atomic_store_explicit(&model->log[at], (uint8_t)kind, memory_order_relaxed);
+	(void)atomic_fetch_add(&model->ended_ns, cost);
 }
 
-uint64_t cost_model_in_flight_ns(const struct cost_model *k, uint64_t begun_ns)
+uint64_t cost_model_in_flight_ns(const struct cost_model *model, uint64_t begun_ns)
 {
-	uint64_t done = atomic_load(&k->done_ns);
+	uint64_t done = atomic_load(&model->done_ns);
 
 	return begun_ns > done ? begun_ns - done : 0;
 }
 
 /* A submission that another thread counts meanwhile may be counted though it is behind the fence: it is
  * an estimate anyway. */
-void cost_model_snapshot(struct cost_model *k, struct cost_model_snapshot *ret)
+void cost_model_snapshot(struct cost_model *model, struct cost_model_snapshot *ret)
 {
-	ret->count = atomic_load(&k->count);
-	ret->work_ns = atomic_load(&k->ended_ns);
-	atomic_store_explicit(&k->fenced_ns, ret->work_ns, memory_order_relaxed);
+	ret->count = atomic_load(&model->count);
+	ret->work_ns = atomic_load(&model->ended_ns);
+	atomic_store_explicit(&model->fenced_ns, ret->work_ns, memory_order_relaxed);
 }
 
-void cost_model_fence_passed(struct cost_model *k, const struct cost_model_snapshot *note)
+void cost_model_fence_passed(struct cost_model *model, const struct cost_model_snapshot *note)
 {
-	k->passed = note->count;
-	if (note->work_ns > atomic_load(&k->done_ns))
-		atomic_store(&k->done_ns, note->work_ns);
+	model->passed = note->count;
+	if (note->work_ns > atomic_load(&model->done_ns))
+		atomic_store(&model->done_ns, note->work_ns);
 }
 
-void cost_model_set_idle(struct cost_model *k)
+void cost_model_set_idle(struct cost_model *model)
 {
-	uint64_t ended = atomic_load(&k->ended_ns);
+	uint64_t ended = atomic_load(&model->ended_ns);
 
-	if (atomic_load(&k->done_ns) != ended)
-		atomic_store(&k->done_ns, ended);
+	if (atomic_load(&model->done_ns) != ended)
+		atomic_store(&model->done_ns, ended);
 }
 
 /* ---- what submissions take ---------------------------------------------------------------------- */
@@ -78,9 +78,9 @@ static uint64_t clamp_cost_value(uint64_t n, uint64_t min, uint64_t max)
 	return n < min ? min : n > max ? max : n;
 }
 
-static void set_kind_cost(struct cost_model *k, unsigned int kind, uint64_t ns)
+static void set_kind_cost(struct cost_model *model, unsigned int kind, uint64_t ns)
 {
-	atomic_store_explicit(&k->each_ns[kind],
+	atomic_store_explicit(&model->each_ns[kind],
 		(uint32_t)clamp_cost_value(ns, COST_MODEL_MIN_NS, COST_MODEL_MAX_NS),
 		memory_order_relaxed);
 }
@@ -101,19 +101,20 @@ struct cost_sample {
 	bool seen[COST_MODEL_KINDS];
 };
 
-static void read_cost_sample(const struct cost_model *k, struct cost_sample *ret)
+static void read_cost_sample(const struct cost_model *model, struct cost_sample *ret)
 {
-	*ret = (struct cost_sample){ .n = k->passed - k->learned };
+	*ret = (struct cost_sample){ .n = model->passed - model->learned };
 	if (ret->n > COST_MODEL_LOG)
 		ret->n = 0;
 	for (uint32_t i = 0; i < ret->n; i++) {
-		unsigned int kind = atomic_load_explicit(
-			&k->log[(k->learned + i) % COST_MODEL_LOG], memory_order_relaxed);
+		unsigned int kind =
+			atomic_load_explicit(&model->log[(model->learned + i) % COST_MODEL_LOG],
+				memory_order_relaxed);
 
 		ret->several |= i && kind != ret->kind;
 		ret->kind = kind;
 		ret->seen[kind] = true;
-		ret->work += cost_model_cost_ns(k, kind);
+		ret->work += cost_model_cost_ns(model, kind);
 	}
 }
 
@@ -125,24 +126,25 @@ static bool is_complete_sample(const struct cost_sample *l, uint64_t n)
 	return l->n && off <= n / 8 + 1;
 }
 
-void cost_model_learn(struct cost_model *k, uint64_t n, uint64_t took_ns, uint64_t mean_ns)
+void cost_model_learn(struct cost_model *model, uint64_t n, uint64_t took_ns, uint64_t mean_ns)
 {
 	uint64_t took = took_ns < COST_MODEL_MAX_NS ? took_ns : COST_MODEL_MAX_NS, factor;
 	struct cost_sample lot;
 
-	read_cost_sample(k, &lot);
-	k->learned = k->passed;
+	read_cost_sample(model, &lot);
+	model->learned = model->passed;
 	if (!is_complete_sample(&lot, n))
 		took = 0;
 	if (took && !lot.several) {
-		set_kind_cost(k, lot.kind, took / lot.n);
+		set_kind_cost(model, lot.kind, took / lot.n);
 	} else if (took) {
 		factor = compute_cost_factor(took, lot.work);
 		for (unsigned int i = 0; i < COST_MODEL_KINDS; i++)
 			if (lot.seen[i])
-				set_kind_cost(k, i, cost_model_cost_ns(k, i) * factor / ONE);
+				set_kind_cost(model, i,
+					cost_model_cost_ns(model, i) * factor / ONE);
 	}
-	atomic_store_explicit(&k->mean_ns,
+	atomic_store_explicit(&model->mean_ns,
 		(uint32_t)clamp_cost_value(mean_ns, 0, COST_MODEL_MAX_NS),
 		memory_order_relaxed);
 }

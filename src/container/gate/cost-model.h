@@ -56,49 +56,49 @@ struct cost_model {
 unsigned int cost_model_find_kind(uintptr_t key);
 
 /* Estimated ns of any submission, lately; never 0. */
-uint32_t cost_model_mean_ns(const struct cost_model *k);
+uint32_t cost_model_mean_ns(const struct cost_model *model);
 /* Estimated ns of a submission; never 0. */
-uint32_t cost_model_cost_ns(const struct cost_model *k, unsigned int kind);
+uint32_t cost_model_cost_ns(const struct cost_model *model, unsigned int kind);
 /* Whether it needs a fence before and behind it. */
-bool cost_model_needs_fences(const struct cost_model *k, unsigned int kind);
+bool cost_model_needs_fences(const struct cost_model *model, unsigned int kind);
 
 /* A submission passes the gate, or tries to. @cost: cost_model_cost_ns() of its kind. Returns .begun_ns with
  * this submission. */
-static inline uint64_t cost_model_begin(struct cost_model *k, uint32_t cost)
+static inline uint64_t cost_model_begin(struct cost_model *model, uint32_t cost)
 {
-	return atomic_fetch_add(&k->begun_ns, cost) + cost;
+	return atomic_fetch_add(&model->begun_ns, cost) + cost;
 }
 
 /* The gate takes the submission back: it does not pass now. @cost: as cost_model_begin() had it. */
-static inline void cost_model_uncount(struct cost_model *k, uint32_t cost)
+static inline void cost_model_uncount(struct cost_model *model, uint32_t cost)
 {
-	(void)atomic_fetch_sub(&k->begun_ns, cost);
+	(void)atomic_fetch_sub(&model->begun_ns, cost);
 }
 
 /* The driver has the submission: counts it in .ended_ns and in the log. @kind: cost_model_find_kind();
  * @cost: as cost_model_begin() had it. */
-void cost_model_end(struct cost_model *k, unsigned int kind, uint32_t cost);
+void cost_model_end(struct cost_model *model, unsigned int kind, uint32_t cost);
 
 /* @begun_ns less the ns of work that is known to be done; never below 0. */
-uint64_t cost_model_in_flight_ns(const struct cost_model *k, uint64_t begun_ns);
+uint64_t cost_model_in_flight_ns(const struct cost_model *model, uint64_t begun_ns);
 
 /* ns of work behind the last fence. */
-static inline uint64_t cost_model_unfenced_ns(const struct cost_model *k)
+static inline uint64_t cost_model_unfenced_ns(const struct cost_model *model)
 {
-	return atomic_load_explicit(&k->ended_ns, memory_order_relaxed) -
-	       atomic_load_explicit(&k->fenced_ns, memory_order_relaxed);
+	return atomic_load_explicit(&model->ended_ns, memory_order_relaxed) -
+	       atomic_load_explicit(&model->fenced_ns, memory_order_relaxed);
 }
 
 /* A fence is recorded now. *ret: what it will show when it passes. The caller holds a lock that makes such
  * calls one at a time. */
-void cost_model_snapshot(struct cost_model *k, struct cost_model_snapshot *ret);
+void cost_model_snapshot(struct cost_model *model, struct cost_model_snapshot *ret);
 /* The fence of @note has passed: what was submitted up to it is done. */
-void cost_model_fence_passed(struct cost_model *k, const struct cost_model_snapshot *note);
+void cost_model_fence_passed(struct cost_model *model, const struct cost_model_snapshot *note);
 /* Nothing is in flight: all that was counted is done. */
-void cost_model_set_idle(struct cost_model *k);
+void cost_model_set_idle(struct cost_model *model);
 /*
  * Learns from what has passed since the last call: @n submissions, which took @took_ns of the GPU. 0:
  * unknown, as they waited for other slices. Nothing is learned if not all of them were counted here.
  * @mean_ns: mean of one submission of any kind, lately; 0: unknown.
  */
-void cost_model_learn(struct cost_model *k, uint64_t n, uint64_t took_ns, uint64_t mean_ns);
+void cost_model_learn(struct cost_model *model, uint64_t n, uint64_t took_ns, uint64_t mean_ns);

@@ -42,83 +42,83 @@
 /* ---- the connection ----------------------------------------------------------------------------- */
 
 /* .start_lock is held. No thread goes by the page from now on. */
-static void leave_scheduler(struct gate_process *t, enum gate_mode to)
+static void leave_scheduler(struct gate_process *process, enum gate_mode to)
 {
-	atomic_store(&t->gate.page, NULL);
-	sys_lock(&t->report_lock);
-	gate_link_close(&t->link);
-	atomic_store(&t->link_lost, false);
-	atomic_store(&t->mode, (uint32_t)to);
-	sys_unlock(&t->report_lock);
-	gate_wake_all(t);
+	atomic_store(&process->gate.page, NULL);
+	sys_lock(&process->report_lock);
+	gate_link_close(&process->link);
+	atomic_store(&process->link_lost, false);
+	atomic_store(&process->mode, (uint32_t)to);
+	sys_unlock(&process->report_lock);
+	gate_wake_all(process);
 }
 
 /* .start_lock is held. */
-static void apply_sched_registration(struct gate_process *t, const struct own_fd *fd)
+static void apply_sched_registration(struct gate_process *process, const struct own_fd *fd)
 {
-	sys_lock(&t->report_lock);
-	t->link.socket = *fd;
+	sys_lock(&process->report_lock);
+	process->link.socket = *fd;
 	for (unsigned int i = 0; i < SLICE_GPUS_MAX; i++)
-		t->gpus[i].reported.valid = false;
-	atomic_store(&t->link_lost, false);
-	if (!atomic_load(&t->page)) {
-		t->gate.gpu_count = t->link.page->gpu_count;
-		t->gate.log = launches_open(t->link.dir);
-		t->fences.gpus = t->gate.gpu_count;
-		atomic_store(&t->fences.page, t->link.page);
-		atomic_store(&t->page, t->link.page);
+		process->gpus[i].reported.valid = false;
+	atomic_store(&process->link_lost, false);
+	if (!atomic_load(&process->page)) {
+		process->gate.gpu_count = process->link.page->gpu_count;
+		process->gate.log = launches_open(process->link.dir);
+		process->fences.gpus = process->gate.gpu_count;
+		atomic_store(&process->fences.page, process->link.page);
+		atomic_store(&process->page, process->link.page);
 	}
-	(void)atomic_fetch_add(&t->n_registered, 1);
-	atomic_store(&t->mode, GATE_MODE_UP);
-	sys_unlock(&t->report_lock);
-	atomic_store(&t->gate.page, t->link.page);
-	t->back_off = 0;
-	gate_wake_all(t);
+	(void)atomic_fetch_add(&process->n_registered, 1);
+	atomic_store(&process->mode, GATE_MODE_UP);
+	sys_unlock(&process->report_lock);
+	atomic_store(&process->gate.page, process->link.page);
+	process->back_off = 0;
+	gate_wake_all(process);
 }
 
 /* Sets when to try again. .start_lock is held. */
-static void postpone_registration(struct gate_process *t)
+static void postpone_registration(struct gate_process *process)
 {
-	t->back_off = t->back_off ? 2 * t->back_off : BACK_OFF_MS;
-	if (t->back_off > BACK_OFF_MAX)
-		t->back_off = BACK_OFF_MAX;
-	atomic_store(&t->next_try, sys_now() + t->back_off);
+	process->back_off = process->back_off ? 2 * process->back_off : BACK_OFF_MS;
+	if (process->back_off > BACK_OFF_MAX)
+		process->back_off = BACK_OFF_MAX;
+	atomic_store(&process->next_try, sys_now() + process->back_off);
 }
 
 /* Applies the answer to a registration. .start_lock is held. */
-static void apply_registration_answer(struct gate_process *t, enum gate_link_answer r,
+static void apply_registration_answer(struct gate_process *process, enum gate_link_answer r,
 	const struct own_fd *fd)
 {
 	switch (r) {
 	case GATE_LINK_UP:
-		apply_sched_registration(t, fd);
+		apply_sched_registration(process, fd);
 		return;
 	case GATE_LINK_PENDING:
 		return;
 	case GATE_LINK_DOWN:
-		postpone_registration(t);
+		postpone_registration(process);
 		break;
 	case GATE_LINK_REFUSED:
-		leave_scheduler(t, GATE_MODE_OFF);
-		t->back_off = BACK_OFF_MAX;
-		postpone_registration(t);
+		leave_scheduler(process, GATE_MODE_OFF);
+		process->back_off = BACK_OFF_MAX;
+		postpone_registration(process);
 		break;
 	case GATE_LINK_PAGE_LOST:
 		warn_once(WARN_NOT_SCHEDULED,
 			"a descriptor of ours was closed: the turns of this process end with "
 			"its arbiter");
-		atomic_store(&t->next_try, INT64_MAX);
+		atomic_store(&process->next_try, INT64_MAX);
 		break;
 	}
 }
 
 /* Registers, and waits for the answer. .start_lock is held. */
-static void register_with_scheduler(struct gate_process *t, int ms)
+static void register_with_scheduler(struct gate_process *process, int ms)
 {
 	struct own_fd fd = { 0 };
-	enum gate_link_answer r = gate_link_register(&t->link, sys_now() + ms, &fd);
+	enum gate_link_answer r = gate_link_register(&process->link, sys_now() + ms, &fd);
 
-	apply_registration_answer(t, r, &fd);
+	apply_registration_answer(process, r, &fd);
 }
 
 /*
@@ -126,27 +126,27 @@ static void register_with_scheduler(struct gate_process *t, int ms)
  * gate thread keeps polling for ANSWER_MS, as that arbiter may recover. Then it connects again, as
  * another arbiter may have taken its place. .start_lock is held.
  */
-static void continue_registration(struct gate_process *t)
+static void continue_registration(struct gate_process *process)
 {
 	struct own_fd fd = { 0 };
 	int64_t now = sys_now();
 	enum gate_link_answer r;
 
-	if (now < atomic_load(&t->next_try))
+	if (now < atomic_load(&process->next_try))
 		return;
-	if (!t->link.pending.have) {
-		r = gate_link_request(&t->link);
-		t->link.pending_until = now + ANSWER_MS;
+	if (!process->link.pending.have) {
+		r = gate_link_request(&process->link);
+		process->link.pending_until = now + ANSWER_MS;
 	} else {
-		r = gate_link_poll_answer(&t->link, &fd);
-		if (r == GATE_LINK_PENDING && now >= t->link.pending_until) {
-			gate_link_close(&t->link);
+		r = gate_link_poll_answer(&process->link, &fd);
+		if (r == GATE_LINK_PENDING && now >= process->link.pending_until) {
+			gate_link_close(&process->link);
 			r = GATE_LINK_DOWN;
 		}
 	}
 	if (r == GATE_LINK_PENDING)
-		atomic_store(&t->next_try, now + ANSWER_POLL_MS);
-	apply_registration_answer(t, r, &fd);
+		atomic_store(&process->next_try, now + ANSWER_POLL_MS);
+	apply_registration_answer(process, r, &fd);
 }
 
 /*
@@ -154,12 +154,12 @@ static void continue_registration(struct gate_process *t)
  * REPORT_AGAIN_NS the threads that wait at a gate report again; a live arbiter reads that and goes on.
  * .start_lock is held.
  */
-static bool is_arbiter_hung(struct gate_process *t, uint64_t now)
+static bool is_arbiter_hung(struct gate_process *process, uint64_t now)
 {
-	struct gate_link *l = &t->link;
+	struct gate_link *l = &process->link;
 	bool r = false;
 
-	sys_lock(&t->report_lock);
+	sys_lock(&process->report_lock);
 	if (gate_link_is_being_read(l))
 		l->hung_since = 0;
 	else if (!l->hung_since)
@@ -170,109 +170,111 @@ static bool is_arbiter_hung(struct gate_process *t, uint64_t now)
 		l->progress_sent = l->sent;
 		l->progress_at = now;
 	}
-	for (uint32_t i = 0; now - l->progress_at >= REPORT_AGAIN_NS && i < t->gate.gpu_count;
-		i++)
-		if (atomic_load(&t->gpus[i].waiters))
-			t->gpus[i].reported.valid = false;
-	sys_unlock(&t->report_lock);
+	for (uint32_t i = 0;
+		now - l->progress_at >= REPORT_AGAIN_NS && i < process->gate.gpu_count; i++)
+		if (atomic_load(&process->gpus[i].waiters))
+			process->gpus[i].reported.valid = false;
+	sys_unlock(&process->report_lock);
 	return r;
 }
 
 static void *run_gate_thread(void *arg);
 
 /* .start_lock is held. */
-static void start_gate_thread(struct gate_process *t)
+static void start_gate_thread(struct gate_process *process)
 {
 	int gpu;
 
 	/* First the slice's page shows whether the process runs under MPS. Then the arbiter is asked. */
 	mps_probe_current();
-	register_with_scheduler(t, gate_mode(t) == GATE_MODE_NONE ? FIRST_MS : AGAIN_MS);
-	if (gate_mode(t) != GATE_MODE_UP) {
-		atomic_store(&t->mode, GATE_MODE_OFF);
+	register_with_scheduler(process,
+		gate_mode(process) == GATE_MODE_NONE ? FIRST_MS : AGAIN_MS);
+	if (gate_mode(process) != GATE_MODE_UP) {
+		atomic_store(&process->mode, GATE_MODE_OFF);
 		return;
 	}
 	/* The current context, if the program made it before any hook reported it. */
-	gpu = t->gate.gpu_count == 1 ? 0 : charges_current_gpu();
+	gpu = process->gate.gpu_count == 1 ? 0 : charges_current_gpu();
 	if (gpu >= 0)
-		fences_add_context(&t->fences, fences_current_context(), (unsigned int)gpu,
-			&t->gate.captures, true);
-	if (t->thread_running)
+		fences_add_context(&process->fences, fences_current_context(),
+			(unsigned int)gpu, &process->gate.captures, true);
+	if (process->thread_running)
 		return;
-	if (thread_start(run_gate_thread, t)) {
-		t->thread_running = true;
+	if (thread_start(run_gate_thread, process)) {
+		process->thread_running = true;
 		return;
 	}
 	warn_once(WARN_NOT_SCHEDULED, "no thread can be started: work is not held");
-	leave_scheduler(t, GATE_MODE_ENDED);
+	leave_scheduler(process, GATE_MODE_ENDED);
 }
 
 struct turn_page *gate_thread_start(void)
 {
-	struct gate_process *t = gate_process();
+	struct gate_process *process = gate_process();
 	enum gate_mode mode;
 	int e = errno;
 
-	if (!t)
+	if (!process)
 		return NULL;
-	mode = gate_mode(t);
+	mode = gate_mode(process);
 	if (mode == GATE_MODE_NONE ||
-		(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&t->next_try))) {
-		sys_lock(&t->start_lock);
-		mode = gate_mode(t);
+		(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&process->next_try))) {
+		sys_lock(&process->start_lock);
+		mode = gate_mode(process);
 		if (mode == GATE_MODE_NONE ||
-			(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&t->next_try)))
-			start_gate_thread(t);
-		sys_unlock(&t->start_lock);
+			(mode == GATE_MODE_OFF && sys_now() >= atomic_load(&process->next_try)))
+			start_gate_thread(process);
+		sys_unlock(&process->start_lock);
 		gate_thread_wake();
-		mode = gate_mode(t);
+		mode = gate_mode(process);
 	}
 	errno = e;
-	return mode == GATE_MODE_UP || mode == GATE_MODE_STANDALONE ? atomic_load(&t->page)
-								    : NULL;
+	return mode == GATE_MODE_UP || mode == GATE_MODE_STANDALONE
+		       ? atomic_load(&process->page)
+		       : NULL;
 }
 
 void gate_thread_wake(void)
 {
-	struct gate_process *t = gate_process_if_any();
+	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	if (t && atomic_exchange(&t->wake, 1) == 2)
-		sys_futex_wake(&t->wake, false);
+	if (process && atomic_exchange(&process->wake, 1) == 2)
+		sys_futex_wake(&process->wake, false);
 	errno = e;
 }
 
 void gate_thread_add_context(CUcontext ctx, unsigned int gpu)
 {
-	struct gate_process *t;
+	struct gate_process *process;
 	int e = errno;
 
 	if (atomic_load_explicit(&link_off, memory_order_relaxed))
 		return;
-	t = gate_process();
-	if (t)
-		fences_add_context(&t->fences, ctx, gpu, &t->gate.captures,
+	process = gate_process();
+	if (process)
+		fences_add_context(&process->fences, ctx, gpu, &process->gate.captures,
 			gate_is_scheduled());
 	errno = e;
 }
 
 void gate_thread_context_leaves(CUcontext ctx)
 {
-	struct gate_process *t = gate_process_if_any();
+	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	if (t)
-		fences_context_leaves(&t->fences, ctx);
+	if (process)
+		fences_context_leaves(&process->fences, ctx);
 	errno = e;
 }
 
 void gate_thread_context_stays(CUcontext ctx)
 {
-	struct gate_process *t = gate_process_if_any();
+	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	if (t) {
-		fences_context_stays(&t->fences, ctx);
+	if (process) {
+		fences_context_stays(&process->fences, ctx);
 		gate_thread_wake();
 	}
 	errno = e;
@@ -280,11 +282,11 @@ void gate_thread_context_stays(CUcontext ctx)
 
 void gate_thread_context_gone(CUcontext ctx)
 {
-	struct gate_process *t = gate_process_if_any();
+	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	if (t) {
-		fences_context_gone(&t->fences, ctx);
+	if (process) {
+		fences_context_gone(&process->fences, ctx);
 		gate_thread_wake(); /* what was in flight there is over */
 	}
 	errno = e;
@@ -309,28 +311,30 @@ struct gpu_poll {
 };
 
 /* The gate's state while there is no arbiter. */
-static uint32_t get_standalone_state(const struct gpu_poll *l)
+static uint32_t get_standalone_state(const struct gpu_poll *poll)
 {
-	uint32_t cap = atomic_load(&l->p->cap);
-	bool closed = (atomic_load(&l->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
+	uint32_t cap = atomic_load(&poll->p->cap);
+	bool closed = (atomic_load(&poll->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
 	/* As in report.c, blocked work does not count. It may depend on a thread at this closed gate,
 	 * which the bucket would then never open. */
-	bool busy = l->g->was_busy && !(closed && fences_is_blocked(&l->t->fences, l->gpu));
+	bool busy = poll->g->was_busy &&
+		    !(closed && fences_is_blocked(&poll->t->fences, poll->gpu));
 
 	if (!cap)
 		return TURN_OPEN;
-	return pace_bucket(&l->g->bucket, l->now, cap, busy) ? TURN_THROTTLED : TURN_CLOSED;
+	return pace_bucket(&poll->g->bucket, poll->now, cap, busy) ? TURN_THROTTLED
+								   : TURN_CLOSED;
 }
 
-static void poll_gate_word(struct gpu_poll *l)
+static void poll_gate_word(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
-	uint32_t w = atomic_load(&l->p->gate) & ~TURN_DOORBELL;
-	uint64_t quantum = atomic_load(&l->p->quantum_ns);
+	struct gate_gpu *g = poll->g;
+	uint32_t w = atomic_load(&poll->p->gate) & ~TURN_DOORBELL;
+	uint64_t quantum = atomic_load(&poll->p->quantum_ns);
 
-	if (l->mode == GATE_MODE_STANDALONE) {
+	if (poll->mode == GATE_MODE_STANDALONE) {
 		uint32_t was = atomic_load(&g->standalone_gate),
-			 state = get_standalone_state(l);
+			 state = get_standalone_state(poll);
 
 		/* Other threads change the word, too, but only its generation. */
 		while ((was & TURN_STATE) != state &&
@@ -341,53 +345,54 @@ static void poll_gate_word(struct gpu_poll *l)
 			sys_futex_wake(&g->standalone_gate, false);
 		w = state;
 	}
-	l->state = w & TURN_STATE;
+	poll->state = w & TURN_STATE;
 	/* The threads that TURN_THROTTLED held check the change. */
-	l->changed = w != g->last_gate || quantum != g->last_quantum_ns;
+	poll->changed = w != g->last_gate || quantum != g->last_quantum_ns;
 	g->last_gate = w;
 	g->last_quantum_ns = quantum;
-	pace_gate(&g->pace, l->now, l->changed, l->state == TURN_CLOSED);
-	l->is_awaited = l->state != TURN_OPEN ||
-			(l->mode == GATE_MODE_UP && atomic_load(&l->p->window_ns));
+	pace_gate(&g->pace, poll->now, poll->changed, poll->state == TURN_CLOSED);
+	poll->is_awaited = poll->state != TURN_OPEN ||
+			   (poll->mode == GATE_MODE_UP && atomic_load(&poll->p->window_ns));
 }
 
-static void apply_done_count(struct gpu_poll *l, uint64_t done)
+static void apply_done_count(struct gpu_poll *poll, uint64_t done)
 {
-	struct gate_gpu *g = l->g;
+	struct gate_gpu *g = poll->g;
 	uint64_t took;
 
 	if (done <= g->done)
 		return;
-	took = pace_done(&g->pace, l->now, done - g->done);
-	cost_model_learn(gate_cost_model(l->t, l->gpu), done - g->done, took, g->pace.each_ns);
+	took = pace_done(&g->pace, poll->now, done - g->done);
+	cost_model_learn(gate_cost_model(poll->t, poll->gpu), done - g->done, took,
+		g->pace.each_ns);
 	g->done = done;
 	atomic_store(&g->ended_ns, g->pace.ended_ns);
-	atomic_store(&l->p->done, done);
-	l->advanced = true;
+	atomic_store(&poll->p->done, done);
+	poll->advanced = true;
 }
 
-static void poll_work_in_flight(struct gpu_poll *l)
+static void poll_work_in_flight(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
+	struct gate_gpu *g = poll->g;
 	uint64_t begun;
 
 	/* Loaded before .begun, which is no less then. */
-	l->ended = atomic_load(&l->p->ended);
-	begun = atomic_load(&l->p->begun);
-	l->waiting = atomic_load(&g->waiters) || atomic_load(&g->throttled);
-	l->in_flight = begun != g->done;
+	poll->ended = atomic_load(&poll->p->ended);
+	begun = atomic_load(&poll->p->begun);
+	poll->waiting = atomic_load(&g->waiters) || atomic_load(&g->throttled);
+	poll->in_flight = begun != g->done;
 	if (begun != g->last_begun)
 		g->pace.quiet_ns = 0;
 	g->last_begun = begun;
-	if (!l->in_flight) {
-		pace_idle(&g->pace, l->now);
-		cost_model_set_idle(gate_cost_model(l->t, l->gpu));
+	if (!poll->in_flight) {
+		pace_idle(&g->pace, poll->now);
+		cost_model_set_idle(gate_cost_model(poll->t, poll->gpu));
 	} else if (!g->was_busy) {
-		pace_begins(&g->pace, l->now);
+		pace_begins(&g->pace, poll->now);
 	} else {
-		pace_pending(&g->pace, l->now);
+		pace_pending(&g->pace, poll->now);
 	}
-	g->was_busy = l->in_flight;
+	g->was_busy = poll->in_flight;
 }
 
 /*
@@ -395,70 +400,72 @@ static void poll_work_in_flight(struct gpu_poll *l)
  * end of what is in flight. So the fence can wait until nothing was submitted between two polls, or for
  * PACE_POLL_OPEN_MAX_NS.
  */
-static bool can_fence_wait(const struct gpu_poll *l)
+static bool can_fence_wait(const struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
-	bool calm = l->ended == g->last_ended;
+	struct gate_gpu *g = poll->g;
+	bool calm = poll->ended == g->last_ended;
 
-	g->last_ended = l->ended;
+	g->last_ended = poll->ended;
 	if (!g->unfenced_since)
-		g->unfenced_since = l->now;
-	if (!calm && l->now - g->unfenced_since < PACE_POLL_OPEN_MAX_NS && gate_is_under_mps())
+		g->unfenced_since = poll->now;
+	if (!calm && poll->now - g->unfenced_since < PACE_POLL_OPEN_MAX_NS &&
+		gate_is_under_mps())
 		return true;
 	g->unfenced_since = 0;
 	return false;
 }
 
-static enum fence_result poll_fences(struct gpu_poll *l)
+static enum fence_result poll_fences(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
-	struct fences *m = &l->t->fences;
+	struct gate_gpu *g = poll->g;
+	struct fences *f = &poll->t->fences;
 	uint64_t done = g->done, unmarked;
-	bool stuck = fences_is_stuck(m, l->gpu), passes_by = fences_others_progress(m, l->gpu);
-	uint64_t blind = fences_count_unseen(m, l->gpu);
+	bool stuck = fences_is_stuck(f, poll->gpu),
+	     passes_by = fences_others_progress(f, poll->gpu);
+	uint64_t blind = fences_count_unseen(f, poll->gpu);
 	enum fence_result r;
 
 	/* Work that is over must not be subtracted twice. 0 until release_throttled_work() knows what is
 	 * in front now. */
 	atomic_store(&g->front_ns, 0);
-	r = fences_poll(m, l->gpu, l->p, l->now, g->pace.each_ns, &done);
+	r = fences_poll(f, poll->gpu, poll->p, poll->now, g->pace.each_ns, &done);
 
 	if (r != FENCE_OK)
 		return r;
 	/* Threads that TURN_THROTTLED held may go on beside what is stuck. */
-	if (stuck != fences_is_stuck(m, l->gpu) ||
-		passes_by != fences_others_progress(m, l->gpu) ||
-		blind != fences_count_unseen(m, l->gpu))
-		l->changed = true;
-	apply_done_count(l, done);
-	poll_work_in_flight(l);
+	if (stuck != fences_is_stuck(f, poll->gpu) ||
+		passes_by != fences_others_progress(f, poll->gpu) ||
+		blind != fences_count_unseen(f, poll->gpu))
+		poll->changed = true;
+	apply_done_count(poll, done);
+	poll_work_in_flight(poll);
 	/* Only work of unknown end is in flight, behind the stuck fence: its time must not count for
 	 * other work. */
-	if (!fences_others_progress(m, l->gpu))
-		pace_overdue(&g->pace, l->now, fences_count_ahead(m, l->gpu, done));
-	else if (g->last_begun - g->done <= fences_count_unseen(m, l->gpu))
-		pace_begins(&g->pace, l->now);
-	unmarked = l->ended - fences_last_target(m, l->gpu);
-	if (!pace_fence_due(&g->pace, unmarked, fences_count_ahead(m, l->gpu, done) != 0,
+	if (!fences_others_progress(f, poll->gpu))
+		pace_overdue(&g->pace, poll->now, fences_count_ahead(f, poll->gpu, done));
+	else if (g->last_begun - g->done <= fences_count_unseen(f, poll->gpu))
+		pace_begins(&g->pace, poll->now);
+	unmarked = poll->ended - fences_last_target(f, poll->gpu);
+	if (!pace_fence_due(&g->pace, unmarked, fences_count_ahead(f, poll->gpu, done) != 0,
 		    atomic_load(&g->throttled) != 0) ||
-		can_fence_wait(l))
+		can_fence_wait(poll))
 		return FENCE_OK;
-	r = fences_place(m, l->gpu, &l->p->ended, &l->t->gate.captures, &done);
+	r = fences_place(f, poll->gpu, &poll->p->ended, &poll->t->gate.captures, &done);
 	if (done > g->done) {
-		apply_done_count(l, done);
-		poll_work_in_flight(l);
+		apply_done_count(poll, done);
+		poll_work_in_flight(poll);
 	}
 	return r == FENCE_LATER ? FENCE_OK : r;
 }
 
-static struct pace_flight get_flight_state(const struct gpu_poll *l)
+static struct pace_flight get_flight_state(const struct gpu_poll *poll)
 {
-	const struct gate_gpu *g = l->g;
-	const struct cost_model *k = gate_cost_model(l->t, l->gpu);
+	const struct gate_gpu *g = poll->g;
+	const struct cost_model *model = gate_cost_model(poll->t, poll->gpu);
 
 	return (struct pace_flight){
 		.n = g->last_begun - g->done,
-		.work_ns = cost_model_in_flight_ns(k, atomic_load(&k->begun_ns)),
+		.work_ns = cost_model_in_flight_ns(model, atomic_load(&model->begun_ns)),
 		.front_ns = atomic_load(&g->front_ns),
 		.from_ns = atomic_load(&g->from_ns),
 	};
@@ -466,54 +473,54 @@ static struct pace_flight get_flight_state(const struct gpu_poll *l)
 
 /* How many of the threads that TURN_THROTTLED holds may go. Where work is not known, all check for
  * themselves. */
-static int count_releasable(const struct gpu_poll *l, uint64_t allow_ns)
+static int count_releasable(const struct gpu_poll *poll, uint64_t allow_ns)
 {
-	const struct gate_gpu *g = l->g;
-	const struct cost_model *k = gate_cost_model(l->t, l->gpu);
-	struct pace_flight f = get_flight_state(l);
+	const struct gate_gpu *g = poll->g;
+	const struct cost_model *model = gate_cost_model(poll->t, poll->gpu);
+	struct pace_flight f = get_flight_state(poll);
 	bool tight = atomic_load(&g->tight);
 	uint64_t n;
 
-	if (l->changed || (l->advanced && gate_needs_event(l->t, l->gpu)))
+	if (poll->changed || (poll->advanced && gate_needs_event(poll->t, poll->gpu)))
 		return INT32_MAX;
 	if (!atomic_load(&g->throttled) ||
 		!pace_fits(&f, tight ? atomic_load(&g->throttled_cost_ns) : 1, allow_ns, tight,
-			l->now))
+			poll->now))
 		return 0;
-	n = f.work_ns < allow_ns ? (allow_ns - f.work_ns) / cost_model_mean_ns(k) + 1 : 1;
+	n = f.work_ns < allow_ns ? (allow_ns - f.work_ns) / cost_model_mean_ns(model) + 1 : 1;
 	if (f.n < PACE_IN_FLIGHT_MIN && n < PACE_IN_FLIGHT_MIN - f.n)
 		n = PACE_IN_FLIGHT_MIN - f.n;
 	return n < INT32_MAX ? (int)n : INT32_MAX;
 }
 
 /* When a held submission fits, by the clock. */
-static uint64_t when_fits(const struct gpu_poll *l)
+static uint64_t when_fits(const struct gpu_poll *poll)
 {
-	struct pace_flight f = get_flight_state(l);
+	struct pace_flight f = get_flight_state(poll);
 
-	return pace_fits_at(&f, atomic_load(&l->g->throttled_cost_ns),
-		atomic_load(&l->g->allowed_ns));
+	return pace_fits_at(&f, atomic_load(&poll->g->throttled_cost_ns),
+		atomic_load(&poll->g->allowed_ns));
 }
 
 /* Lets threads pass that TURN_THROTTLED held, if they may go now. Memory order: wait_throttled() in gate.c. */
-static void release_throttled_work(struct gpu_poll *l)
+static void release_throttled_work(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
-	bool turns = l->mode == GATE_MODE_UP && l->state == TURN_THROTTLED;
-	bool tight = pace_is_tight(atomic_load(&l->p->window_ns));
+	struct gate_gpu *g = poll->g;
+	bool turns = poll->mode == GATE_MODE_UP && poll->state == TURN_THROTTLED;
+	bool tight = pace_is_tight(atomic_load(&poll->p->window_ns));
 	uint64_t allow =
-		pace_window(atomic_load(&l->p->window_ns), atomic_load(&l->p->overrun_ns),
-			turns ? g->last_quantum_ns : 0, l->now - g->pace.opened_ns);
+		pace_window(atomic_load(&poll->p->window_ns), atomic_load(&poll->p->overrun_ns),
+			turns ? g->last_quantum_ns : 0, poll->now - g->pace.opened_ns);
 	int n;
 
 	atomic_store(&g->stall_ns, pace_stall(&g->pace));
 	atomic_store(&g->tight, tight);
 	/* Work that may have other slices' work in front of it has not begun. */
 	atomic_store(&g->front_ns,
-		tight && !g->pace.behind ? fences_front_ns(&l->t->fences, l->gpu) : 0);
+		tight && !g->pace.behind ? fences_front_ns(&poll->t->fences, poll->gpu) : 0);
 	atomic_store(&g->from_ns, g->pace.from_ns);
 	atomic_store(&g->allowed_ns, allow);
-	n = count_releasable(l, allow);
+	n = count_releasable(poll, allow);
 	if (!n)
 		return;
 	(void)atomic_fetch_add(&g->throttle_word, 1);
@@ -526,48 +533,48 @@ static void release_throttled_work(struct gpu_poll *l)
  * - An arbiter may have been killed after it opened the gate, and before it woke the threads.
  * - A thread that loaded one mode may sleep at that mode's word when the mode has changed.
  */
-static void wake_waiting(struct gpu_poll *l)
+static void wake_waiting(struct gpu_poll *poll)
 {
-	if (!l->waiting || l->state == TURN_CLOSED)
+	if (!poll->waiting || poll->state == TURN_CLOSED)
 		return;
-	sys_futex_wake(&l->p->gate, true);
-	sys_futex_wake(&l->g->standalone_gate, false);
+	sys_futex_wake(&poll->p->gate, true);
+	sys_futex_wake(&poll->g->standalone_gate, false);
 }
 
 /* Since the poll nothing was submitted, and no thread waits. */
-static bool is_still_idle(const struct gpu_poll *l)
+static bool is_still_idle(const struct gpu_poll *poll)
 {
-	return atomic_load(&l->p->begun) == l->g->done && !atomic_load(&l->g->waiters) &&
-	       !atomic_load(&l->g->throttled);
+	return atomic_load(&poll->p->begun) == poll->g->done &&
+	       !atomic_load(&poll->g->waiters) && !atomic_load(&poll->g->throttled);
 }
 
 /* Sets TURN_DOORBELL (internal.h). False: a thread came meanwhile, and the gate thread stays awake. */
-static bool set_doorbell(struct gpu_poll *l)
+static bool set_doorbell(struct gpu_poll *poll)
 {
-	uint32_t w = atomic_load(&l->p->gate);
+	uint32_t w = atomic_load(&poll->p->gate);
 
 	while (!(w & TURN_DOORBELL) &&
-		!atomic_compare_exchange_weak(&l->p->gate, &w, w | TURN_DOORBELL))
+		!atomic_compare_exchange_weak(&poll->p->gate, &w, w | TURN_DOORBELL))
 		;
-	if (is_still_idle(l))
+	if (is_still_idle(poll))
 		return true;
-	w = atomic_load(&l->p->gate);
+	w = atomic_load(&poll->p->gate);
 	while (w & TURN_DOORBELL &&
-		!atomic_compare_exchange_weak(&l->p->gate, &w, w & ~TURN_DOORBELL))
+		!atomic_compare_exchange_weak(&poll->p->gate, &w, w & ~TURN_DOORBELL))
 		;
 	return false;
 }
 
 /* The gate thread rests: until the doorbell rings, once the arbiter has read the report. Returns ns until
  * the next call. */
-static uint64_t report_gpu_rest(struct gpu_poll *l)
+static uint64_t report_gpu_rest(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
+	struct gate_gpu *g = poll->g;
 
-	if (l->mode != GATE_MODE_UP || g->report_read)
+	if (poll->mode != GATE_MODE_UP || g->report_read)
 		return NEVER;
-	(void)gate_report_state(l->t, l->gpu);
-	if (gate_state_is_reported(l->t, l->gpu)) {
+	(void)gate_report_state(poll->t, poll->gpu);
+	if (gate_state_is_reported(poll->t, poll->gpu)) {
 		g->report_read = true;
 		return NEVER;
 	}
@@ -578,84 +585,87 @@ static uint64_t report_gpu_rest(struct gpu_poll *l)
 }
 
 /* Returns ns until the next poll of the GPU. */
-static uint64_t plan_next_gpu_poll(struct gpu_poll *l)
+static uint64_t plan_next_gpu_poll(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = l->g;
-	bool closed = l->state == TURN_CLOSED, said = true;
+	struct gate_gpu *g = poll->g;
+	bool closed = poll->state == TURN_CLOSED, said = true;
 	uint64_t sleep, fits = 0;
 
-	if (!l->in_flight && !l->waiting) {
-		switch (pace_rest(&g->pace, l->now, l->is_awaited, closed)) {
+	if (!poll->in_flight && !poll->waiting) {
+		switch (pace_rest(&g->pace, poll->now, poll->is_awaited, closed)) {
 		case PACE_REST:
-			if (!set_doorbell(l))
+			if (!set_doorbell(poll))
 				return 0;
 			g->resting = true;
 			g->report_read = false;
 			g->unread_poll_ns = 0;
-			return report_gpu_rest(l);
+			return report_gpu_rest(poll);
 		case PACE_REPORT:
-			said = gate_report_state(l->t, l->gpu);
+			said = gate_report_state(poll->t, poll->gpu);
 			break;
 		case PACE_STAY:
 			break;
 		}
 	} else {
-		said = gate_report_state(l->t, l->gpu);
+		said = gate_report_state(poll->t, poll->gpu);
 	}
 	if (atomic_load(&g->tight) && atomic_load(&g->throttled))
-		fits = when_fits(l);
-	if (!l->in_flight && l->waiting && closed) {
+		fits = when_fits(poll);
+	if (!poll->in_flight && poll->waiting && closed) {
 		sleep = WAITING_NS;
-		if (l->mode == GATE_MODE_STANDALONE)
-			sleep = pace_bucket_wait(&g->bucket, atomic_load(&l->p->cap));
+		if (poll->mode == GATE_MODE_STANDALONE)
+			sleep = pace_bucket_wait(&g->bucket, atomic_load(&poll->p->cap));
 	} else {
-		sleep = pace_sleep(&g->pace, l->now,
-			&(struct pace_state){ .is_awaited = l->is_awaited,
+		sleep = pace_sleep(&g->pace, poll->now,
+			&(struct pace_state){ .is_awaited = poll->is_awaited,
 				.throttled = atomic_load(&g->throttled) != 0,
 				.fits_ns = fits,
-				.ahead = fences_count_ahead(&l->t->fences, l->gpu, g->done),
-				.unfenced =
-					l->ended - fences_last_target(&l->t->fences, l->gpu) });
+				.ahead = fences_count_ahead(&poll->t->fences, poll->gpu,
+					g->done),
+				.unfenced = poll->ended -
+					    fences_last_target(&poll->t->fences, poll->gpu) });
 	}
 	return said || sleep < REPORT_RETRY_NS ? sleep : REPORT_RETRY_NS;
 }
 
 /* *sleep: ns until the next poll. */
-static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
+static enum fence_result poll_gpu_gate(struct gate_process *process, unsigned int gpu,
 	uint64_t *sleep)
 {
-	struct gpu_poll l = {
-		.t = t,
-		.g = &t->gpus[gpu],
-		.p = &atomic_load(&t->page)->gpus[gpu],
+	struct gpu_poll poll = {
+		.t = process,
+		.g = &process->gpus[gpu],
+		.p = &atomic_load(&process->page)->gpus[gpu],
 		.gpu = gpu,
-		.mode = gate_mode(t),
+		.mode = gate_mode(process),
 	};
 	enum fence_result r;
 
 	/* TURN_DOORBELL alone proves nothing: fences/fences.c may have set it again after a thread took it
 	 * away. */
-	if (l.g->resting && atomic_load(&l.p->gate) & TURN_DOORBELL && is_still_idle(&l)) {
-		*sleep = report_gpu_rest(&l);
+	if (poll.g->resting && atomic_load(&poll.p->gate) & TURN_DOORBELL &&
+		is_still_idle(&poll)) {
+		*sleep = report_gpu_rest(&poll);
 		return FENCE_OK;
 	}
-	if (l.g->resting) {
-		l.g->resting = false;
-		pace_doorbell_rang(&l.g->pace);
+	if (poll.g->resting) {
+		poll.g->resting = false;
+		pace_doorbell_rang(&poll.g->pace);
 	}
-	l.now = sys_now_ns();
-	poll_gate_word(&l);
-	r = poll_fences(&l);
+	poll.now = sys_now_ns();
+	poll_gate_word(&poll);
+	r = poll_fences(&poll);
 	if (r != FENCE_OK)
 		return r;
-	release_throttled_work(&l);
-	*sleep = plan_next_gpu_poll(&l);
+	release_throttled_work(&poll);
+	*sleep = plan_next_gpu_poll(&poll);
 	/* Behind a fence that is stuck for so long no end is seen soon. A thread that is held wakes the
 	 * gate thread. */
-	if (fences_stuck_ns(&t->fences, gpu, l.now) > STUCK_NS && *sleep < STUCK_POLL_NS &&
-		l.g->last_begun - l.g->done <= fences_count_unseen(&t->fences, gpu))
+	if (fences_stuck_ns(&process->fences, gpu, poll.now) > STUCK_NS &&
+		*sleep < STUCK_POLL_NS &&
+		poll.g->last_begun - poll.g->done <= fences_count_unseen(&process->fences, gpu))
 		*sleep = STUCK_POLL_NS;
-	wake_waiting(&l);
+	wake_waiting(&poll);
 	return FENCE_OK;
 }
 
@@ -663,66 +673,67 @@ static enum fence_result poll_gpu_gate(struct gate_process *t, unsigned int gpu,
 
 /* Checks whether the arbiter is there, and whether the slice has gates. Returns ns until a registration
  * is due. */
-static uint64_t poll_gate_link(struct gate_process *t, uint64_t *next)
+static uint64_t poll_gate_link(struct gate_process *process, uint64_t *next)
 {
 	uint64_t now = sys_now_ns();
 	int64_t wait;
 
-	sys_lock(&t->start_lock);
-	if (gate_mode(t) == GATE_MODE_UP && !gate_is_scheduled()) {
-		atomic_store(&t->next_try, 0);
-		leave_scheduler(t, GATE_MODE_OFF);
+	sys_lock(&process->start_lock);
+	if (gate_mode(process) == GATE_MODE_UP && !gate_is_scheduled()) {
+		atomic_store(&process->next_try, 0);
+		leave_scheduler(process, GATE_MODE_OFF);
 	}
-	if (gate_mode(t) == GATE_MODE_UP && (atomic_load(&t->link_lost) || now >= *next)) {
+	if (gate_mode(process) == GATE_MODE_UP &&
+		(atomic_load(&process->link_lost) || now >= *next)) {
 		*next = now + LINK_NS;
-		if (atomic_load(&t->link_lost) || gate_link_hung_up(&t->link) ||
-			is_arbiter_hung(t, now)) {
-			t->back_off = 0;
-			atomic_store(&t->next_try, 0);
-			leave_scheduler(t, GATE_MODE_STANDALONE);
+		if (atomic_load(&process->link_lost) || gate_link_hung_up(&process->link) ||
+			is_arbiter_hung(process, now)) {
+			process->back_off = 0;
+			atomic_store(&process->next_try, 0);
+			leave_scheduler(process, GATE_MODE_STANDALONE);
 		}
 	}
-	if (gate_mode(t) == GATE_MODE_STANDALONE)
-		continue_registration(t);
-	wait = atomic_load(&t->next_try) - sys_now();
-	sys_unlock(&t->start_lock);
-	if (gate_mode(t) != GATE_MODE_STANDALONE)
+	if (gate_mode(process) == GATE_MODE_STANDALONE)
+		continue_registration(process);
+	wait = atomic_load(&process->next_try) - sys_now();
+	sys_unlock(&process->start_lock);
+	if (gate_mode(process) != GATE_MODE_STANDALONE)
 		return NEVER;
 	return wait < 1 ? 1000000 : wait > BACK_OFF_MAX ? NEVER : (uint64_t)wait * 1000000;
 }
 
 /* The arbiter of another registration knows no earlier report. */
-static void check_registration(struct gate_process *t, uint32_t *seen)
+static void check_registration(struct gate_process *process, uint32_t *seen)
 {
-	uint32_t now = atomic_load(&t->n_registered);
+	uint32_t now = atomic_load(&process->n_registered);
 
 	if (now == *seen)
 		return;
 	*seen = now;
 	for (unsigned int i = 0; i < SLICE_GPUS_MAX; i++) {
-		t->gpus[i].report_read = false;
-		t->gpus[i].unread_poll_ns = 0;
+		process->gpus[i].report_read = false;
+		process->gpus[i].unread_poll_ns = 0;
 	}
 }
 
-static void sleep_until_woken(struct gate_process *t, uint64_t ns)
+static void sleep_until_woken(struct gate_process *process, uint64_t ns)
 {
 	uint32_t awake = 0;
 
-	if (ns && atomic_compare_exchange_strong(&t->wake, &awake, 2))
-		sys_futex_wait(&t->wake, 2, ns, false);
+	if (ns && atomic_compare_exchange_strong(&process->wake, &awake, 2))
+		sys_futex_wait(&process->wake, 2, ns, false);
 }
 
 static void *run_gate_thread(void *arg)
 {
-	struct gate_process *t = arg;
+	struct gate_process *process = arg;
 	enum fence_result r = FENCE_OK;
 	uint64_t link_next = 0;
 	uint32_t seen = 0;
 
 	thread_prepare("gpuslice-turns");
 	(void)quiet_begin();
-	while (r == FENCE_OK && gate_mode(t) != GATE_MODE_ENDED) {
+	while (r == FENCE_OK && gate_mode(process) != GATE_MODE_ENDED) {
 		uint64_t ns, each;
 
 		/* Wake-ups.
@@ -731,31 +742,32 @@ static void *run_gate_thread(void *arg)
 		 *    if the word was 2.
 		 * 3. The gate thread sleeps only if it can change 0 to 2. So no change after step 1 is
 		 *    missed. */
-		atomic_store(&t->wake, 0);
-		ns = poll_gate_link(t, &link_next);
-		check_registration(t, &seen);
-		if (gate_mode(t) != GATE_MODE_UP && gate_mode(t) != GATE_MODE_STANDALONE) {
-			sleep_until_woken(t, NEVER);
+		atomic_store(&process->wake, 0);
+		ns = poll_gate_link(process, &link_next);
+		check_registration(process, &seen);
+		if (gate_mode(process) != GATE_MODE_UP &&
+			gate_mode(process) != GATE_MODE_STANDALONE) {
+			sleep_until_woken(process, NEVER);
 			continue;
 		}
 		each = NEVER;
-		for (uint32_t i = 0; r == FENCE_OK && i < t->gate.gpu_count; i++) {
+		for (uint32_t i = 0; r == FENCE_OK && i < process->gate.gpu_count; i++) {
 			uint64_t sleep = NEVER;
 
-			r = poll_gpu_gate(t, i, &sleep);
+			r = poll_gpu_gate(process, i, &sleep);
 			each = min_u64(each, sleep);
 		}
 		if (each == NEVER)
-			each = gate_mode(t) == GATE_MODE_UP ? LINK_IDLE_NS : NEVER;
+			each = gate_mode(process) == GATE_MODE_UP ? LINK_IDLE_NS : NEVER;
 		if (r == FENCE_OK)
-			sleep_until_woken(t, min_u64(ns, each));
+			sleep_until_woken(process, min_u64(ns, each));
 	}
 	if (r == FENCE_UNSUPPORTED)
 		warn_once(WARN_NOT_SCHEDULED,
 			"this driver cannot say when work is done (cuCtxRecordEvent): work is "
 			"not held");
-	sys_lock(&t->start_lock);
-	leave_scheduler(t, GATE_MODE_ENDED);
-	sys_unlock(&t->start_lock);
+	sys_lock(&process->start_lock);
+	leave_scheduler(process, GATE_MODE_ENDED);
+	sys_unlock(&process->start_lock);
 	return NULL;
 }

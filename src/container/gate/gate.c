@@ -28,18 +28,18 @@ static _Thread_local struct {
 
 struct gate_process *gate_process(void)
 {
-	struct gate_process *t = wiped_get(&root, sizeof(*t));
+	struct gate_process *process = wiped_get(&root, sizeof(*process));
 
-	if (t && !atomic_load_explicit(&gate_root, memory_order_relaxed))
-		atomic_store_explicit(&gate_root, &t->gate, memory_order_release);
-	return t;
+	if (process && !atomic_load_explicit(&gate_root, memory_order_relaxed))
+		atomic_store_explicit(&gate_root, &process->gate, memory_order_release);
+	return process;
 }
 
 struct gate_process *gate_process_if_any(void)
 {
-	struct gate_process *t = atomic_load_explicit(&root, memory_order_acquire);
+	struct gate_process *process = atomic_load_explicit(&root, memory_order_acquire);
 
-	return t;
+	return process;
 }
 
 bool gate_is_scheduled(void)
@@ -62,12 +62,13 @@ bool gate_is_under_mps(void)
 /* ---- what is held ------------------------------------------------------------------------------- */
 
 /* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
-static int find_stream_gpu(const struct gate_process *t, CUstream stream, unsigned int flags)
+static int find_stream_gpu(const struct gate_process *process, CUstream stream,
+	unsigned int flags)
 {
 	CUdevice device;
 	int gpu;
 
-	if (t->gate.gpu_count == 1)
+	if (process->gate.gpu_count == 1)
 		return 0;
 	if (!stream || flags & GATE_NO_STREAM)
 		gpu = charges_current_gpu();
@@ -75,7 +76,7 @@ static int find_stream_gpu(const struct gate_process *t, CUstream stream, unsign
 		return -1;
 	else
 		gpu = charges_device_gpu(device);
-	return gpu >= 0 && (uint32_t)gpu < t->gate.gpu_count ? gpu : -1;
+	return gpu >= 0 && (uint32_t)gpu < process->gate.gpu_count ? gpu : -1;
 }
 
 /* One submission at the gate. */
@@ -212,7 +213,7 @@ static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 /* @begun and @work count this submission. */
 static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint64_t work)
 {
-	struct cost_model *k = gate_cost_model(e->t, e->gpu);
+	struct cost_model *model = gate_cost_model(e->t, e->gpu);
 	uint64_t n = begun - atomic_load(&e->p->done), cost = e->several ? 0 : e->cost;
 	/* As of now: the gate thread may not have polled since the arbiter opened the gate. */
 	uint64_t window = atomic_load_explicit(&e->p->window_ns, memory_order_relaxed);
@@ -231,11 +232,11 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
 	if (blind || atomic_load(&e->t->gate.captures)) {
 		/* No fence shows how much work is done. */
 		n = n > blind ? n - blind : 0;
-		cost = cost_model_mean_ns(k);
+		cost = cost_model_mean_ns(model);
 		work = n * cost;
 		tight = false;
 	} else {
-		work = cost_model_in_flight_ns(k, work);
+		work = cost_model_in_flight_ns(model, work);
 	}
 	f.n = n ? n - 1 : 0;
 	f.work_ns = work > cost ? work - cost : 0;
@@ -250,17 +251,17 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
  * it, and its work is not counted. */
 static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 {
-	struct cost_model *k = gate_cost_model(e->t, e->gpu);
+	struct cost_model *model = gate_cost_model(e->t, e->gpu);
 	bool pass = e->pass || e->stalled;
 	uint64_t work;
 
 	if (e->several)
-		return pass || has_room_in_flight(e, begun, atomic_load(&k->begun_ns));
-	e->cost = cost_model_cost_ns(k, e->kind);
-	work = cost_model_begin(k, e->cost);
+		return pass || has_room_in_flight(e, begun, atomic_load(&model->begun_ns));
+	e->cost = cost_model_cost_ns(model, e->kind);
+	work = cost_model_begin(model, e->cost);
 	if (pass || has_room_in_flight(e, begun, work))
 		return true;
-	cost_model_uncount(k, e->cost);
+	cost_model_uncount(model, e->cost);
 	return false;
 }
 
@@ -317,20 +318,20 @@ static struct turn_gpu_page *tag_gpu_page(struct turn_gpu_page *p, uintptr_t tag
 }
 
 /* No fence beside captures. None between programmatic launches either: it would separate them. */
-static bool may_place_fence(struct gate_process *t, const struct gate_entry *e,
+static bool may_place_fence(struct gate_process *process, const struct gate_entry *e,
 	unsigned int flags)
 {
 	return is_cost_counted(e) && !(flags & GATE_PROGRAMMATIC) &&
-	       !atomic_load(&t->gate.captures);
+	       !atomic_load(&process->gate.captures);
 }
 
-static struct turn_gpu_page *count_submission(struct gate_process *t, int gpu,
+static struct turn_gpu_page *count_submission(struct gate_process *process, int gpu,
 	unsigned int flags, uintptr_t kind)
 {
-	struct turn_page *page = atomic_load_explicit(&t->page, memory_order_acquire);
+	struct turn_page *page = atomic_load_explicit(&process->page, memory_order_acquire);
 	struct gate_entry e = {
-		.t = t,
-		.g = &t->gpus[gpu],
+		.t = process,
+		.g = &process->gpus[gpu],
 		.p = &page->gpus[gpu],
 		.gpu = (unsigned int)gpu,
 		.several = flags & GATE_SEVERAL,
@@ -356,55 +357,58 @@ static struct turn_gpu_page *count_submission(struct gate_process *t, int gpu,
 		return e.p;
 	now.kind = (uint8_t)e.kind;
 	now.cost = e.cost;
-	if (!may_place_fence(t, &e, flags))
+	if (!may_place_fence(process, &e, flags))
 		return tag_gpu_page(e.p, GATE_WORK);
-	if (cost_model_needs_fences(gate_cost_model(t, e.gpu), e.kind))
-		fences_place_after_submit(&t->fences, e.gpu, &e.p->ended, &t->gate.captures, 1);
+	if (cost_model_needs_fences(gate_cost_model(process, e.gpu), e.kind))
+		fences_place_after_submit(&process->fences, e.gpu, &e.p->ended,
+			&process->gate.captures, 1);
 	return tag_gpu_page(e.p, GATE_WORK | GATE_FENCE);
 }
 
 /* NULL: this process has no gates. */
 static struct gate_process *get_scheduled_process(struct gate *g)
 {
-	struct gate_process *t = (struct gate_process *)g;
+	struct gate_process *process = (struct gate_process *)g;
 
 	if (!gate_is_scheduled())
 		return NULL;
-	if (!t || gate_mode(t) == GATE_MODE_NONE || gate_mode(t) == GATE_MODE_OFF) {
+	if (!process || gate_mode(process) == GATE_MODE_NONE ||
+		gate_mode(process) == GATE_MODE_OFF) {
 		if (!gate_thread_start())
 			return NULL;
-		t = gate_process();
+		process = gate_process();
 	}
-	return t && gate_mode(t) != GATE_MODE_ENDED ? t : NULL;
+	return process && gate_mode(process) != GATE_MODE_ENDED ? process : NULL;
 }
 
 /* The GPU's place in the page. < 0: no GPU of the slice, or the submission goes into a capture. */
-static int find_target_gpu(struct gate_process *t, CUstream stream, unsigned int flags)
+static int find_target_gpu(struct gate_process *process, CUstream stream, unsigned int flags)
 {
-	if (!(flags & GATE_NO_STREAM) && atomic_load(&t->gate.captures) &&
+	if (!(flags & GATE_NO_STREAM) && atomic_load(&process->gate.captures) &&
 		stream_captures(stream, flags & GATE_OWN))
 		return -1;
-	return find_stream_gpu(t, stream, flags);
+	return find_stream_gpu(process, stream, flags);
 }
 
 struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned int flags,
 	uintptr_t kind)
 {
 	struct turn_gpu_page *ret = NULL;
-	struct gate_process *t;
+	struct gate_process *process;
 	int e = errno, gpu;
 
-	t = get_scheduled_process(g);
-	gpu = t ? find_target_gpu(t, stream, flags) : -1;
+	process = get_scheduled_process(g);
+	gpu = process ? find_target_gpu(process, stream, flags) : -1;
 	if (gpu < 0)
 		goto out;
-	ret = count_submission(t, gpu, flags, kind);
-	if (ret && t->gate.log)
-		launches_add(t->gate.log, kind);
+	ret = count_submission(process, gpu, flags, kind);
+	if (ret && process->gate.log)
+		launches_add(process->gate.log, kind);
 	if (ret)
-		fences_add_current_context(&t->fences, (unsigned int)gpu, &t->gate.captures);
+		fences_add_current_context(&process->fences, (unsigned int)gpu,
+			&process->gate.captures);
 	/* An own fence separates programmatic launches. Without it nothing would show that they are done. */
-	if (ret && !(flags & GATE_SEVERAL) && gate_needs_event(t, (unsigned int)gpu)) {
+	if (ret && !(flags & GATE_SEVERAL) && gate_needs_event(process, (unsigned int)gpu)) {
 		now.stream = stream;
 		now.own = flags & GATE_OWN;
 		ret = tag_gpu_page(ret, GATE_OWN_FENCE);
@@ -419,51 +423,55 @@ void gate_end_tagged(struct turn_gpu_page *tagged)
 {
 	uintptr_t tags = (uintptr_t)tagged & GATE_TAGS;
 	struct turn_gpu_page *p = (struct turn_gpu_page *)((uintptr_t)tagged & ~GATE_TAGS);
-	struct gate_process *t = gate_process_if_any();
-	struct turn_page *page = t ? atomic_load(&t->page) : NULL;
+	struct gate_process *process = gate_process_if_any();
+	struct turn_page *page = process ? atomic_load(&process->page) : NULL;
 	unsigned int gpu = page ? (unsigned int)(p - page->gpus) : 0;
-	struct cost_model *k = page ? gate_cost_model(t, gpu) : NULL;
-	bool alone = k && tags & GATE_FENCE && cost_model_needs_fences(k, now.kind);
-	uint64_t apart = k && atomic_load_explicit(&t->gpus[gpu].tight, memory_order_relaxed)
-				 ? PACE_FENCE_GAP_TIGHT_NS
-				 : PACE_FENCE_GAP_NS;
+	struct cost_model *model = page ? gate_cost_model(process, gpu) : NULL;
+	bool alone = model && tags & GATE_FENCE && cost_model_needs_fences(model, now.kind);
+	uint64_t apart =
+		model && atomic_load_explicit(&process->gpus[gpu].tight, memory_order_relaxed)
+			? PACE_FENCE_GAP_TIGHT_NS
+			: PACE_FENCE_GAP_NS;
 	int e = errno;
 
 	if (page && tags & GATE_OWN_FENCE)
-		fences_record_own(&t->fences, gpu, now.stream, now.own);
-	if (k && tags & GATE_WORK)
-		cost_model_end(k, now.kind, now.cost);
+		fences_record_own(&process->fences, gpu, now.stream, now.own);
+	if (model && tags & GATE_WORK)
+		cost_model_end(model, now.kind, now.cost);
 	(void)atomic_fetch_add(&p->ended, 1);
-	if (k && tags & GATE_FENCE && (alone || cost_model_unfenced_ns(k) >= apart))
-		fences_place_after_submit(&t->fences, gpu, &p->ended, &t->gate.captures, 1);
+	if (model && tags & GATE_FENCE && (alone || cost_model_unfenced_ns(model) >= apart))
+		fences_place_after_submit(&process->fences, gpu, &p->ended,
+			&process->gate.captures, 1);
 	errno = e;
 }
 
 /* ---- streams that wait for others --------------------------------------------------------------- */
 
-void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags)
+void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags)
 {
-	struct gate_process *t;
+	struct gate_process *process;
 	int e = errno, gpu;
 
-	t = get_scheduled_process(atomic_load_explicit(&gate_root, memory_order_acquire));
-	gpu = t ? find_target_gpu(t, stream, flags) : -1;
+	process = get_scheduled_process(atomic_load_explicit(&gate_root, memory_order_acquire));
+	gpu = process ? find_target_gpu(process, stream, flags) : -1;
 	if (gpu >= 0) {
-		k->gpu = (unsigned int)gpu;
-		k->stream = stream;
-		k->own = flags & GATE_OWN;
-		k->slot = fences_wait_begin(&t->fences, k->gpu, stream, k->own);
+		block->gpu = (unsigned int)gpu;
+		block->stream = stream;
+		block->own = flags & GATE_OWN;
+		block->slot =
+			fences_wait_begin(&process->fences, block->gpu, stream, block->own);
 	}
 	errno = e;
 }
 
-void gate_blocked_slow(const struct gate_block *k, bool given)
+void gate_blocked_slow(const struct gate_block *block, bool given)
 {
-	struct gate_process *t = gate_process_if_any();
+	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	if (t)
-		fences_wait_end(&t->fences, k->slot, k->stream, k->own, given);
+	if (process)
+		fences_wait_end(&process->fences, block->slot, block->stream, block->own,
+			given);
 	errno = e;
 }
 
@@ -472,24 +480,24 @@ void gate_blocked_slow(const struct gate_block *k, bool given)
 /* Also where the slice has no gates yet: it may get them during the capture. */
 void gate_capture_begins(void)
 {
-	struct gate_process *t;
+	struct gate_process *process;
 	int e = errno;
 
 	if (atomic_load_explicit(&link_off, memory_order_relaxed))
 		return;
-	t = gate_process();
-	if (t)
-		fences_capture_begins(&t->fences, &t->gate.captures);
+	process = gate_process();
+	if (process)
+		fences_capture_begins(&process->fences, &process->gate.captures);
 	errno = e;
 }
 
 /* A child of fork may end a capture that its parent began. The child's count is 0 then. */
 void gate_capture_ended(void)
 {
-	struct gate_process *t = gate_process_if_any();
-	uint32_t n = t ? atomic_load(&t->gate.captures) : 0;
+	struct gate_process *process = gate_process_if_any();
+	uint32_t n = process ? atomic_load(&process->gate.captures) : 0;
 
-	while (n && !atomic_compare_exchange_weak(&t->gate.captures, &n, n - 1))
+	while (n && !atomic_compare_exchange_weak(&process->gate.captures, &n, n - 1))
 		;
 	if (n)
 		gate_thread_wake();

@@ -162,24 +162,24 @@ struct gate_block {
 };
 
 /* gate_block() in a slice. Fills in *k, which is zeroed, if the wait is noted. Keeps errno. */
-void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags);
-/* gate_blocked() of a wait that is noted: @k->slot is not 0. @given: the driver has accepted the call. Keeps
+void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags);
+/* gate_blocked() of a wait that is noted: @block->slot is not 0. @given: the driver has accepted the call. Keeps
  * errno. */
-void gate_blocked_slow(const struct gate_block *k, bool given);
+void gate_blocked_slow(const struct gate_block *block, bool given);
 
 static inline struct gate_block gate_block(CUstream stream, unsigned int flags)
 {
-	struct gate_block k = { 0 };
+	struct gate_block block = { 0 };
 
 	if (!atomic_load_explicit(&link_off, memory_order_relaxed))
-		gate_block_slow(&k, stream, flags);
-	return k;
+		gate_block_slow(&block, stream, flags);
+	return block;
 }
 
-static inline void gate_blocked(const struct gate_block *k, CUresult r)
+static inline void gate_blocked(const struct gate_block *block, CUresult r)
 {
-	if (k->slot)
-		gate_blocked_slow(k, !r);
+	if (block->slot)
+		gate_blocked_slow(block, !r);
 }
 
 /*

@@ -144,20 +144,20 @@ struct gate_process *gate_process(void);
 /* NULL: gate_process() was not called yet. */
 struct gate_process *gate_process_if_any(void);
 
-static inline enum gate_mode gate_mode(struct gate_process *t)
+static inline enum gate_mode gate_mode(struct gate_process *process)
 {
-	return (enum gate_mode)atomic_load(&t->mode);
+	return (enum gate_mode)atomic_load(&process->mode);
 }
 
 /* Whether submissions need own fences: a capture prevents fences, or the first fence is stuck. */
-static inline bool gate_needs_event(struct gate_process *t, unsigned int gpu)
+static inline bool gate_needs_event(struct gate_process *process, unsigned int gpu)
 {
-	return atomic_load(&t->gate.captures) || fences_is_stuck(&t->fences, gpu);
+	return atomic_load(&process->gate.captures) || fences_is_stuck(&process->fences, gpu);
 }
 
-static inline struct cost_model *gate_cost_model(struct gate_process *t, unsigned int gpu)
+static inline struct cost_model *gate_cost_model(struct gate_process *process, unsigned int gpu)
 {
-	return &t->fences.rings[gpu].cost_model;
+	return &process->fences.rings[gpu].cost_model;
 }
 
 /* Whether the slice has gates now: those of the fair-share scheduler, or those under MPS, which never
@@ -205,14 +205,14 @@ bool gate_link_hung_up(const struct gate_link *l);
 
 /* Reports the state of @gpu to the arbiter, unless the last report says just that. False: the report could
  * not be sent now. Thread: any; never blocks for long. */
-bool gate_report_state(struct gate_process *t, unsigned int gpu);
+bool gate_report_state(struct gate_process *process, unsigned int gpu);
 
 /* Whether the last report is the truth, is of the gate's generation, and was read. True also where there
  * is no arbiter. */
-bool gate_state_is_reported(struct gate_process *t, unsigned int gpu);
+bool gate_state_is_reported(struct gate_process *process, unsigned int gpu);
 
 /* Wakes all waiting threads. Each checks again what it waits for. */
-void gate_wake_all(struct gate_process *t);
+void gate_wake_all(struct gate_process *process);
 
 /* ---- thread.c -------------------------------------------------------------------------------------- */
 

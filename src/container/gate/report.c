@@ -225,15 +225,15 @@ bool gate_link_hung_up(const struct gate_link *l)
  *   and it may depend on a thread that waits at that gate. So the slice is not charged for it, and that
  *   thread gets its quantum no later.
  */
-static struct slice_state get_reported_state(struct gate_process *t, unsigned int gpu)
+static struct slice_state get_reported_state(struct gate_process *process, unsigned int gpu)
 {
-	struct turn_gpu_page *p = &atomic_load(&t->page)->gpus[gpu];
+	struct turn_gpu_page *p = &atomic_load(&process->page)->gpus[gpu];
 	uint32_t gate = atomic_load(&p->gate);
 	bool closed = (gate & TURN_STATE) == TURN_CLOSED;
-	bool waiting =
-		atomic_load(&t->gpus[gpu].waiters) || atomic_load(&t->gpus[gpu].throttled);
+	bool waiting = atomic_load(&process->gpus[gpu].waiters) ||
+		       atomic_load(&process->gpus[gpu].throttled);
 	bool in_flight = atomic_load(&p->begun) != atomic_load(&p->done);
-	bool blocked = closed && fences_is_blocked(&t->fences, gpu);
+	bool blocked = closed && fences_is_blocked(&process->fences, gpu);
 
 	return (struct slice_state){
 		.gpu = gpu,
@@ -249,62 +249,62 @@ static bool is_state_reported(const struct gate_gpu *g, const struct slice_state
 	       g->reported.busy == (s->busy != 0) && g->reported.wants == (s->wants != 0);
 }
 
-bool gate_report_state(struct gate_process *t, unsigned int gpu)
+bool gate_report_state(struct gate_process *process, unsigned int gpu)
 {
-	struct gate_gpu *g = &t->gpus[gpu];
+	struct gate_gpu *g = &process->gpus[gpu];
 	enum gate_link_sent r = GATE_LINK_SENT;
 	struct slice_state s;
 	uint64_t now, ended;
 	int e = errno;
 
-	sys_lock(&t->report_lock);
-	if (gate_mode(t) != GATE_MODE_UP)
+	sys_lock(&process->report_lock);
+	if (gate_mode(process) != GATE_MODE_UP)
 		goto out;
-	s = get_reported_state(t, gpu);
+	s = get_reported_state(process, gpu);
 	if (is_state_reported(g, &s))
 		goto out;
 	now = sys_now_ns();
 	ended = atomic_load(&g->ended_ns);
 	s.idle_ns = s.busy || now < ended ? 0 : now - ended;
 	g->reported.valid = false;
-	r = gate_link_send_state(&t->link, &s);
+	r = gate_link_send_state(&process->link, &s);
 	if (r == GATE_LINK_SENT) {
 		g->reported.valid = true;
 		g->reported.generation = s.generation;
 		g->reported.busy = s.busy;
 		g->reported.wants = s.wants;
-	} else if (r == GATE_LINK_GONE && !atomic_exchange(&t->link_lost, true)) {
+	} else if (r == GATE_LINK_GONE && !atomic_exchange(&process->link_lost, true)) {
 		gate_thread_wake();
 	}
 out:
-	sys_unlock(&t->report_lock);
+	sys_unlock(&process->report_lock);
 	errno = e;
 	return r == GATE_LINK_SENT;
 }
 
-bool gate_state_is_reported(struct gate_process *t, unsigned int gpu)
+bool gate_state_is_reported(struct gate_process *process, unsigned int gpu)
 {
 	struct slice_state s;
 	bool r = true;
 
-	sys_lock(&t->report_lock);
-	if (gate_mode(t) == GATE_MODE_UP) {
+	sys_lock(&process->report_lock);
+	if (gate_mode(process) == GATE_MODE_UP) {
 		/* Checked before the gate is loaded. If the gate then still has the report's generation,
 		 * it had that generation when the arbiter read the report. */
-		r = gate_link_was_read(&t->link);
-		s = get_reported_state(t, gpu);
-		r = r && is_state_reported(&t->gpus[gpu], &s);
+		r = gate_link_was_read(&process->link);
+		s = get_reported_state(process, gpu);
+		r = r && is_state_reported(&process->gpus[gpu], &s);
 	}
-	sys_unlock(&t->report_lock);
+	sys_unlock(&process->report_lock);
 	return r;
 }
 
-void gate_wake_all(struct gate_process *t)
+void gate_wake_all(struct gate_process *process)
 {
-	struct turn_page *page = atomic_load(&t->page);
+	struct turn_page *page = atomic_load(&process->page);
 
-	for (uint32_t i = 0; page && i < t->gate.gpu_count; i++) {
-		struct gate_gpu *g = &t->gpus[i];
+	for (uint32_t i = 0; page && i < process->gate.gpu_count; i++) {
+		struct gate_gpu *g = &process->gpus[i];
 
 		(void)atomic_fetch_add(&g->throttle_word, 1);
 		(void)atomic_fetch_add(&g->standalone_gate, TURN_GENERATION);

@@ -63,15 +63,15 @@ static void reader_fini(struct config_reader *r)
 
 static int read_version(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "version", 0 };
+	const struct config_value_path path = { NULL, "version", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "version");
 	const char *text = "";
 
-	if (read_text_value(r, n, &w, /* strict= */ false, &text) < 0)
+	if (read_text_value(r, n, &path, /* strict= */ false, &text) < 0)
 		return -1;
 	if (*text && strcmp(text, SUPPORTED_VERSION) != 0)
-		return read_fail(r, n, &w, ERR_INVALID, "unknown version: %.80s; expected %s",
-			text, SUPPORTED_VERSION);
+		return read_fail(r, n, &path, ERR_INVALID,
+			"unknown version: %.80s; expected %s", text, SUPPORTED_VERSION);
 	return 0;
 }
 

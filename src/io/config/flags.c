@@ -32,7 +32,7 @@ static int set_str(struct config_reader *r, struct flag_value *v, const char *te
 
 /* A number without a unit means nanoseconds, which is rarely intended. */
 static int any_duration(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct flag_value *v)
+	const struct config_value_path *path, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX], text[DURATION_TEXT_MAX];
 
@@ -41,13 +41,13 @@ static int any_duration(struct config_reader *r, const struct yaml_node *n,
 		v->i = n->type == YAML_INT ? n->i : (int64_t)n->f;
 		duration_text(v->i, text);
 		if (v->i > 0 && v->i < (int64_t)NS_PER_SEC)
-			return read_warn(r, n, w,
+			return read_warn(r, n, path,
 				"%s is a number of nanoseconds (%s); write a unit, as in \"60s\"",
 				found, text);
 		return 0;
 	}
 	if (n->type != YAML_STR)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"invalid duration: expected a text such as \"60s\" or \"infinite\", found "
 			"%s",
 			found);
@@ -57,7 +57,7 @@ static int any_duration(struct config_reader *r, const struct yaml_node *n,
 	}
 	if (parse_duration(n->text, &v->i))
 		return 0;
-	return read_fail(r, n, w, ERR_INVALID,
+	return read_fail(r, n, path, ERR_INVALID,
 		"expected a duration such as \"60s\", \"1m30s\" or \"infinite\", found %s: time: %s "
 		"duration %s",
 		found,
@@ -67,21 +67,21 @@ static int any_duration(struct config_reader *r, const struct yaml_node *n,
 }
 
 static int duration_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct flag_value *v)
+	const struct config_value_path *path, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX];
 
-	if (any_duration(r, n, w, v) < 0)
+	if (any_duration(r, n, path, v) < 0)
 		return -1;
 	if (v->i >= 0)
 		return 0;
-	return read_fail(r, n, w, ERR_INVALID,
+	return read_fail(r, n, path, ERR_INVALID,
 		"expected a duration such as \"60s\", \"1m30s\" or \"infinite\" that is not negative, found %s",
 		yaml_show(n, found, sizeof(found)));
 }
 
 static int strategies_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct flag_value *v)
+	const struct config_value_path *path, struct flag_value *v)
 {
 	char found[YAML_SHOW_MAX];
 	bool good = n->type == YAML_STR || n->type == YAML_LIST;
@@ -89,14 +89,14 @@ static int strategies_value(struct config_reader *r, const struct yaml_node *n,
 	for (size_t i = 0; n->type == YAML_LIST && i < n->n; i++)
 		good = good && n->items[i]->type == YAML_STR;
 	if (!good)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"invalid deviceListStrategy: %s; expected a text or a list of texts",
 			yaml_show(n, found, sizeof(found)));
 	if (n->type == YAML_STR) /* one strategy; commas do not split it here */
 		return strv_add(&v->list, n->text, r->err);
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d elements, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, path, ERR_LIMIT,
+			"expected at most %d elements, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
 		if (strv_add(&v->list, n->items[i]->text, r->err) < 0)
 			return -1;
@@ -105,15 +105,15 @@ static int strategies_value(struct config_reader *r, const struct yaml_node *n,
 }
 
 static int channels_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct flag_value *v)
+	const struct config_value_path *path, struct flag_value *v)
 {
 	if (n->type != YAML_LIST)
-		return read_type_error(r, n, w, "a list of whole numbers", "[]int");
+		return read_type_error(r, n, path, "a list of whole numbers", "[]int");
 	if (n->n > CHANNELS_MAX)
-		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d elements, found %zu",
-			CHANNELS_MAX, n->n);
+		return read_fail(r, n, path, ERR_LIMIT,
+			"expected at most %d elements, found %zu", CHANNELS_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		struct config_value_path item = { w, NULL, i };
+		struct config_value_path item = { path, NULL, i };
 		char text[24];
 		int64_t id = 0;
 
@@ -129,7 +129,7 @@ static int channels_value(struct config_reader *r, const struct yaml_node *n,
 }
 
 static int file_value(struct config_reader *r, const struct config_field *f,
-	const struct yaml_node *n, const struct config_value_path *w)
+	const struct yaml_node *n, const struct config_value_path *path)
 {
 	struct flag_value *v = &r->values[f - config_fields];
 	const char *text = NULL;
@@ -140,21 +140,21 @@ static int file_value(struct config_reader *r, const struct config_field *f,
 	switch (f->type) {
 	case FIELD_STR:
 	case FIELD_WORD:
-		set = read_text_value(r, n, w, /* strict= */ false, &text);
+		set = read_text_value(r, n, path, /* strict= */ false, &text);
 		if (set > 0)
 			set = set_str(r, v, text);
 		break;
 	case FIELD_BOOL:
-		set = read_bool(r, n, w, &v->b);
+		set = read_bool(r, n, path, &v->b);
 		break;
 	case FIELD_DURATION:
-		set = duration_value(r, n, w, v);
+		set = duration_value(r, n, path, v);
 		break;
 	case FIELD_STRATEGIES:
-		set = strategies_value(r, n, w, v);
+		set = strategies_value(r, n, path, v);
 		break;
 	case FIELD_IMEX:
-		set = channels_value(r, n, w, v);
+		set = channels_value(r, n, path, v);
 		break;
 	case FIELD_OBJECT:
 	case FIELD_LIST:
@@ -170,17 +170,17 @@ static int file_value(struct config_reader *r, const struct config_field *f,
 	v->source = VALUE_FROM_FILE;
 	v->pos = (struct config_pos){ n->line, n->column };
 	if ((f->flags & FIELD_NO_EFFECT) && !(f->type == FIELD_STR && !*v->str))
-		return read_warn(r, n, w, "has no effect: %s", f->note);
+		return read_warn(r, n, path, "has no effect: %s", f->note);
 	return 0;
 }
 
 /* Reads the flags directly in the object @pattern. */
 static int read_level(struct config_reader *r, const struct yaml_node *object,
-	const struct config_value_path *w, const char *pattern)
+	const struct config_value_path *path, const char *pattern)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
 		const struct config_field *f = &config_fields[i];
-		struct config_value_path inner = { w, field_key(f), 0 };
+		struct config_value_path inner = { path, field_key(f), 0 };
 		const struct yaml_node *n;
 
 		if (!is_flag(f) || !field_is_in(f, pattern))
@@ -196,9 +196,9 @@ static int read_group(struct config_reader *r, const struct yaml_node *parent,
 	const struct config_value_path *up, const char *pattern, const struct yaml_node **ret)
 {
 	const struct config_field *f = field_by_path(pattern);
-	struct config_value_path w = { up, field_key(f), 0 };
+	struct config_value_path path = { up, field_key(f), 0 };
 	const struct yaml_node *n = parent ? yaml_get(parent, field_key(f), true) : NULL;
-	int there = read_object(r, n, &w, pattern);
+	int there = read_object(r, n, &path, pattern);
 
 	*ret = NULL;
 	if (there < 0 && n && n->type == YAML_OBJECT && read_on(r, there) == 0)
@@ -209,19 +209,19 @@ static int read_group(struct config_reader *r, const struct yaml_node *parent,
 		return there;
 	assert(n); /* read_object() returned 1 */
 	if ((f->flags & FIELD_NO_EFFECT) && n->n &&
-		read_warn(r, n, &w, "has no effect: %s", f->note) < 0)
+		read_warn(r, n, &path, "has no effect: %s", f->note) < 0)
 		return -1;
-	return read_level(r, n, &w, pattern);
+	return read_level(r, n, &path, pattern);
 }
 
 int read_flags(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "flags", 0 };
+	const struct config_value_path path = { NULL, "flags", 0 };
 	const struct yaml_node *flags, *unused;
 
 	if (read_on(r, read_group(r, top, NULL, "flags", &flags)) < 0 ||
-		read_on(r, read_group(r, flags, &w, "flags.plugin", &unused)) < 0 ||
-		read_on(r, read_group(r, flags, &w, "flags.gfd", &unused)) < 0)
+		read_on(r, read_group(r, flags, &path, "flags.plugin", &unused)) < 0 ||
+		read_on(r, read_group(r, flags, &path, "flags.gfd", &unused)) < 0)
 		return -1;
 	return read_group(r, top, NULL, "imex", &unused);
 }
@@ -254,13 +254,13 @@ static int overlay_one(struct config_reader *r, const struct config_field *f,
 	struct flag_value *v = &r->values[f - config_fields];
 	bool args = o->source == OPTION_FROM_ARGS;
 	struct yaml_node at = { .line = v->pos.line, .column = v->pos.column };
-	struct config_value_path w = { NULL, f->path, 0 };
+	struct config_value_path path = { NULL, f->path, 0 };
 
 	/* An empty variable is not a list of numbers. NVIDIA's programs ignore it, too. */
 	if (f->type == FIELD_IMEX && !args && o->list.n == 1 && !*o->list.v[0])
 		return 0;
 	if (v->source == VALUE_FROM_FILE && is_option_different(f, v, o) &&
-		read_warn(r, &at, &w, "has no effect: %s%s overrides it", args ? "--" : "$",
+		read_warn(r, &at, &path, "has no effect: %s%s overrides it", args ? "--" : "$",
 			args ? d->name : env_name(r, d)) < 0)
 		return -1;
 	v->source = args ? VALUE_FROM_ARGS : VALUE_FROM_ENV;

@@ -37,19 +37,19 @@ static int read_span(struct config_reader *r, const struct yaml_node *top, const
 
 /* One XID number. */
 static int read_xid(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, uint32_t *ret)
+	const struct config_value_path *path, uint32_t *ret)
 {
 	static const struct field_range xids = { "", 1, UINT32_MAX - 1 };
-	int set = read_range(r, n, w, &xids, ret);
+	int set = read_range(r, n, path, &xids, ret);
 
-	return set ? set : read_type_error(r, n, w, "a whole number", "int");
+	return set ? set : read_type_error(r, n, path, "a whole number", "int");
 }
 
 /* A list of XIDs, or the word "all", which sets *all. */
 static int read_xids(struct config_reader *r, const struct yaml_node *top,
 	const struct config_value_path *up, const char *key, bool act, bool *all)
 {
-	const struct config_value_path w = { up, key, 0 };
+	const struct config_value_path path = { up, key, 0 };
 	const struct yaml_node *n = read_find_key(top, "health", key);
 	struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
@@ -61,11 +61,11 @@ static int read_xids(struct config_reader *r, const struct yaml_node *top,
 		return 0;
 	}
 	if (n->type != YAML_LIST)
-		return read_fail(r, n, &w, ERR_INVALID,
+		return read_fail(r, n, &path, ERR_INVALID,
 			"expected a list of XIDs or all, found %s",
 			yaml_show(n, shown, sizeof(shown)));
 	for (size_t i = 0; i < n->n; i++) {
-		const struct config_value_path item = { &w, NULL, i };
+		const struct config_value_path item = { &path, NULL, i };
 		uint32_t xid = 0;
 
 		if (read_xid(r, n->items[i], &item, &xid) < 0)
@@ -92,20 +92,20 @@ static int read_xids(struct config_reader *r, const struct yaml_node *top,
 static int read_rule_xids(struct config_reader *r, const struct yaml_node *rule,
 	const struct config_value_path *up, struct xid_rate *rate)
 {
-	const struct config_value_path w = { up, "xids", 0 };
+	const struct config_value_path path = { up, "xids", 0 };
 	const struct yaml_node *n = read_find_key(rule, RULE, "xids");
 	const struct health_policy *p = &r->c->health;
 	char shown[YAML_SHOW_MAX];
 
 	if (!n || n->type != YAML_LIST || n->n == 0)
-		return read_fail(r, n ? n : rule, &w, ERR_INVALID,
+		return read_fail(r, n ? n : rule, &path, ERR_INVALID,
 			"expected a list of XIDs, found %s",
 			n ? yaml_show(n, shown, sizeof(shown)) : "nothing");
 	if (n->n > XID_RATE_XIDS_MAX)
-		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d XIDs, found %zu",
+		return read_fail(r, n, &path, ERR_LIMIT, "expected at most %d XIDs, found %zu",
 			XID_RATE_XIDS_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		const struct config_value_path item = { &w, NULL, i };
+		const struct config_value_path item = { &path, NULL, i };
 		uint32_t xid = 0;
 
 		if (read_xid(r, n->items[i], &item, &xid) < 0)
@@ -124,24 +124,25 @@ static int read_rule_xids(struct config_reader *r, const struct yaml_node *rule,
 		rate->xids[rate->n_xids++] = xid;
 	}
 	if (p->act_on_all)
-		return read_fail(r, n, &w, ERR_INVALID,
+		return read_fail(r, n, &path, ERR_INVALID,
 			"actXids is all, so no XID would ever be counted");
 	return 0;
 }
 
 static int read_rule(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w)
+	const struct config_value_path *path)
 {
-	const struct config_value_path count = { w, "count", 0 }, policy = { w, "policy", 0 };
-	const struct config_value_path within = { w, "within", 0 };
+	const struct config_value_path count = { path, "count", 0 },
+				       policy = { path, "policy", 0 };
+	const struct config_value_path within = { path, "within", 0 };
 	struct xid_rate rate = { .action = HEALTH_ACT };
-	int set = read_object(r, n, w, RULE), word = 1;
+	int set = read_object(r, n, path, RULE), word = 1;
 
 	if (set < 0)
 		return -1;
 	if (!set)
-		return read_type_error(r, n, w, "an object", "struct");
-	if (read_rule_xids(r, n, w, &rate) < 0)
+		return read_type_error(r, n, path, "an object", "struct");
+	if (read_rule_xids(r, n, path, &rate) < 0)
 		return -1;
 	set = read_range(r, read_find_key(n, RULE, "count"), &count, field_range(RULE ".count"),
 		&rate.count);
@@ -151,7 +152,7 @@ static int read_rule(struct config_reader *r, const struct yaml_node *n,
 			XID_RATE_COUNT_MAX);
 	if (set < 0)
 		return -1;
-	set = read_span(r, n, RULE, w, "within", &rate.within_ns);
+	set = read_span(r, n, RULE, path, "within", &rate.within_ns);
 	if (set == 0)
 		return read_fail(r, n, &within, ERR_INVALID,
 			"expected a duration such as 10m, found nothing");
@@ -165,20 +166,20 @@ static int read_rule(struct config_reader *r, const struct yaml_node *n,
 static int read_rules(struct config_reader *r, const struct yaml_node *top,
 	const struct config_value_path *up)
 {
-	const struct config_value_path w = { up, "xidRules", 0 };
+	const struct config_value_path path = { up, "xidRules", 0 };
 	const struct yaml_node *n = read_find_key(top, "health", "xidRules");
 	char shown[YAML_SHOW_MAX];
 
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type != YAML_LIST)
-		return read_fail(r, n, &w, ERR_INVALID, "expected a list of rules, found %s",
+		return read_fail(r, n, &path, ERR_INVALID, "expected a list of rules, found %s",
 			yaml_show(n, shown, sizeof(shown)));
 	if (n->n > XID_RATES_MAX)
-		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d rules, found %zu",
+		return read_fail(r, n, &path, ERR_LIMIT, "expected at most %d rules, found %zu",
 			XID_RATES_MAX, n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		const struct config_value_path item = { &w, NULL, i };
+		const struct config_value_path item = { &path, NULL, i };
 
 		if (read_on(r, read_rule(r, n->items[i], &item)) < 0)
 			return -1;
@@ -191,15 +192,15 @@ static int read_rules(struct config_reader *r, const struct yaml_node *top,
 static int read_signals(struct config_reader *r, const struct yaml_node *top,
 	const struct config_value_path *up)
 {
-	const struct config_value_path w = { up, "signals", 0 };
+	const struct config_value_path path = { up, "signals", 0 };
 	const struct yaml_node *n = read_find_key(top, "health", "signals");
-	int set = read_object(r, n, &w, "health.signals");
+	int set = read_object(r, n, &path, "health.signals");
 
 	if (set <= 0)
 		return set;
 	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
 		const char *key = health_signals[i].name;
-		const struct config_value_path at = { &w, key, 0 };
+		const struct config_value_path at = { &path, key, 0 };
 		int word = (int)r->c->health.signals[i];
 
 		if (read_on(r, read_word_value(r, read_find_key(n, "health.signals", key), &at,
@@ -238,13 +239,13 @@ static int read_environment(struct config_reader *r)
 
 int read_health_keys(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "health", 0 },
-				       recovery = { &w, "recovery", 0 };
-	const struct config_value_path probes = { &w, "probes", 0 },
-				       max = { &w, "maxCooldown", 0 };
+	const struct config_value_path path = { NULL, "health", 0 },
+				       recovery = { &path, "recovery", 0 };
+	const struct config_value_path probes = { &path, "probes", 0 },
+				       max = { &path, "maxCooldown", 0 };
 	struct health_policy *p = &r->c->health;
 	const struct yaml_node *n = read_find_key(top, "", "health");
-	int set = read_object(r, n, &w, "health");
+	int set = read_object(r, n, &path, "health");
 
 	if (set < 0)
 		return -1;
@@ -252,20 +253,21 @@ int read_health_keys(struct config_reader *r, const struct yaml_node *top)
 		return read_environment(r);
 	if (read_on(r, read_bool(r, read_find_key(n, "health", "recovery"), &recovery,
 			       &p->recovery)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "cooldown", &p->cooldown_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "resetCooldown",
+		read_on(r, read_span(r, n, "health", &path, "cooldown", &p->cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &path, "resetCooldown",
 				   &p->reset_cooldown_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "maxCooldown", &p->max_cooldown_ns)) <
-			0 ||
+		read_on(r, read_span(r, n, "health", &path, "maxCooldown",
+				   &p->max_cooldown_ns)) < 0 ||
 		read_on(r, read_range(r, read_find_key(n, "health", "probes"), &probes,
 				   field_range("health.probes"), &p->probes_needed)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "probeInterval",
+		read_on(r, read_span(r, n, "health", &path, "probeInterval",
 				   &p->probe_interval_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "forgetAfter", &p->forget_after_ns)) <
-			0 ||
-		read_on(r, read_xids(r, n, &w, "ignoreXids", false, &p->disabled)) < 0 ||
-		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0 ||
-		read_on(r, read_rules(r, n, &w)) < 0 || read_on(r, read_signals(r, n, &w)) < 0)
+		read_on(r, read_span(r, n, "health", &path, "forgetAfter",
+				   &p->forget_after_ns)) < 0 ||
+		read_on(r, read_xids(r, n, &path, "ignoreXids", false, &p->disabled)) < 0 ||
+		read_on(r, read_xids(r, n, &path, "actXids", true, &p->act_on_all)) < 0 ||
+		read_on(r, read_rules(r, n, &path)) < 0 ||
+		read_on(r, read_signals(r, n, &path)) < 0)
 		return -1;
 	if (r->n_mistakes) /* after mistakes, the values to compare may be unintended */
 		return 0;

@@ -13,7 +13,7 @@
 
 /* A percentage of the device. @replicas times this value must not exceed 100 %. */
 static int read_percent(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *text, uint32_t replicas,
+	const struct config_value_path *path, const char *text, uint32_t replicas,
 	struct isolation *iso)
 {
 	size_t len = strlen(text);
@@ -24,31 +24,31 @@ static int read_percent(struct config_reader *r, const struct yaml_node *n,
 	memcpy(number, text, len - 1);
 	number[len - 1] = '\0';
 	if (!parse_double(number, &percent) || percent < 0.1 || percent > 100)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"expected from 0.1%% to 100%%, found '%s'", text);
 	iso->memory = ISOLATION_MEMORY_PERMILLE;
 	iso->memory_value = (uint64_t)(percent * 10 + 0.5);
 	if (replicas > PERMILLE_ALL)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"%u replicas of %s are more than the GPU has; expected at most %d "
 			"replicas, or an amount such as 8Gi",
 			replicas, text, PERMILLE_ALL);
 	if (replicas && iso->memory_value * replicas > PERMILLE_ALL)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"%u replicas of %s are more than the GPU has; expected at most %.1f%%",
 			replicas, text, (double)max / 10);
 	return 1;
 }
 
 int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, uint32_t replicas, struct isolation *iso)
+	const struct config_value_path *path, uint32_t replicas, struct isolation *iso)
 {
 	const char *expected =
 		replicas ? "none, equal, an amount such as 8Gi, or a part such as 25%"
 			 : "none, an amount such as 4Gi, or a part such as 25%";
 	const char *text = NULL;
 	size_t len;
-	int set = read_text_value(r, n, w, /* strict= */ false, &text);
+	int set = read_text_value(r, n, path, /* strict= */ false, &text);
 
 	if (set <= 0)
 		return set;
@@ -62,12 +62,12 @@ int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
 		return 1;
 	}
 	if (len > 1 && len < 16 && text[len - 1] == '%')
-		return read_percent(r, n, w, text, replicas, iso);
+		return read_percent(r, n, path, text, replicas, iso);
 	if (!parse_bytes(text, &iso->memory_value) || !iso->memory_value)
-		return read_fail(r, n, w, ERR_INVALID, "expected %s, found '%.60s'", expected,
-			text);
+		return read_fail(r, n, path, ERR_INVALID, "expected %s, found '%.60s'",
+			expected, text);
 	if (iso->memory_value < SLICE_GRANULE)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"expected at least 2Mi, in which a GPU gives out its memory, found "
 			"'%.60s'",
 			text);
@@ -77,23 +77,24 @@ int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
 
 /* A 1000th of the time is the smallest useful cap: its quanta are 15 s apart. */
 static int check_cap(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, uint32_t replicas, const struct isolation *iso)
+	const struct config_value_path *path, uint32_t replicas, const struct isolation *iso)
 {
 	if (iso->compute != ISOLATION_COMPUTE_CAPPED ||
 		replicas <= SLICE_CAP_ALL / SLICE_CAP_MIN)
 		return 0;
-	return read_fail(r, n, w, ERR_INVALID,
+	return read_fail(r, n, path, ERR_INVALID,
 		"expected fair, or at most %d replicas, so that each may have %.1f%% of the time; "
 		"found capped with %u replicas, which may have %.4f%% each",
 		SLICE_CAP_ALL / SLICE_CAP_MIN, SLICE_CAP_MIN / 1e4, replicas, 100.0 / replicas);
 }
 
 int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	const struct config_value_path *path, const char *pattern, uint32_t replicas,
 	struct isolation *iso)
 {
-	const struct config_value_path compute = { w, "compute", 0 }, class = { w, "class", 0 };
-	const struct config_value_path unhooked = { w, "unhooked", 0 };
+	const struct config_value_path compute = { path, "compute", 0 },
+				       class = { path, "class", 0 };
+	const struct config_value_path unhooked = { path, "unhooked", 0 };
 	bool replica = iso->compute == ISOLATION_COMPUTE_NONE;
 	int word, set;
 

@@ -8,20 +8,20 @@
 
 #define NEAR_MAX 48 /* limit of the words to compare */
 
-static void where_text(const struct config_value_path *w, char *buf, size_t cap)
+static void where_text(const struct config_value_path *path, char *buf, size_t cap)
 {
 	size_t len;
 
-	if (!w) {
+	if (!path) {
 		buf[0] = '\0';
 		return;
 	}
-	where_text(w->parent, buf, cap);
+	where_text(path->parent, buf, cap);
 	len = strlen(buf);
-	if (w->key)
-		(void)snprintf(buf + len, cap - len, "%s%s", len ? "." : "", w->key);
+	if (path->key)
+		(void)snprintf(buf + len, cap - len, "%s%s", len ? "." : "", path->key);
 	else
-		(void)snprintf(buf + len, cap - len, "[%zu]", w->index);
+		(void)snprintf(buf + len, cap - len, "[%zu]", path->index);
 }
 
 int read_fail(struct config_reader *r, const struct yaml_node *at,
@@ -70,7 +70,7 @@ int read_warn(struct config_reader *r, const struct yaml_node *at,
 }
 
 int read_type_error(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *expected, const char *go_type)
+	const struct config_value_path *path, const char *expected, const char *go_type)
 {
 	char found[YAML_SHOW_MAX];
 	const char *json = "", *number = "";
@@ -98,7 +98,7 @@ int read_type_error(struct config_reader *r, const struct yaml_node *n,
 		json = "object";
 		break;
 	}
-	return read_fail(r, n, w, ERR_INVALID,
+	return read_fail(r, n, path, ERR_INVALID,
 		"expected %s, found %s: cannot unmarshal %s%s into Go value of type %s",
 		expected, found, json, number, go_type);
 }
@@ -189,7 +189,7 @@ static const struct {
 };
 
 static int unknown_key(struct config_reader *r, const struct yaml_node *key,
-	const struct config_value_path *w, const char *pattern)
+	const struct config_value_path *path, const char *pattern)
 {
 	const struct config_field *near = find_nearest_field(key->text, pattern);
 	char known[240];
@@ -197,7 +197,7 @@ static int unknown_key(struct config_reader *r, const struct yaml_node *key,
 
 	for (size_t i = 0; !*pattern && i < ARRAY_LEN(foreign_keys); i++) {
 		if (!strcmp(key->text, foreign_keys[i].key))
-			return read_fail(r, key, w, ERR_INVALID, "unknown key '%s': %s",
+			return read_fail(r, key, path, ERR_INVALID, "unknown key '%s': %s",
 				key->text, foreign_keys[i].text);
 	}
 	known[0] = '\0';
@@ -207,16 +207,16 @@ static int unknown_key(struct config_reader *r, const struct yaml_node *key,
 				len ? ", " : "", field_key(&config_fields[i]));
 	}
 	if (near && field_is_in(near, pattern))
-		return read_fail(r, key, w, ERR_INVALID,
+		return read_fail(r, key, path, ERR_INVALID,
 			"unknown key '%.80s'; did you mean '%s'%s? Expected one of %s",
 			key->text, field_key(near),
 			strcasecmp(key->text, field_key(near)) ? "" : " (the case counts here)",
 			known);
 	if (near)
-		return read_fail(r, key, w, ERR_INVALID,
+		return read_fail(r, key, path, ERR_INVALID,
 			"unknown key '%.80s'; did you mean '%s'? Expected one of %s", key->text,
 			near->path, known);
-	return read_fail(r, key, w, ERR_INVALID, "unknown key '%.80s': expected one of %s",
+	return read_fail(r, key, path, ERR_INVALID, "unknown key '%.80s': expected one of %s",
 		key->text, known);
 }
 
@@ -228,7 +228,7 @@ static bool is_exact(const char *pattern)
 }
 
 int read_object(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern)
+	const struct config_value_path *path, const char *pattern)
 {
 	bool exact = is_exact(pattern);
 	const struct yaml_node *seen[CONFIG_FIELDS_MAX] = { NULL };
@@ -237,7 +237,7 @@ int read_object(struct config_reader *r, const struct yaml_node *n,
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type != YAML_OBJECT)
-		return read_type_error(r, n, w, "an object", "struct");
+		return read_type_error(r, n, path, "an object", "struct");
 	for (size_t k = 0; k < n->n; k++) {
 		const struct yaml_node *key = n->pairs[k].key;
 		size_t i = 0;
@@ -255,8 +255,8 @@ int read_object(struct config_reader *r, const struct yaml_node *n,
 		if (read_on(r, bad) < 0) /* the last of several mistakes is the error */
 			return -1;
 		bad = i == config_n_fields
-			      ? unknown_key(r, key, w, pattern)
-			      : read_fail(r, key, w, ERR_INVALID,
+			      ? unknown_key(r, key, path, pattern)
+			      : read_fail(r, key, path, ERR_INVALID,
 					"duplicate key '%s': already given as '%s' in line %u",
 					key->text, seen[i]->text, seen[i]->line);
 		if (!r->mistakes)
@@ -272,47 +272,47 @@ const struct yaml_node *read_find_key(const struct yaml_node *object, const char
 }
 
 int read_text_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, bool strict, const char **ret)
+	const struct config_value_path *path, bool strict, const char **ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type == YAML_LIST || n->type == YAML_OBJECT || (strict && n->type != YAML_STR))
-		return read_type_error(r, n, w, "a text", "string");
+		return read_type_error(r, n, path, "a text", "string");
 	*ret = yaml_as_text(n);
 	return 1;
 }
 
 int read_bool(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, bool *ret)
+	const struct config_value_path *path, bool *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type != YAML_BOOL)
-		return read_type_error(r, n, w, "true or false", "bool");
+		return read_type_error(r, n, path, "true or false", "bool");
 	*ret = n->b;
 	return 1;
 }
 
 int read_int(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, int64_t *ret)
+	const struct config_value_path *path, int64_t *ret)
 {
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (!yaml_integer(n, ret))
-		return read_type_error(r, n, w, "a whole number", "int");
+		return read_type_error(r, n, path, "a whole number", "int");
 	return 1;
 }
 
 int read_range(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const struct field_range *range, uint32_t *ret)
+	const struct config_value_path *path, const struct field_range *range, uint32_t *ret)
 {
 	int64_t v;
-	int set = read_int(r, n, w, &v);
+	int set = read_int(r, n, path, &v);
 
 	if (set <= 0)
 		return set;
 	if (v < range->min || v > range->max)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"expected a whole number from %lld to %lld, found %lld",
 			(long long)range->min, (long long)range->max, (long long)v);
 	*ret = (uint32_t)v;
@@ -320,17 +320,17 @@ int read_range(struct config_reader *r, const struct yaml_node *n,
 }
 
 int read_word_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const struct field_words *words, int *ret)
+	const struct config_value_path *path, const struct field_words *words, int *ret)
 {
 	const char *text = NULL;
 	char list[120];
-	int found, set = read_text_value(r, n, w, /* strict= */ false, &text);
+	int found, set = read_text_value(r, n, path, /* strict= */ false, &text);
 
 	if (set <= 0)
 		return set;
 	found = words_find(words, text);
 	if (found < 0)
-		return read_fail(r, n, w, ERR_INVALID, "expected %s, found '%.60s'",
+		return read_fail(r, n, path, ERR_INVALID, "expected %s, found '%.60s'",
 			words_list(words, list, sizeof(list)), text);
 	*ret = found;
 	return 1;

@@ -50,7 +50,7 @@ struct config_reader {
 
 /* "file:line:column: key.path: text". Returns -1. */
 int read_fail(struct config_reader *r, const struct yaml_node *at,
-	const struct config_value_path *w, enum error_code code, const char *fmt, ...)
+	const struct config_value_path *path, enum error_code code, const char *fmt, ...)
 	PRINTF(5, 6);
 
 /*
@@ -62,11 +62,11 @@ int read_on(struct config_reader *r, int ret) MUST_USE;
 
 /* Adds "file:line:column: key.path: text" to .warnings. < 0 only for lack of memory. */
 int read_warn(struct config_reader *r, const struct yaml_node *at,
-	const struct config_value_path *w, const char *fmt, ...) PRINTF(4, 5) MUST_USE;
+	const struct config_value_path *path, const char *fmt, ...) PRINTF(4, 5) MUST_USE;
 
 /* "expected @expected, found ...", with the text of NVIDIA's decoder for the Go type. */
 int read_type_error(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *expected, const char *go_type);
+	const struct config_value_path *path, const char *expected, const char *go_type);
 
 #define WHERE_TEXT_MAX 200
 
@@ -77,7 +77,7 @@ size_t read_distance(const char *a, const char *b, size_t max);
 /* Checks all keys of the object by the rows below @pattern. Returns 1 for an object and 0 for null or NULL.
  * Any other type is an error. */
 int read_object(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern) MUST_USE;
+	const struct config_value_path *path, const char *pattern) MUST_USE;
 
 /* The value of @key in the object @pattern, with its case rule; NULL: absent. */
 const struct yaml_node *read_find_key(const struct yaml_node *object, const char *pattern,
@@ -87,16 +87,17 @@ const struct yaml_node *read_find_key(const struct yaml_node *object, const char
  * plain fields may be written as a number or boolean. @strict forbids that. read_range() checks the limits of
  * @range, and read_word_value() gives the position in @words. */
 int read_text_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, bool strict, const char **ret) MUST_USE;
+	const struct config_value_path *path, bool strict, const char **ret) MUST_USE;
 int read_bool(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, bool *ret) MUST_USE;
+	const struct config_value_path *path, bool *ret) MUST_USE;
 int read_int(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, int64_t *ret) MUST_USE;
+	const struct config_value_path *path, int64_t *ret) MUST_USE;
 int read_range(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const struct field_range *range,
+	const struct config_value_path *path, const struct field_range *range,
 	uint32_t *ret) MUST_USE;
 int read_word_value(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const struct field_words *words, int *ret) MUST_USE;
+	const struct config_value_path *path, const struct field_words *words,
+	int *ret) MUST_USE;
 
 /* Each part reads the value below its key of @top into .c (read_flags(): into .values); @top may be NULL. @w is
  * the path of @sharing. 0: done, or the key is absent. < 0: .err or .first has the mistake. */
@@ -104,42 +105,43 @@ int read_flags(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_sharing(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_resources(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_slices(struct config_reader *r, const struct yaml_node *sharing,
-	const struct config_value_path *w) MUST_USE;
+	const struct config_value_path *path) MUST_USE;
 int read_health_keys(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 
 /* Reads `isolation` of the entry @pattern, which has @replicas replicas. */
 int read_isolation(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	const struct config_value_path *path, const char *pattern, uint32_t replicas,
 	struct isolation *iso) MUST_USE;
 /* none | equal | 8Gi | 25%. @replicas 0: a profile, without `equal`. Returns as read_text_value(). */
 int read_isolation_memory(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, uint32_t replicas, struct isolation *iso) MUST_USE;
+	const struct config_value_path *path, uint32_t replicas,
+	struct isolation *iso) MUST_USE;
 /* Reads `compute`, `class` and `unhooked` of the object @n. @replicas: as in read_isolation_memory(). If
  * .compute is already set, @n is a profile. */
 int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	const struct config_value_path *path, const char *pattern, uint32_t replicas,
 	struct isolation *iso) MUST_USE;
 
 /* Warns of entries without compute that share a GPU with entries that have compute. @entries is the list of
  * time-slicing entries that was read last. */
 int read_warn_mixed_compute(struct config_reader *r, const struct yaml_node *entries,
-	const struct config_value_path *w, const char *pattern) MUST_USE;
+	const struct config_value_path *path, const char *pattern) MUST_USE;
 
 /* Checks sharing.slices for devices that two entries claim, and for names with another meaning. Call after
  * everything is read. */
 int check_slices(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w) MUST_USE;
+	const struct config_value_path *path) MUST_USE;
 
 /* Reads and checks one element of a `devices` list. */
 int read_device_ref(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct strv *list) MUST_USE;
+	const struct config_value_path *path, struct strv *list) MUST_USE;
 /* Reads a resource name and adds its prefix. @n is not NULL. */
 int read_resource_name(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, char *ret) MUST_USE;
+	const struct config_value_path *path, char *ret) MUST_USE;
 /* Warns of an entry for the resource @name that no device can have, if a similar name is known: a name
  * before renaming, or the correct spelling. Call after `resources` is read. */
 int warn_of_source(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *name) MUST_USE;
+	const struct config_value_path *path, const char *name) MUST_USE;
 
 /* Order of calls: flags and variables over the file, NVIDIA's checks, copy into the config. */
 int flags_overlay(struct config_reader *r) MUST_USE;

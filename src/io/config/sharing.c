@@ -62,7 +62,7 @@ static void nearest_source(const struct config *c, const char *name,
 }
 
 int warn_of_source(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *name)
+	const struct config_value_path *path, const char *name)
 {
 	char near[RESOURCE_NAME_MAX];
 
@@ -71,7 +71,7 @@ int warn_of_source(struct config_reader *r, const struct yaml_node *n,
 	nearest_source(r->c, name, near);
 	if (!*near) /* another node may have it */
 		return 0;
-	return read_warn(r, n, w,
+	return read_warn(r, n, path,
 		"has no effect: no device has the name '%s' before it is renamed; did you mean "
 		"'%s'?",
 		name, near);
@@ -105,22 +105,22 @@ static bool is_subdomain(const char *text)
 }
 
 int read_resource_name(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, char *ret)
+	const struct config_value_path *path, char *ret)
 {
 	const char *text = "";
 	char full[160];
 	int len;
 
-	if (read_text_value(r, n, w, /* strict= */ true, &text) < 0)
+	if (read_text_value(r, n, path, /* strict= */ true, &text) < 0)
 		return -1;
 	len = snprintf(full, sizeof(full), "%s%s",
 		strncmp(text, PREFIX, strlen(PREFIX)) ? PREFIX : "", text);
 	if (len > NAME_MAX_FULL)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"fully-qualified resource name must be 63 characters or less: %s",
 			full);
 	if (!is_subdomain(full + strlen(PREFIX)))
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"incorrect format for resource name '%s': [expected lower-case letters, "
 			"digits, '-' and '.' behind " PREFIX
 			", with a letter or digit at each end]",
@@ -177,7 +177,7 @@ static bool is_device_ref(const char *text)
 }
 
 int read_device_ref(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct strv *list)
+	const struct config_value_path *path, struct strv *list)
 {
 	char text[128], shown[YAML_SHOW_MAX];
 	int64_t index;
@@ -191,21 +191,21 @@ int read_device_ref(struct config_reader *r, const struct yaml_node *n,
 		good = is_device_ref(text);
 	}
 	if (good && strv_has(list, text))
-		return read_warn(r, n, w, "%s is in the list already", text);
+		return read_warn(r, n, path, "%s is in the list already", text);
 	if (good)
 		return strv_add(list, text, r->err);
 	if (n->type == YAML_STR)
 		(void)snprintf(shown, sizeof(shown), "%.*s", YAML_SHOW_MAX - 1, n->text);
 	else
 		(void)yaml_show(n, shown, sizeof(shown));
-	return read_fail(r, n, w, ERR_INVALID,
+	return read_fail(r, n, path, ERR_INVALID,
 		"unsupported type for device in devices list: %s, %s; expected a GPU index (0), a MIG "
 		"index (0:0), GPU-<uuid>, MIG-<uuid> or MIG-GPU-<uuid>/<gi>/<ci>",
 		shown, n->type == YAML_BOOL ? "bool" : "string");
 }
 
 static int read_replicated_devices(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct replicated *e)
+	const struct config_value_path *path, struct replicated *e)
 {
 	char shown[YAML_SHOW_MAX];
 	int64_t count;
@@ -215,18 +215,18 @@ static int read_replicated_devices(struct config_reader *r, const struct yaml_no
 	if (n->type == YAML_STR || n->type == YAML_NULL) {
 		if (n->type == YAML_STR && !strcmp(n->text, "all"))
 			return 0;
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"devices set as '%.80s' but the only valid string input is 'all'",
 			n->type == YAML_STR ? n->text : "");
 	}
 	if (yaml_integer(n, &count)) {
 		if (count <= 0)
-			return read_fail(r, n, w, ERR_INVALID,
+			return read_fail(r, n, path, ERR_INVALID,
 				"devices set as '%" PRId64
 				"' but a count of devices must be > 0",
 				count);
 		if (count > GPU_NODE_MAX * 8)
-			return read_fail(r, n, w, ERR_LIMIT,
+			return read_fail(r, n, path, ERR_LIMIT,
 				"expected a count of at most %d devices, found %" PRId64,
 				GPU_NODE_MAX * 8, count);
 		e->devices = DEVICES_COUNT;
@@ -234,39 +234,39 @@ static int read_replicated_devices(struct config_reader *r, const struct yaml_no
 		return 0;
 	}
 	if (n->type != YAML_LIST)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"unrecognized type for devices spec: %s; expected all, a count or a list",
 			yaml_show(n, shown, sizeof(shown)));
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d devices, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, path, ERR_LIMIT,
+			"expected at most %d devices, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	e->devices = DEVICES_LIST;
 	for (size_t i = 0; i < n->n; i++) {
-		struct config_value_path item = { w, NULL, i };
+		struct config_value_path item = { path, NULL, i };
 
 		if (read_device_ref(r, n->items[i], &item, &e->list) < 0)
 			return -1;
 	}
 	if (!n->n)
-		return read_warn(r, n, w,
+		return read_warn(r, n, path,
 			"an empty list selects no device, so nothing is shared");
 	return 0;
 }
 
 static int read_sharing_replicas(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const struct field_range *range,
+	const struct config_value_path *path, const struct field_range *range,
 	struct replicated *e)
 {
 	int64_t replicas = 0; /* the value of null in NVIDIA's decoder */
 
-	if (read_int(r, n, w, &replicas) < 0)
+	if (read_int(r, n, path, &replicas) < 0)
 		return -1;
 	if (replicas < range->min)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"number of replicas must be >= %" PRId64 "; found %" PRId64, range->min,
 			replicas);
 	if (replicas > range->max)
-		return read_fail(r, n, w, ERR_LIMIT,
+		return read_fail(r, n, path, ERR_LIMIT,
 			"number of replicas must be <= %" PRId64
 			", since the kubelet takes no more devices "
 			"from one node; found %" PRId64,
@@ -277,22 +277,23 @@ static int read_sharing_replicas(struct config_reader *r, const struct yaml_node
 
 /* In the order of NVIDIA's decoder, so that it reports the same one of several errors. */
 static int read_replicated_entry(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern, struct replicated *e)
+	const struct config_value_path *path, const char *pattern, struct replicated *e)
 {
-	const struct config_value_path name = { w, "name", 0 }, devices = { w, "devices", 0 };
-	const struct config_value_path replicas = { w, "replicas", 0 },
-				       rename = { w, "rename", 0 };
-	const struct config_value_path isolation = { w, "isolation", 0 };
+	const struct config_value_path name = { path, "name", 0 },
+				       devices = { path, "devices", 0 };
+	const struct config_value_path replicas = { path, "replicas", 0 },
+				       rename = { path, "rename", 0 };
+	const struct config_value_path isolation = { path, "isolation", 0 };
 	const struct yaml_node *v;
 	char row[80];
-	int set = read_object(r, n, w, pattern);
+	int set = read_object(r, n, path, pattern);
 
 	if (set < 0)
 		return -1;
 	e->pos = (struct config_pos){ n->line, n->column };
 	v = set ? read_find_key(n, pattern, "name") : NULL;
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
+		return read_fail(r, n, path, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, e->name)) < 0 ||
 		(*e->name && warn_of_source(r, v, &name, e->name) < 0) ||
 		read_on(r, read_replicated_devices(r, read_find_key(n, pattern, "devices"),
@@ -300,7 +301,7 @@ static int read_replicated_entry(struct config_reader *r, const struct yaml_node
 		return -1;
 	v = read_find_key(n, pattern, "replicas");
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID, "no replicas specified");
+		return read_fail(r, n, path, ERR_INVALID, "no replicas specified");
 	(void)snprintf(row, sizeof(row), "%s.replicas", pattern);
 	if (read_sharing_replicas(r, v, &replicas, field_range(row), e) < 0)
 		return -1;
@@ -332,15 +333,15 @@ static int prepend_sharing_entries(struct config_reader *r, size_t n,
 
 /* NULL: no entry; a mistake is reported. */
 static const struct yaml_node *find_resource_list(struct config_reader *r,
-	const struct yaml_node *n, const struct config_value_path *w, const char *pattern)
+	const struct yaml_node *n, const struct config_value_path *path, const char *pattern)
 {
-	const struct config_value_path list = { w, "resources", 0 };
+	const struct config_value_path list = { path, "resources", 0 };
 	const struct yaml_node *entries = read_find_key(n, pattern, "resources");
 
 	if (entries && entries->type != YAML_LIST && entries->type != YAML_NULL)
 		(void)read_type_error(r, entries, &list, "a list", "[]ReplicatedResource");
 	else if (!entries || entries->type == YAML_NULL || !entries->n)
-		(void)read_fail(r, entries ? entries : n, w, ERR_INVALID,
+		(void)read_fail(r, entries ? entries : n, path, ERR_INVALID,
 			"no resources specified; expected a list with at least one entry");
 	else if (entries->n > CONFIG_ENTRIES_MAX)
 		(void)read_fail(r, entries, &list, ERR_LIMIT,
@@ -352,9 +353,9 @@ static const struct yaml_node *find_resource_list(struct config_reader *r,
 }
 
 static int read_mode(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w)
+	const struct config_value_path *path)
 {
-	const struct config_value_path mode = { w, "computeMode", 0 };
+	const struct config_value_path mode = { path, "computeMode", 0 };
 	int word = 0, set = read_word_value(r, read_find_key(n, "sharing.mps", mode.key), &mode,
 			      &words_compute_mode, &word);
 
@@ -368,27 +369,27 @@ static const char *kind_pattern(enum sharing_strategy strategy)
 }
 
 static int read_replicated(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, enum sharing_strategy strategy)
+	const struct config_value_path *path, enum sharing_strategy strategy)
 {
 	const char *pattern = kind_pattern(strategy);
 	struct sharing_kind *kind = &r->c->sharing.kinds[strategy];
-	const struct config_value_path rename = { w, "renameByDefault", 0 };
-	const struct config_value_path fail = { w, "failRequestsGreaterThanOne", 0 };
-	const struct config_value_path list = { w, "resources", 0 };
+	const struct config_value_path rename = { path, "renameByDefault", 0 };
+	const struct config_value_path fail = { path, "failRequestsGreaterThanOne", 0 };
+	const struct config_value_path list = { path, "resources", 0 };
 	const struct yaml_node *entries;
 	char row[48];
 
 	kind->pos = (struct config_pos){ n->line, n->column };
-	if (n->type != YAML_NULL && read_object(r, n, w, pattern) < 0)
+	if (n->type != YAML_NULL && read_object(r, n, path, pattern) < 0)
 		return -1;
-	entries = find_resource_list(r, n, w, pattern);
+	entries = find_resource_list(r, n, path, pattern);
 	if (!entries)
 		return -1;
 	if (read_on(r, read_bool(r, read_find_key(n, pattern, rename.key), &rename,
 			       &kind->rename_by_default)) < 0 ||
 		read_on(r, read_bool(r, read_find_key(n, pattern, fail.key), &fail,
 				   &kind->fail_requests_greater_than_one)) < 0 ||
-		(strategy == SHARING_MPS && read_on(r, read_mode(r, n, w)) < 0))
+		(strategy == SHARING_MPS && read_on(r, read_mode(r, n, path)) < 0))
 		return -1;
 	if (prepend_sharing_entries(r, entries->n, strategy) < 0)
 		return -1;
@@ -406,11 +407,11 @@ static int read_replicated(struct config_reader *r, const struct yaml_node *n,
 }
 
 /* Warns of time-slicing entries whose devices are all shared by MPS: all entries, or each one. */
-static int warn_of_nothing(struct config_reader *r, const struct config_value_path *w)
+static int warn_of_nothing(struct config_reader *r, const struct config_value_path *path)
 {
 	static const char text[] =
 		"has no effect: sharing.mps is there too, and takes precedence";
-	const struct config_value_path list = { w, "resources", 0 };
+	const struct config_value_path list = { path, "resources", 0 };
 	const struct yaml_node *entries =
 		read_find_key(r->time_slicing, "sharing.timeSlicing", list.key);
 	const struct sharing *s = &r->c->sharing;
@@ -419,7 +420,7 @@ static int warn_of_nothing(struct config_reader *r, const struct config_value_pa
 	for (size_t i = 0; i < entries->n; i++)
 		n += sharing_leaves_nothing(s, &s->entries[first + i]);
 	if (n == entries->n)
-		return read_warn(r, r->time_slicing, w, "%s", text);
+		return read_warn(r, r->time_slicing, path, "%s", text);
 	for (size_t i = 0; i < entries->n && n; i++) {
 		const struct config_value_path item = { &list, NULL, i };
 
@@ -432,10 +433,11 @@ static int warn_of_nothing(struct config_reader *r, const struct config_value_pa
 
 int read_sharing(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "sharing", 0 };
-	const struct config_value_path ts = { &w, "timeSlicing", 0 }, mps = { &w, "mps", 0 };
+	const struct config_value_path path = { NULL, "sharing", 0 };
+	const struct config_value_path ts = { &path, "timeSlicing", 0 },
+				       mps = { &path, "mps", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "sharing");
-	int set = read_object(r, n, &w, "sharing");
+	int set = read_object(r, n, &path, "sharing");
 
 	if (set <= 0)
 		return set;
@@ -450,16 +452,17 @@ int read_sharing(struct config_reader *r, const struct yaml_node *top)
 		return -1;
 	if (r->mps && r->time_slicing && !r->n_mistakes && warn_of_nothing(r, &ts) < 0)
 		return -1;
-	return read_slices(r, n, &w);
+	return read_slices(r, n, &path);
 }
 
 static int read_pattern(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *row, struct resource_pattern *p)
+	const struct config_value_path *path, const char *row, struct resource_pattern *p)
 {
-	const struct config_value_path name = { w, "name", 0 }, pattern = { w, "pattern", 0 };
+	const struct config_value_path name = { path, "name", 0 },
+				       pattern = { path, "pattern", 0 };
 	const struct yaml_node *v;
 	const char *text = "";
-	int set = read_object(r, n, w, row);
+	int set = read_object(r, n, path, row);
 
 	if (set < 0)
 		return -1;
@@ -468,11 +471,11 @@ static int read_pattern(struct config_reader *r, const struct yaml_node *n,
 	if (read_text_value(r, v, &pattern, /* strict= */ true, &text) < 0)
 		return -1;
 	if (!*text)
-		return read_fail(r, v ? v : n, w, ERR_INVALID,
+		return read_fail(r, v ? v : n, path, ERR_INVALID,
 			"resources must have a 'pattern' field set");
 	v = read_find_key(n, row, "name");
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"resources must have a 'name' field set");
 	if (read_resource_name(r, v, &name, p->name) < 0)
 		return -1;
@@ -484,17 +487,17 @@ static int read_patterns(struct config_reader *r, const struct yaml_node *resour
 	const struct config_value_path *up, const char *key, struct resource_pattern **ret,
 	size_t *ret_n)
 {
-	const struct config_value_path w = { up, key, 0 };
+	const struct config_value_path path = { up, key, 0 };
 	const struct yaml_node *n = read_find_key(resources, "resources", key);
 	char row[32];
 
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type != YAML_LIST)
-		return read_type_error(r, n, &w, "a list", "[]Resource");
+		return read_type_error(r, n, &path, "a list", "[]Resource");
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d entries, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, &path, ERR_LIMIT,
+			"expected at most %d entries, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	if (!n->n)
 		return 0;
 	*ret = calloc(n->n, sizeof(**ret));
@@ -503,7 +506,7 @@ static int read_patterns(struct config_reader *r, const struct yaml_node *resour
 	*ret_n = n->n;
 	(void)snprintf(row, sizeof(row), "resources.%s[]", key);
 	for (size_t i = 0; i < n->n; i++) {
-		struct config_value_path item = { &w, NULL, i };
+		struct config_value_path item = { &path, NULL, i };
 
 		if (read_on(r, read_pattern(r, n->items[i], &item, row, &(*ret)[i])) < 0)
 			return -1;
@@ -513,14 +516,14 @@ static int read_patterns(struct config_reader *r, const struct yaml_node *resour
 
 int read_resources(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "resources", 0 };
+	const struct config_value_path path = { NULL, "resources", 0 };
 	const struct yaml_node *n = read_find_key(top, "", "resources");
-	int set = read_object(r, n, &w, "resources");
+	int set = read_object(r, n, &path, "resources");
 
 	if (set <= 0)
 		return set;
-	if (read_on(r, read_patterns(r, n, &w, "gpus", &r->c->gpu_patterns,
+	if (read_on(r, read_patterns(r, n, &path, "gpus", &r->c->gpu_patterns,
 			       &r->c->n_gpu_patterns)) < 0)
 		return -1;
-	return read_patterns(r, n, &w, "mig", &r->c->mig_patterns, &r->c->n_mig_patterns);
+	return read_patterns(r, n, &path, "mig", &r->c->mig_patterns, &r->c->n_mig_patterns);
 }

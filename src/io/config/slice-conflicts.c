@@ -107,12 +107,12 @@ static bool is_clash(const struct claim *a, const struct claim *b)
 }
 
 static int set_clash_error(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w, const struct claim *a, const struct claim *b)
+	const struct config_value_path *path, const struct claim *a, const struct claim *b)
 {
 	/* The error names a set, the later one of two sets. */
 	bool swap = !a->is_set || (b->is_set && b->at > a->at);
 	const struct claim *mine = swap ? b : a, *other = swap ? a : b;
-	const struct config_value_path item = { w, NULL, mine->at },
+	const struct config_value_path item = { path, NULL, mine->at },
 				       devices = { &item, "devices", 0 };
 	const struct yaml_node *n = slices->items[mine->at];
 	const struct yaml_node *v = read_find_key(n, ROW, "devices");
@@ -133,7 +133,7 @@ static int set_clash_error(struct config_reader *r, const struct yaml_node *slic
 
 /* Claims are sorted: for each resource CLAIM_ALL comes first, and equal devices are adjacent. */
 static int check_devices(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w, const struct claims *c)
+	const struct config_value_path *path, const struct claims *c)
 {
 	size_t first = 0;
 
@@ -143,9 +143,9 @@ static int check_devices(struct config_reader *r, const struct yaml_node *slices
 		if (strcmp(before->name, one->name) != 0)
 			first = i;
 		if (is_clash(&c->v[first], one))
-			return set_clash_error(r, slices, w, &c->v[first], one);
+			return set_clash_error(r, slices, path, &c->v[first], one);
 		if (is_clash(before, one))
-			return set_clash_error(r, slices, w, before, one);
+			return set_clash_error(r, slices, path, before, one);
 	}
 	return 0;
 }
@@ -223,10 +223,10 @@ static const char *profile_value(const struct yaml_node *slices,
 }
 
 static int fail_profile(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w, const struct named_profile *which, const char *key,
-	const char *text)
+	const struct config_value_path *path, const struct named_profile *which,
+	const char *key, const char *text)
 {
-	const struct config_value_path set = { w, NULL, which->set },
+	const struct config_value_path set = { path, NULL, which->set },
 				       profiles = { &set, "profiles", 0 };
 	const struct config_value_path item = { &profiles, NULL, which->at },
 				       place = { &item, key, 0 };
@@ -252,7 +252,7 @@ static const char *find_profile_difference(const struct slice_profile *a,
 }
 
 static int check_names(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w, const struct named_profile *v, size_t n)
+	const struct config_value_path *path, const struct named_profile *v, size_t n)
 {
 	char text[240];
 
@@ -263,7 +263,7 @@ static int check_names(struct config_reader *r, const struct yaml_node *slices,
 			(void)snprintf(text, sizeof(text),
 				"expected a name of its own, found %s, which is the name of %s",
 				name, use);
-			return fail_profile(r, slices, w, &v[i], "name", text);
+			return fail_profile(r, slices, path, &v[i], "name", text);
 		}
 		if (i > 0 && !strcmp(v[i - 1].p->name, name))
 			key = find_profile_difference(v[i - 1].p, v[i].p);
@@ -273,13 +273,13 @@ static int check_names(struct config_reader *r, const struct yaml_node *slices,
 			"expected the same as in line %u, where %s is given too: %.40s, found %.40s",
 			v[i - 1].p->pos.line, name, profile_value(slices, &v[i - 1], key),
 			profile_value(slices, &v[i], key));
-		return fail_profile(r, slices, w, &v[i], key, text);
+		return fail_profile(r, slices, path, &v[i], key, text);
 	}
 	return 0;
 }
 
 int check_slices(struct config_reader *r, const struct yaml_node *slices,
-	const struct config_value_path *w)
+	const struct config_value_path *path)
 {
 	const struct config *c = r->c;
 	struct claims claims = { .n = 0 };
@@ -296,12 +296,12 @@ int check_slices(struct config_reader *r, const struct yaml_node *slices,
 		for (size_t k = 0; k < c->slices[i].n_profiles; k++)
 			v[n++] = (struct named_profile){ &c->slices[i].profiles[k], i, k };
 	qsort(v, n, sizeof(*v), named_cmp);
-	ret = check_names(r, slices, w, v, n);
+	ret = check_names(r, slices, path, v, n);
 	free(v);
 	if (ret == 0)
 		ret = collect_claims(&claims, c, r->err);
 	if (ret == 0)
-		ret = check_devices(r, slices, w, &claims);
+		ret = check_devices(r, slices, path, &claims);
 	free(claims.v);
 	return ret;
 }

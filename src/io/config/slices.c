@@ -12,12 +12,13 @@
 #define PROFILE_ROW ROW ".profiles[]"
 
 static int read_slice_profile(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct slice_profile *p)
+	const struct config_value_path *path, struct slice_profile *p)
 {
-	const struct config_value_path name = { w, "name", 0 }, count = { w, "count", 0 };
-	const struct config_value_path memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
+	const struct config_value_path name = { path, "name", 0 }, count = { path, "count", 0 };
+	const struct config_value_path memory = { path, "memory", 0 },
+				       weight = { path, "weight", 0 };
 	const struct yaml_node *v;
-	int set = read_object(r, n, w, PROFILE_ROW), limit;
+	int set = read_object(r, n, path, PROFILE_ROW), limit;
 
 	if (set < 0)
 		return -1;
@@ -27,7 +28,7 @@ static int read_slice_profile(struct config_reader *r, const struct yaml_node *n
 		.pos = p->pos };
 	v = set ? read_find_key(n, PROFILE_ROW, "name") : NULL;
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
+		return read_fail(r, n, path, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, p->name)) < 0)
 		return -1;
 	set = read_range(r, read_find_key(n, PROFILE_ROW, "count"), &count,
@@ -40,7 +41,7 @@ static int read_slice_profile(struct config_reader *r, const struct yaml_node *n
 		return -1;
 	if (!set && limit >= 0 && p->isolation.memory == ISOLATION_MEMORY_NONE &&
 		read_on(r,
-			read_fail(r, n, w, ERR_INVALID,
+			read_fail(r, n, path, ERR_INVALID,
 				"expected a count, or memory by which as many are offered as fit, "
 				"found neither")) < 0)
 		return -1;
@@ -48,13 +49,13 @@ static int read_slice_profile(struct config_reader *r, const struct yaml_node *n
 	if (read_on(r, read_range(r, read_find_key(n, PROFILE_ROW, "weight"), &weight,
 			       field_range(PROFILE_ROW ".weight"), &p->weight)) < 0)
 		return -1;
-	return read_isolation_words(r, n, w, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
+	return read_isolation_words(r, n, path, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
 }
 
 static int read_slice_devices(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct slice_set *s)
+	const struct config_value_path *path, struct slice_set *s)
 {
-	const struct config_value_path product = { w, "product", 0 };
+	const struct config_value_path product = { path, "product", 0 };
 	char shown[YAML_SHOW_MAX];
 	const char *text = "";
 
@@ -63,7 +64,7 @@ static int read_slice_devices(struct config_reader *r, const struct yaml_node *n
 	if (n->type == YAML_OBJECT) {
 		const struct yaml_node *v = read_find_key(n, ROW ".devices", "product");
 
-		if (read_object(r, n, w, ROW ".devices") < 0 ||
+		if (read_object(r, n, path, ROW ".devices") < 0 ||
 			read_text_value(r, v, &product, /* strict= */ true, &text) < 0)
 			return -1;
 		if (!*text)
@@ -73,15 +74,15 @@ static int read_slice_devices(struct config_reader *r, const struct yaml_node *n
 		return s->product ? 0 : error_nomem(r->err);
 	}
 	if (n->type != YAML_LIST)
-		return read_fail(r, n, w, ERR_INVALID,
+		return read_fail(r, n, path, ERR_INVALID,
 			"expected all, a list of GPUs, or {product: NAME}, found %s",
 			yaml_show(n, shown, sizeof(shown)));
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d devices, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, path, ERR_LIMIT,
+			"expected at most %d devices, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	s->devices = DEVICES_LIST;
 	for (size_t i = 0; i < n->n; i++) {
-		struct config_value_path item = { w, NULL, i };
+		struct config_value_path item = { path, NULL, i };
 
 		if (read_device_ref(r, n->items[i], &item, &s->list) < 0)
 			return -1;
@@ -90,24 +91,24 @@ static int read_slice_devices(struct config_reader *r, const struct yaml_node *n
 }
 
 static int read_slice_profiles(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct slice_set *s)
+	const struct config_value_path *path, struct slice_set *s)
 {
 	uint64_t total = 0;
 
 	if (n && n->type != YAML_LIST && n->type != YAML_NULL)
-		return read_fail(r, n, w, ERR_INVALID, "expected a list of profiles");
+		return read_fail(r, n, path, ERR_INVALID, "expected a list of profiles");
 	if (!n || n->type == YAML_NULL || !n->n)
-		return read_fail(r, n, w->parent, ERR_INVALID,
+		return read_fail(r, n, path->parent, ERR_INVALID,
 			"no profiles specified; expected a list with at least one entry");
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d profiles, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, path, ERR_LIMIT,
+			"expected at most %d profiles, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	s->profiles = calloc(n->n, sizeof(*s->profiles));
 	if (!s->profiles)
 		return error_nomem(r->err);
 	s->n_profiles = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		struct config_value_path item = { w, NULL, i };
+		struct config_value_path item = { path, NULL, i };
 		struct slice_profile *p = &s->profiles[i];
 
 		if (read_on(r, read_slice_profile(r, n->items[i], &item, p)) < 0)
@@ -128,19 +129,21 @@ static int read_slice_profiles(struct config_reader *r, const struct yaml_node *
 }
 
 static int read_set(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct slice_set *s)
+	const struct config_value_path *path, struct slice_set *s)
 {
-	const struct config_value_path name = { w, "name", 0 }, devices = { w, "devices", 0 };
-	const struct config_value_path profiles = { w, "profiles", 0 }, mps = { w, "mps", 0 };
+	const struct config_value_path name = { path, "name", 0 },
+				       devices = { path, "devices", 0 };
+	const struct config_value_path profiles = { path, "profiles", 0 },
+				       mps = { path, "mps", 0 };
 	const struct yaml_node *v;
-	int set = read_object(r, n, w, ROW);
+	int set = read_object(r, n, path, ROW);
 
 	if (set < 0)
 		return -1;
 	s->pos = (struct config_pos){ n->line, n->column };
 	v = set ? read_find_key(n, ROW, "name") : NULL;
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
+		return read_fail(r, n, path, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, s->name)) < 0 ||
 		(*s->name && warn_of_source(r, v, &name, s->name) < 0) ||
 		read_on(r, read_slice_devices(r, read_find_key(n, ROW, "devices"), &devices,
@@ -149,23 +152,23 @@ static int read_set(struct config_reader *r, const struct yaml_node *n,
 		return -1;
 	v = read_find_key(n, ROW, "profiles");
 	if (!v)
-		return read_fail(r, n, w, ERR_INVALID, "no profiles specified");
+		return read_fail(r, n, path, ERR_INVALID, "no profiles specified");
 	return read_slice_profiles(r, v, &profiles, s);
 }
 
 int read_slices(struct config_reader *r, const struct yaml_node *sharing,
 	const struct config_value_path *up)
 {
-	const struct config_value_path w = { up, "slices", 0 };
+	const struct config_value_path path = { up, "slices", 0 };
 	const struct yaml_node *n = read_find_key(sharing, "sharing", "slices");
 
 	if (!n || n->type == YAML_NULL)
 		return 0;
 	if (n->type != YAML_LIST)
-		return read_fail(r, n, &w, ERR_INVALID, "expected a list");
+		return read_fail(r, n, &path, ERR_INVALID, "expected a list");
 	if (n->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d entries, found %zu",
-			CONFIG_ENTRIES_MAX, n->n);
+		return read_fail(r, n, &path, ERR_LIMIT,
+			"expected at most %d entries, found %zu", CONFIG_ENTRIES_MAX, n->n);
 	if (!n->n)
 		return 0;
 	r->c->slices = calloc(n->n, sizeof(*r->c->slices));
@@ -173,10 +176,10 @@ int read_slices(struct config_reader *r, const struct yaml_node *sharing,
 		return error_nomem(r->err);
 	r->c->n_slices = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		const struct config_value_path at = { &w, NULL, i };
+		const struct config_value_path at = { &path, NULL, i };
 
 		if (read_on(r, read_set(r, n->items[i], &at, &r->c->slices[i])) < 0)
 			return -1;
 	}
-	return r->n_mistakes ? 0 : check_slices(r, n, &w);
+	return r->n_mistakes ? 0 : check_slices(r, n, &path);
 }

@@ -207,18 +207,18 @@ static int check_worker_processes(const struct worker_processes *p, struct error
 	return 0;
 }
 
-static int check_worker_device(const struct worker_device *u, struct error *err)
+static int check_worker_device(const struct worker_device *device, struct error *err)
 {
-	if (u->gpu >= GPU_NODE_MAX)
+	if (device->gpu >= GPU_NODE_MAX)
 		return set_worker_msg_error(err, "a GPU index out of range");
-	if ((u->gi == GPU_NO_INSTANCE) != (u->ci == GPU_NO_INSTANCE))
+	if ((device->gi == GPU_NO_INSTANCE) != (device->ci == GPU_NO_INSTANCE))
 		return set_worker_msg_error(err, "a unit that is half a MIG device");
-	if (!IS_TEXT(u->uuid) || !IS_TEXT(u->reason))
+	if (!IS_TEXT(device->uuid) || !IS_TEXT(device->reason))
 		return set_worker_msg_error(err,
 			"a text of a unit has control characters or no end");
-	if (!u->uuid[0])
+	if (!device->uuid[0])
 		return set_worker_msg_error(err, "a unit without UUID");
-	if (u->known & ~WORKER_DEVICE_ALL)
+	if (device->known & ~WORKER_DEVICE_ALL)
 		return set_worker_msg_error(err, "a unit that knows what there is not");
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 #define MAKE_ROOM_TRIES 64 /* each drops a quarter of the buckets: none is left */
 
-static int save_usage_period(struct usage_db *l, const struct usage_db_period *p,
+static int save_usage_period(struct usage_db *db, const struct usage_db_period *p,
 	int64_t *ret_id, struct error *err)
 {
 	static const char text[] =
@@ -16,7 +16,7 @@ static int save_usage_period(struct usage_db *l, const struct usage_db_period *p
 	const char *const texts[] = { p->node, p->instance_type, p->region, p->currency,
 		p->price_source };
 
-	if (sql_prepare(&l->sql, &stmt, text, err) < 0)
+	if (sql_prepare(&db->sql, &stmt, text, err) < 0)
 		return -1;
 	sql_int(stmt, 1, (int64_t)p->start_s);
 	sql_int(stmt, 2, (int64_t)p->start_s + USAGE_DB_BUCKET_S);
@@ -26,14 +26,14 @@ static int save_usage_period(struct usage_db *l, const struct usage_db_period *p
 	sql_int(stmt, 9, p->gpus);
 	sql_int(stmt, 10, p->covered_ns);
 	sql_int(stmt, 11, p->cost_nano);
-	if (sql_step(&l->sql, stmt, "write", err) < 0)
+	if (sql_step(&db->sql, stmt, "write", err) < 0)
 		return -1;
 	*ret_id = sqlite3_column_int64(stmt, 0);
-	return sql_do(&l->sql, stmt, "write", err);
+	return sql_do(&db->sql, stmt, "write", err);
 }
 
 /* Sets *ret_id to the account that @row belongs to; creates the account if needed. */
-static int save_usage_account(struct usage_db *l, sqlite3_stmt *find, sqlite3_stmt *make,
+static int save_usage_account(struct usage_db *db, sqlite3_stmt *find, sqlite3_stmt *make,
 	const struct usage_db_row *row, int64_t *ret_id, struct error *err)
 {
 	const char *const texts[] = { row->namespace_, row->pod, row->pod_uid, row->container,
@@ -45,16 +45,16 @@ static int save_usage_account(struct usage_db *l, sqlite3_stmt *find, sqlite3_st
 		sql_int(both[i], 1, row->kind);
 		for (size_t j = 0; j < ARRAY_LEN(texts); j++)
 			sql_text(both[i], 2 + (int)j, texts[j]);
-		r = sql_step(&l->sql, both[i], "write", err);
+		r = sql_step(&db->sql, both[i], "write", err);
 		if (r > 0)
 			*ret_id = sqlite3_column_int64(both[i], 0);
-		if (r > 0 && sql_do(&l->sql, both[i], "write", err) < 0)
+		if (r > 0 && sql_do(&db->sql, both[i], "write", err) < 0)
 			return -1;
 	}
 	return r < 0 ? -1 : 0;
 }
 
-static int save_usage_row(struct usage_db *l, sqlite3_stmt *stmt, int64_t period,
+static int save_usage_row(struct usage_db *db, sqlite3_stmt *stmt, int64_t period,
 	int64_t account, const struct usage_db_row *row, struct error *err)
 {
 	const int64_t numbers[] = { period, account, row->allocated_ns, row->gpu_ns,
@@ -65,78 +65,78 @@ static int save_usage_row(struct usage_db *l, sqlite3_stmt *stmt, int64_t period
 
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		sql_int(stmt, 1 + (int)i, numbers[i]);
-	return sql_do(&l->sql, stmt, "write", err);
+	return sql_do(&db->sql, stmt, "write", err);
 }
 
-static int save_usage_rows(struct usage_db *l, const struct usage_db_batch *b, int64_t period,
+static int save_usage_rows(struct usage_db *db, const struct usage_db_batch *b, int64_t period,
 	struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *find = NULL;
 	CLEANUP(sql_finalizep) sqlite3_stmt *make = NULL;
 	CLEANUP(sql_finalizep) sqlite3_stmt *put = NULL;
 
-	if (sql_prepare(&l->sql, &find,
+	if (sql_prepare(&db->sql, &find,
 		    "SELECT id FROM accounts WHERE kind = ? AND namespace = ? AND pod = ? AND "
 		    "pod_uid = ? AND container = ? AND gpu = ? AND device = ? AND resource = ? "
 		    "AND mode = ?",
 		    err) < 0 ||
-		sql_prepare(&l->sql, &make,
+		sql_prepare(&db->sql, &make,
 			"INSERT INTO accounts(kind, namespace, pod, pod_uid, container, gpu, device, "
 			"resource, mode) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
 			err) < 0 ||
-		sql_prepare(&l->sql, &put,
+		sql_prepare(&db->sql, &put,
 			"INSERT INTO charges VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)" USAGE_DB_ADD,
 			err) < 0)
 		return -1;
 	for (size_t i = 0; i < b->n_deltas; i++) {
 		int64_t account = 0;
 
-		if (save_usage_account(l, find, make, &b->deltas[i], &account, err) < 0 ||
-			save_usage_row(l, put, period, account, &b->deltas[i], err) < 0)
+		if (save_usage_account(db, find, make, &b->deltas[i], &account, err) < 0 ||
+			save_usage_row(db, put, period, account, &b->deltas[i], err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int save_usage_batch(struct usage_db *l, const struct usage_db_batch *b,
+static int save_usage_batch(struct usage_db *db, const struct usage_db_batch *b,
 	struct error *err)
 {
 	int64_t period = 0;
 
-	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0)
+	if (sql_run(&db->sql, "BEGIN IMMEDIATE", err) < 0)
 		return -1;
-	if (b->period && (save_usage_period(l, b->period, &period, err) < 0 ||
-				 save_usage_rows(l, b, period, err) < 0))
+	if (b->period && (save_usage_period(db, b->period, &period, err) < 0 ||
+				 save_usage_rows(db, b, period, err) < 0))
 		return -1;
-	if (b->set_totals && usage_db_totals_set(l, b, err) < 0)
+	if (b->set_totals && usage_db_totals_set(db, b, err) < 0)
 		return -1;
-	return sql_run(&l->sql, "COMMIT", err);
+	return sql_run(&db->sql, "COMMIT", err);
 }
 
 /* The batch did not fit. Makes space if the file's own limit was the cause. */
-static int free_batch_space(struct usage_db *l, struct error *err)
+static int free_batch_space(struct usage_db *db, struct error *err)
 {
 	int64_t pages = 0, max = 0;
 	struct error why = ERROR_INIT;
 	int r;
 
-	if (sql_number(&l->sql, "PRAGMA page_count", &pages, &why) < 0 ||
-		sql_number(&l->sql, "PRAGMA max_page_count", &max, &why) < 0 ||
+	if (sql_number(&db->sql, "PRAGMA page_count", &pages, &why) < 0 ||
+		sql_number(&db->sql, "PRAGMA max_page_count", &max, &why) < 0 ||
 		pages + pages / 16 + 64 < max)
 		return -1; /* the disk is full: @err says so */
-	r = usage_db_drop_oldest(l, &why);
+	r = usage_db_drop_oldest(db, &why);
 	if (r < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
 	if (r == 0)
 		return error_set(err, ERR_LIMIT,
-			"ledger '%s': what is to be kept does not fit into %llu bytes", l->path,
-			(unsigned long long)l->max_bytes);
+			"ledger '%s': what is to be kept does not fit into %llu bytes",
+			db->path, (unsigned long long)db->max_bytes);
 	return 0;
 }
 
-int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t now_s,
+int usage_db_add(struct usage_db *db, const struct usage_db_batch *b, uint64_t now_s,
 	struct error *err)
 {
 	struct error ignored = ERROR_INIT;
@@ -144,33 +144,33 @@ int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t no
 	int r = usage_db_check(b, err);
 
 	if (r >= 0)
-		r = usage_db_reopen(l, err);
+		r = usage_db_reopen(db, err);
 	if (r < 0)
 		return r;
 	renewed = r == USAGE_DB_RECREATED;
 	for (unsigned i = 0; i < MAKE_ROOM_TRIES; i++) {
 		struct error why = ERROR_INIT;
 
-		r = save_usage_batch(l, b, &why);
+		r = save_usage_batch(db, b, &why);
 		if (r == 0)
 			break;
-		sql_rollback(&l->sql);
-		if (l->sql.damaged && !renewed) {
-			r = usage_db_recreate(l, err);
+		sql_rollback(&db->sql);
+		if (db->sql.damaged && !renewed) {
+			r = usage_db_recreate(db, err);
 			renewed = r == USAGE_DB_RECREATED;
 			if (renewed)
 				continue;
 			return r;
 		}
-		if (!l->sql.full || free_batch_space(l, &why) < 0) {
+		if (!db->sql.full || free_batch_space(db, &why) < 0) {
 			error_copy(err, &why);
 			return -1;
 		}
 	}
 	if (r < 0)
-		return error_set(err, ERR_LIMIT, "ledger '%s': no room can be made", l->path);
+		return error_set(err, ERR_LIMIT, "ledger '%s': no room can be made", db->path);
 	/* The batch is in the file. The next call can merge and drop what this call cannot. */
-	if (usage_db_age(l, now_s, &ignored) < 0)
-		sql_rollback(&l->sql);
+	if (usage_db_age(db, now_s, &ignored) < 0)
+		sql_rollback(&db->sql);
 	return renewed ? USAGE_DB_RECREATED : 0;
 }

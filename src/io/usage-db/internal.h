@@ -32,19 +32,19 @@ struct usage_db {
 int usage_db_check(const struct usage_db_batch *b, struct error *err) MUST_USE;
 
 /* Merges and drops a bounded part of what is due, in a transaction of its own. */
-int usage_db_age(struct usage_db *l, uint64_t now_s, struct error *err) MUST_USE;
+int usage_db_age(struct usage_db *db, uint64_t now_s, struct error *err) MUST_USE;
 
 /* Drops the oldest quarter of the buckets, but never the newest bucket. 1: dropped; 0: nothing to drop; < 0:
  * failed. */
-int usage_db_drop_oldest(struct usage_db *l, struct error *err) MUST_USE;
+int usage_db_drop_oldest(struct usage_db *db, struct error *err) MUST_USE;
 
 /* Inside a transaction: replaces all totals. */
-int usage_db_totals_set(struct usage_db *l, const struct usage_db_batch *b,
+int usage_db_totals_set(struct usage_db *db, const struct usage_db_batch *b,
 	struct error *err) MUST_USE;
 
-/* Opens the file of @l again after a failure closed it; does nothing if it is open. Recreates a damaged file. 0,
+/* Opens the file of @db again after a failure closed it; does nothing if it is open. Recreates a damaged file. 0,
  * USAGE_DB_RECREATED or < 0. */
-int usage_db_reopen(struct usage_db *l, struct error *err) MUST_USE;
+int usage_db_reopen(struct usage_db *db, struct error *err) MUST_USE;
 
-/* Renames the damaged file of @l and creates a new file. USAGE_DB_RECREATED or < 0. */
-int usage_db_recreate(struct usage_db *l, struct error *err) MUST_USE;
+/* Renames the damaged file of @db and creates a new file. USAGE_DB_RECREATED or < 0. */
+int usage_db_recreate(struct usage_db *db, struct error *err) MUST_USE;

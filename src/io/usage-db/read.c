@@ -164,12 +164,12 @@ int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_eac
 
 /* ---- totals ---- */
 
-int usage_db_totals_set(struct usage_db *l, const struct usage_db_batch *b, struct error *err)
+int usage_db_totals_set(struct usage_db *db, const struct usage_db_batch *b, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 
-	if (sql_run(&l->sql, "DELETE FROM totals", err) < 0 ||
-		sql_prepare(&l->sql, &stmt,
+	if (sql_run(&db->sql, "DELETE FROM totals", err) < 0 ||
+		sql_prepare(&db->sql, &stmt,
 			"INSERT OR REPLACE INTO totals VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			err) < 0)
 		return -1;
@@ -177,25 +177,25 @@ int usage_db_totals_set(struct usage_db *l, const struct usage_db_batch *b, stru
 		sql_text(stmt, 1, b->totals[i].key);
 		for (int j = 0; j < USAGE_DB_TOTAL_COUNT; j++)
 			sql_int(stmt, j + 2, b->totals[i].v[j]);
-		if (sql_do(&l->sql, stmt, "write", err) < 0)
+		if (sql_do(&db->sql, stmt, "write", err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int usage_db_totals_load(struct usage_db *l,
+int usage_db_totals_load(struct usage_db *db,
 	int (*each)(void *arg, const struct usage_db_total *total, struct error *err),
 	void *arg, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
-	int r = usage_db_reopen(l, err);
+	int r = usage_db_reopen(db, err);
 
 	if (r >= 0)
-		r = sql_prepare(&l->sql, &stmt, "SELECT * FROM totals ORDER BY key", err);
+		r = sql_prepare(&db->sql, &stmt, "SELECT * FROM totals ORDER BY key", err);
 	while (r == 0) {
 		struct usage_db_total t;
 
-		r = sql_step(&l->sql, stmt, "read", err);
+		r = sql_step(&db->sql, stmt, "read", err);
 		if (r <= 0)
 			return r;
 		t.key = sql_column(stmt, 0);

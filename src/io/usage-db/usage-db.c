@@ -59,73 +59,73 @@ static int make_file(const char *path, struct error *err)
 	return fd < 0 ? error_sys(err, errno, "make ledger '%s'", path) : 0;
 }
 
-static int make_schema(struct usage_db *l, struct error *err)
+static int make_schema(struct usage_db *db, struct error *err)
 {
 	char text[128];
 
 	(void)snprintf(text, sizeof(text),
 		"PRAGMA application_id = %d; PRAGMA user_version = %d", USAGE_DB_APPLICATION_ID,
 		USAGE_DB_VERSION);
-	if (sql_run(&l->sql, schema, err) < 0 || sql_run(&l->sql, text, err) < 0)
+	if (sql_run(&db->sql, schema, err) < 0 || sql_run(&db->sql, text, err) < 0)
 		return -1;
 	return 0;
 }
 
-static int check_pages(struct usage_db *l, struct error *err)
+static int check_pages(struct usage_db *db, struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
 
-	if (sql_prepare(&l->sql, &stmt, "PRAGMA quick_check(1)", err) < 0 ||
-		sql_step(&l->sql, stmt, "check", err) < 0)
+	if (sql_prepare(&db->sql, &stmt, "PRAGMA quick_check(1)", err) < 0 ||
+		sql_step(&db->sql, stmt, "check", err) < 0)
 		return -1;
 	if (strcmp(sql_column(stmt, 0), "ok") != 0) {
-		l->sql.damaged = true;
-		return error_set(err, ERR_INVALID, "check ledger '%s': %.200s", l->path,
+		db->sql.damaged = true;
+		return error_set(err, ERR_INVALID, "check ledger '%s': %.200s", db->path,
 			sql_column(stmt, 0));
 	}
 	return 0;
 }
 
 /* In one transaction: identifies the file, then checks its pages, or creates the schema if it is empty. */
-static int prepare_usage_db(struct usage_db *l, struct error *err)
+static int prepare_usage_db(struct usage_db *db, struct error *err)
 {
 	int r;
 
-	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0)
+	if (sql_run(&db->sql, "BEGIN IMMEDIATE", err) < 0)
 		return -1;
-	r = sql_identify(&l->sql, err);
+	r = sql_identify(&db->sql, err);
 	if (r < 0) {
-		l->sql.damaged |= err && err->code == ERR_UNSUPPORTED;
+		db->sql.damaged |= err && err->code == ERR_UNSUPPORTED;
 		return -1;
 	}
-	r = r > 0 ? make_schema(l, err) : check_pages(l, err);
-	return r < 0 ? -1 : sql_run(&l->sql, "COMMIT", err);
+	r = r > 0 ? make_schema(db, err) : check_pages(db, err);
+	return r < 0 ? -1 : sql_run(&db->sql, "COMMIT", err);
 }
 
-static int open_usage_db(struct usage_db *l, struct error *err)
+static int open_usage_db(struct usage_db *db, struct error *err)
 {
 	struct error why = ERROR_INIT;
 	int64_t size = 0;
 	char text[160];
-	int r = make_file(l->path, &why);
+	int r = make_file(db->path, &why);
 
 	if (r >= 0)
-		r = sql_open(&l->sql, l->path, SQLITE_OPEN_READWRITE, &why);
+		r = sql_open(&db->sql, db->path, SQLITE_OPEN_READWRITE, &why);
 	if (r >= 0)
-		r = sql_run(&l->sql, "PRAGMA journal_mode = TRUNCATE", &why);
+		r = sql_run(&db->sql, "PRAGMA journal_mode = TRUNCATE", &why);
 	if (r >= 0)
-		r = sql_number(&l->sql, "PRAGMA page_size", &size, &why);
+		r = sql_number(&db->sql, "PRAGMA page_size", &size, &why);
 	if (r >= 0 && size > 0) {
 		(void)snprintf(text, sizeof(text),
 			"PRAGMA journal_size_limit = 0; PRAGMA max_page_count = %llu",
-			(unsigned long long)(l->max_bytes / (uint64_t)size));
-		r = sql_run(&l->sql, text, &why);
+			(unsigned long long)(db->max_bytes / (uint64_t)size));
+		r = sql_run(&db->sql, text, &why);
 	}
 	if (r >= 0)
-		r = prepare_usage_db(l, &why);
+		r = prepare_usage_db(db, &why);
 	if (r < 0) {
-		sql_rollback(&l->sql);
-		sql_finip(&l->sql);
+		sql_rollback(&db->sql);
+		sql_finip(&db->sql);
 		error_copy(err, &why);
 	}
 	return r;
@@ -150,41 +150,41 @@ static void remove_old_renamed_files(const char *path, const char *keep)
 	(void)closedir(dir);
 }
 
-int usage_db_recreate(struct usage_db *l, struct error *err)
+int usage_db_recreate(struct usage_db *db, struct error *err)
 {
 	char aside[PATH_CAP], journal[PATH_CAP];
 	struct error why = ERROR_INIT;
-	int n = snprintf(aside, sizeof(aside), "%s" DAMAGED "%llu", l->path,
+	int n = snprintf(aside, sizeof(aside), "%s" DAMAGED "%llu", db->path,
 		(unsigned long long)(time_wall_ns() / NS_PER_SEC));
-	const char *slash = strrchr(l->path, '/');
+	const char *slash = strrchr(db->path, '/');
 
-	sql_finip(&l->sql);
+	sql_finip(&db->sql);
 	if (n < 0 || (size_t)n >= sizeof(aside))
-		return error_set(err, ERR_LIMIT, "the path '%.100s...' is too long", l->path);
+		return error_set(err, ERR_LIMIT, "the path '%.100s...' is too long", db->path);
 	/* The journal first, so that SQLite never takes it for the new file's journal. */
-	(void)snprintf(journal, sizeof(journal), "%s-journal", l->path);
+	(void)snprintf(journal, sizeof(journal), "%s-journal", db->path);
 	if (unlink(journal) < 0 && errno != ENOENT)
 		return error_sys(err, errno, "remove '%s'", journal);
-	if (rename(l->path, aside) < 0)
-		return error_sys(err, errno, "rename the damaged ledger '%s'", l->path);
-	remove_old_renamed_files(l->path, slash ? aside + (slash - l->path) + 1 : aside);
-	if (open_usage_db(l, &why) < 0) {
+	if (rename(db->path, aside) < 0)
+		return error_sys(err, errno, "rename the damaged ledger '%s'", db->path);
+	remove_old_renamed_files(db->path, slash ? aside + (slash - db->path) + 1 : aside);
+	if (open_usage_db(db, &why) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
 	(void)error_set(err, ERR_INVALID,
 		"ledger '%s' was damaged, or of another program or version: it is now '%s', and a new one is begun",
-		l->path, aside);
+		db->path, aside);
 	return USAGE_DB_RECREATED;
 }
 
-int usage_db_reopen(struct usage_db *l, struct error *err)
+int usage_db_reopen(struct usage_db *db, struct error *err)
 {
 	struct error why = ERROR_INIT;
-	int r = l->sql.db ? 0 : open_usage_db(l, &why);
+	int r = db->sql.db ? 0 : open_usage_db(db, &why);
 
-	if (r < 0 && l->sql.damaged)
-		r = usage_db_recreate(l, &why);
+	if (r < 0 && db->sql.damaged)
+		r = usage_db_recreate(db, &why);
 	if (r != 0)
 		error_copy(err, &why);
 	return r;
@@ -193,28 +193,28 @@ int usage_db_reopen(struct usage_db *l, struct error *err)
 int usage_db_open(struct usage_db **ret, const char *path, uint64_t max_bytes,
 	struct error *err)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = calloc(1, sizeof(*l));
+	CLEANUP(usage_db_closep) struct usage_db *db = calloc(1, sizeof(*db));
 	int r;
 
 	*ret = NULL;
-	if (!l)
+	if (!db)
 		return error_nomem(err);
-	l->path = strdup(path);
-	l->max_bytes = max_bytes < USAGE_DB_BYTES_MIN ? USAGE_DB_BYTES_MIN : max_bytes;
-	if (!l->path)
+	db->path = strdup(path);
+	db->max_bytes = max_bytes < USAGE_DB_BYTES_MIN ? USAGE_DB_BYTES_MIN : max_bytes;
+	if (!db->path)
 		return error_nomem(err);
-	r = usage_db_reopen(l, err);
+	r = usage_db_reopen(db, err);
 	if (r >= 0)
-		*ret = STEAL_PTR(l);
+		*ret = STEAL_PTR(db);
 	return r;
 }
 
-struct usage_db *usage_db_close(struct usage_db *l)
+struct usage_db *usage_db_close(struct usage_db *db)
 {
-	if (!l)
+	if (!db)
 		return NULL;
-	sql_finip(&l->sql);
-	free(l->path);
-	free(l);
+	sql_finip(&db->sql);
+	free(db->path);
+	free(db);
 	return NULL;
 }

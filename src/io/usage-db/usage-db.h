@@ -116,7 +116,7 @@ struct usage_db;
  */
 int usage_db_open(struct usage_db **ret, const char *path, uint64_t max_bytes,
 	struct error *err) MUST_USE;
-struct usage_db *usage_db_close(struct usage_db *l); /* returns NULL; NULL is fine */
+struct usage_db *usage_db_close(struct usage_db *db); /* returns NULL; NULL is fine */
 DEFINE_CLEANUP(struct usage_db *, usage_db_close)
 
 /*
@@ -126,12 +126,12 @@ DEFINE_CLEANUP(struct usage_db *, usage_db_close)
  * ERR_INVALID: a bug, or a name that is not UTF-8; also if period.cost_nano is not the sum of the deltas' costs.
  * ERR_UNAVAILABLE (locked by a reader) and ERR_IO with .sys ENOSPC (disk full): add the batch again later.
  */
-int usage_db_add(struct usage_db *l, const struct usage_db_batch *b, uint64_t now_s,
+int usage_db_add(struct usage_db *db, const struct usage_db_batch *b, uint64_t now_s,
 	struct error *err) MUST_USE;
 
 /* Calls @each for each stored total. @total is borrowed for the call. A result < 0 of @each ends the walk and is
  * returned. */
-int usage_db_totals_load(struct usage_db *l,
+int usage_db_totals_load(struct usage_db *db,
 	int (*each)(void *arg, const struct usage_db_total *total, struct error *err),
 	void *arg, struct error *err) MUST_USE;
 

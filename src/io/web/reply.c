@@ -95,20 +95,20 @@ void web_reply_fini(struct web *w)
 static void add_reply_packet(struct buf *b, const struct web_reply *r, unsigned status,
 	uint64_t began_ns, bool shared)
 {
-	struct web_packed_reply a = { .status = status,
+	struct web_packed_reply reply = { .status = status,
 		.shared = shared,
 		.len = r->len,
 		.body = r->body,
 		.type = r->type };
 
-	memcpy(a.etag, r->etag, sizeof(a.etag));
-	a.etag[sizeof(a.etag) - 1] = '\0';
-	for (; a.n_extra < r->n_extra && a.n_extra < WEB_EXTRA_MAX; a.n_extra++) {
-		a.extra[a.n_extra].name = r->extra[a.n_extra].name;
-		a.extra[a.n_extra].value = r->extra[a.n_extra].value;
+	memcpy(reply.etag, r->etag, sizeof(reply.etag));
+	reply.etag[sizeof(reply.etag) - 1] = '\0';
+	for (; reply.n_extra < r->n_extra && reply.n_extra < WEB_EXTRA_MAX; reply.n_extra++) {
+		reply.extra[reply.n_extra].name = r->extra[reply.n_extra].name;
+		reply.extra[reply.n_extra].value = r->extra[reply.n_extra].value;
 	}
-	a.cpu_ns = web_thread_cpu_ns() - began_ns;
-	web_pack_reply(b, &a);
+	reply.cpu_ns = web_thread_cpu_ns() - began_ns;
+	web_pack_reply(b, &reply);
 }
 
 /* False: the reply is invalid or does not fit a packet, or memory is short. *ret_fd: borrowed. */

@@ -17,82 +17,84 @@ static double clamp_coordinate(double v)
 	return !isfinite(v) ? 0 : v > FAR ? FAR : v < -FAR ? -FAR : v;
 }
 
-void svg_begin(struct svg *p, const char *title, const char *what)
+void svg_begin(struct svg *svg, const char *title, const char *what)
 {
-	unsigned int id = ++*p->count;
+	unsigned int id = ++*svg->count;
 
-	buf_printf(p->b,
+	buf_printf(svg->b,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" "
 		"viewBox=\"0 0 %.0f %.0f\" aria-labelledby=\"t%u d%u\">\n<title id=\"t%u\">",
-		clamp_coordinate(p->width), clamp_coordinate(p->height), id, id, id);
-	html_text(p->b, title);
-	if (p->watermark)
-		html_textf(p->b, " (%s)", p->watermark);
-	buf_printf(p->b, "</title>\n<desc id=\"d%u\">", id);
-	html_text(p->b, what);
-	buf_puts(p->b, "</desc>\n");
+		clamp_coordinate(svg->width), clamp_coordinate(svg->height), id, id, id);
+	html_text(svg->b, title);
+	if (svg->watermark)
+		html_textf(svg->b, " (%s)", svg->watermark);
+	buf_printf(svg->b, "</title>\n<desc id=\"d%u\">", id);
+	html_text(svg->b, what);
+	buf_puts(svg->b, "</desc>\n");
 }
 
-void svg_end(struct svg *p)
+void svg_end(struct svg *svg)
 {
-	double x = clamp_coordinate(p->width / 2), y = clamp_coordinate(p->height / 2);
+	double x = clamp_coordinate(svg->width / 2), y = clamp_coordinate(svg->height / 2);
 
-	if (p->watermark) {
-		buf_printf(p->b,
+	if (svg->watermark) {
+		buf_printf(svg->b,
 			"<text class=\"watermark mid\" aria-hidden=\"true\" x=\"%.0f\" y=\"%.0f\" "
 			"font-size=\"%.0f\" transform=\"rotate(-14 %.0f %.0f)\">",
-			x, y, clamp_coordinate(p->width / (double)strlen(p->watermark)), x, y);
-		html_text(p->b, p->watermark);
-		buf_puts(p->b, "</text>\n");
+			x, y, clamp_coordinate(svg->width / (double)strlen(svg->watermark)), x,
+			y);
+		html_text(svg->b, svg->watermark);
+		buf_puts(svg->b, "</text>\n");
 	}
-	buf_puts(p->b, "</svg>\n");
+	buf_puts(svg->b, "</svg>\n");
 }
 
-void svg_line(struct svg *p, const char *class, double x1, double y1, double x2, double y2)
+void svg_line(struct svg *svg, const char *class, double x1, double y1, double x2, double y2)
 {
-	buf_printf(p->b,
+	buf_printf(svg->b,
 		"<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class,
 		clamp_coordinate(x1), clamp_coordinate(y1), clamp_coordinate(x2),
 		clamp_coordinate(y2));
 }
 
-void svg_rect(struct svg *p, const char *class, double x, double y, double width, double height)
+void svg_rect(struct svg *svg, const char *class, double x, double y, double width,
+	double height)
 {
-	buf_printf(p->b,
+	buf_printf(svg->b,
 		"<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n",
 		class, clamp_coordinate(x), clamp_coordinate(y),
 		width > 0 ? clamp_coordinate(width) : 0,
 		height > 0 ? clamp_coordinate(height) : 0);
 }
 
-void svg_text(struct svg *p, const char *class, double x, double y, const char *fmt, ...)
+void svg_text(struct svg *svg, const char *class, double x, double y, const char *fmt, ...)
 {
 	va_list ap;
 
-	buf_printf(p->b, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class,
+	buf_printf(svg->b, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class,
 		clamp_coordinate(x), clamp_coordinate(y));
 	va_start(ap, fmt);
-	html_vtextf(p->b, fmt, ap);
+	html_vtextf(svg->b, fmt, ap);
 	va_end(ap);
-	buf_puts(p->b, "</text>\n");
+	buf_puts(svg->b, "</text>\n");
 }
 
-void svg_path_begin(struct svg *p, const char *class)
+void svg_path_begin(struct svg *svg, const char *class)
 {
-	p->in_path = false;
-	buf_printf(p->b, "<path class=\"%s\" d=\"", class);
+	svg->in_path = false;
+	buf_printf(svg->b, "<path class=\"%s\" d=\"", class);
 }
 
-void svg_path_to(struct svg *p, double x, double y)
+void svg_path_to(struct svg *svg, double x, double y)
 {
-	buf_printf(p->b, "%c%.1f %.1f", p->in_path ? 'L' : 'M', clamp_coordinate(x),
+	buf_printf(svg->b, "%c%.1f %.1f", svg->in_path ? 'L' : 'M', clamp_coordinate(x),
 		clamp_coordinate(y));
-	p->in_path = true;
+	svg->in_path = true;
 }
 
-void svg_path_end(struct svg *p)
+void svg_path_end(struct svg *svg)
 {
-	buf_puts(p->b, "\"/>\n");
+	buf_puts(svg->b, "\"/>\n");
 }
 
 /* ---- scales ---- */

@@ -25,22 +25,22 @@ struct svg {
 
 /* Begin and end a plot; the shapes come between the two. @title names the plot. @what describes it for screen
  * readers. The caller sets .b, .width, .height, .count and .watermark before; svg_begin() counts *.count up. */
-void svg_begin(struct svg *p, const char *title, const char *what);
-void svg_end(struct svg *p);
+void svg_begin(struct svg *svg, const char *title, const char *what);
+void svg_end(struct svg *svg);
 
 /* A straight line, and a rectangle by its upper left corner. A width or height below 0 counts as 0. */
-void svg_line(struct svg *p, const char *class, double x1, double y1, double x2, double y2);
-void svg_rect(struct svg *p, const char *class, double x, double y, double width,
+void svg_line(struct svg *svg, const char *class, double x1, double y1, double x2, double y2);
+void svg_rect(struct svg *svg, const char *class, double x, double y, double width,
 	double height);
 /* @class also has the alignment at @x: "start", "mid" or "end". The text is cut as by html_textf(). */
-void svg_text(struct svg *p, const char *class, double x, double y, const char *fmt, ...)
+void svg_text(struct svg *svg, const char *class, double x, double y, const char *fmt, ...)
 	PRINTF(5, 6);
 
 /* Straight lines from point to point. Order of calls: svg_path_begin(), svg_path_to() for each point,
  * svg_path_end(). */
-void svg_path_begin(struct svg *p, const char *class);
-void svg_path_to(struct svg *p, double x, double y);
-void svg_path_end(struct svg *p);
+void svg_path_begin(struct svg *svg, const char *class);
+void svg_path_to(struct svg *svg, double x, double y);
+void svg_path_end(struct svg *svg);
 
 /* ---- scales ---- */
 

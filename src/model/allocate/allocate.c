@@ -91,15 +91,16 @@ struct alloc_request {
 	struct physical *of;
 };
 
-static bool find_physical_device(struct physical *ret, const struct alloc_request *q,
+static bool find_physical_device(struct physical *ret, const struct alloc_request *request,
 	const char *id)
 {
-	const struct offer_device *d = resource_find(q->r, id);
+	const struct offer_device *d = resource_find(request->r, id);
 
-	if (!d || d->gpu >= q->inv->n || (d->mig != OFFER_WHOLE && d->mig >= q->inv->n_mig))
+	if (!d || d->gpu >= request->inv->n ||
+		(d->mig != OFFER_WHOLE && d->mig >= request->inv->n_mig))
 		return false;
-	ret->gpu = &q->inv->gpus[d->gpu];
-	ret->mig = d->mig == OFFER_WHOLE ? NULL : &q->inv->mig[d->mig];
+	ret->gpu = &request->inv->gpus[d->gpu];
+	ret->mig = d->mig == OFFER_WHOLE ? NULL : &request->inv->mig[d->mig];
 	return true;
 }
 
@@ -127,43 +128,45 @@ static bool is_limited(const struct resource *r, const char *id)
 	return s && s->fail_requests_greater_than_one;
 }
 
-static int check_allocation_request(const struct alloc_request *q, struct error *err)
+static int check_allocation_request(const struct alloc_request *request, struct error *err)
 {
 	bool limited = false;
 
-	for (size_t i = 0; i < q->n_ids; i++) {
-		if (!find_physical_device(&q->of[i], q, q->ids[i]))
+	for (size_t i = 0; i < request->n_ids; i++) {
+		if (!find_physical_device(&request->of[i], request, request->ids[i]))
 			return error_set(err, ERR_INVALID,
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
-				q->r->name, q->ids[i]);
-		limited = limited || is_limited(q->r, q->ids[i]);
+				request->r->name, request->ids[i]);
+		limited = limited || is_limited(request->r, request->ids[i]);
 	}
-	if (limited && q->n_ids > 1)
+	if (limited && request->n_ids > 1)
 		return error_set(err, ERR_INVALID,
 			"invalid allocation request for \"%s\": invalid request: maximum request "
 			"size for shared resources is 1; found %zu",
-			q->r->name, q->n_ids);
-	if (cdi_only(q->config) && !q->host->cdi.gpu)
+			request->r->name, request->n_ids);
+	if (cdi_only(request->config) && !request->host->cdi.gpu)
 		return error_set(err, ERR_UNAVAILABLE,
 			"resource \"%s\": no CDI specification is in place for the container "
 			"runtime: %s",
-			q->r->name, q->host->cdi.why ? q->host->cdi.why : "not written yet");
+			request->r->name,
+			request->host->cdi.why ? request->host->cdi.why : "not written yet");
 	return 0;
 }
 
 /* Lists each physical device once, in the order of the request, in the form that the device ID strategy
  * sets. */
-static int list_devices(const struct alloc_request *q, struct strv *ret, struct error *err)
+static int list_devices(const struct alloc_request *request, struct strv *ret,
+	struct error *err)
 {
-	for (size_t i = 0; i < q->n_ids; i++) {
+	for (size_t i = 0; i < request->n_ids; i++) {
 		char text[DEVICE_ID_MAX];
 
-		if (q->config->device_id == DEVICE_ID_INDEX)
-			index_text(&q->of[i], text, sizeof(text));
+		if (request->config->device_id == DEVICE_ID_INDEX)
+			index_text(&request->of[i], text, sizeof(text));
 		else /* fits: the ID is known, so the offer made it */
 			(void)snprintf(text, sizeof(text), "%.*s",
-				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
+				(int)device_id_physical_len(request->ids[i]), request->ids[i]);
 		if (!strv_has(ret, text) && strv_add(ret, text, err) < 0)
 			return -1;
 	}
@@ -181,7 +184,7 @@ static int add_options(struct allocation *a, const struct config *config, struct
 	return 0;
 }
 
-static int add_envvar(struct allocation *a, const struct alloc_request *q,
+static int add_envvar(struct allocation *a, const struct alloc_request *request,
 	const struct strv *devices, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
@@ -195,10 +198,10 @@ static int add_envvar(struct allocation *a, const struct alloc_request *q,
 		return error_nomem(err);
 	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", buf_str(&b), err) < 0)
 		return -1;
-	return q->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
+	return request->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
 }
 
-static int add_volume_mounts(struct allocation *a, const struct alloc_request *q,
+static int add_volume_mounts(struct allocation *a, const struct alloc_request *request,
 	const struct strv *devices, struct error *err)
 {
 	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", MOUNT_ROOT, err) < 0)
@@ -209,24 +212,24 @@ static int add_volume_mounts(struct allocation *a, const struct alloc_request *q
 	for (size_t i = 0; i < devices->n; i++)
 		if (add_null_mount(a, devices->v[i], err) < 0)
 			return -1;
-	return q->host->imex_channel0 ? add_null_mount(a, "imex/0", err) : 0;
+	return request->host->imex_channel0 ? add_null_mount(a, "imex/0", err) : 0;
 }
 
 /* Without the minor numbers the container would start, but would not find the device of that name. */
-static int check_minors(const struct alloc_request *q, struct error *err)
+static int check_minors(const struct alloc_request *request, struct error *err)
 {
-	for (size_t i = 0; i < q->n_ids; i++) {
-		const struct physical *p = &q->of[i];
+	for (size_t i = 0; i < request->n_ids; i++) {
+		const struct physical *p = &request->of[i];
 
 		if (!p->gpu->has_minor)
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\": the device node of '%s' is not known: NVML has no "
 				"minor number of it",
-				q->r->name, p->gpu->uuid);
+				request->r->name, p->gpu->uuid);
 		if (p->mig && !p->mig->has_minors)
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\": the capability nodes of '%s' are not known",
-				q->r->name, p->mig->uuid);
+				request->r->name, p->mig->uuid);
 	}
 	return 0;
 }
@@ -244,30 +247,32 @@ static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH
 	return 3;
 }
 
-static int add_specs(struct allocation *a, const struct alloc_request *q, struct error *err)
+static int add_specs(struct allocation *a, const struct alloc_request *request,
+	struct error *err)
 {
-	const struct strv *nodes = &q->host->control_nodes;
-	const char *root = q->config->dev_root;
+	const struct strv *nodes = &request->host->control_nodes;
+	const char *root = request->config->dev_root;
 	char paths[NODES_MAX][NODE_PATH_MAX];
 
-	if (check_minors(q, err) < 0)
+	if (check_minors(request, err) < 0)
 		return -1;
-	a->devices = calloc(nodes->n + q->n_ids * NODES_MAX + 1, sizeof(*a->devices));
+	a->devices = calloc(nodes->n + request->n_ids * NODES_MAX + 1, sizeof(*a->devices));
 	if (!a->devices)
 		return error_nomem(err);
 	for (size_t i = 0; i < nodes->n; i++)
 		if (add_device_node(a, root, nodes->v[i], err) < 0)
 			return -1;
-	for (size_t i = 0; i < q->n_ids; i++) { /* for each replica, as NVIDIA */
-		size_t n = node_paths(&q->of[i], paths);
+	for (size_t i = 0; i < request->n_ids; i++) { /* for each replica, as NVIDIA */
+		size_t n = node_paths(&request->of[i], paths);
 
 		for (size_t k = 0; k < n; k++)
 			if (add_device_node(a, root, paths[k], err) < 0)
 				return -1;
 	}
-	return q->host->imex_channel0 ? add_device_node(a, root,
-						"/dev/nvidia-caps-imex-channels/channel0", err)
-				      : 0;
+	return request->host->imex_channel0
+		       ? add_device_node(a, root, "/dev/nvidia-caps-imex-channels/channel0",
+				 err)
+		       : 0;
 }
 
 /* ---- CDI ---- */
@@ -281,18 +286,18 @@ static int add_cdi_name(struct allocation *a, const char *class, const char *dev
 	return strv_add(&a->cdi_devices, name, err);
 }
 
-static int name_cdi_devices(struct allocation *a, const struct alloc_request *q,
+static int name_cdi_devices(struct allocation *a, const struct alloc_request *request,
 	const struct strv *devices, struct error *err)
 {
-	const struct alloc_cdi *cdi = &q->host->cdi;
+	const struct alloc_cdi *cdi = &request->host->cdi;
 	const struct {
 		bool wanted;
 		const char *class, *device;
 	} others[] = {
-		{ q->host->imex_channel0 && cdi->imex_channel, "imex-channel", "0" },
-		{ q->config->gdrcopy && cdi->gdrcopy, "gdrcopy", "all" },
-		{ q->config->gds && cdi->gds, "gds", "all" },
-		{ q->config->mofed && cdi->mofed, "mofed", "all" },
+		{ request->host->imex_channel0 && cdi->imex_channel, "imex-channel", "0" },
+		{ request->config->gdrcopy && cdi->gdrcopy, "gdrcopy", "all" },
+		{ request->config->gds && cdi->gds, "gds", "all" },
+		{ request->config->mofed && cdi->mofed, "mofed", "all" },
 	};
 
 	for (size_t i = 0; i < devices->n; i++)
@@ -305,7 +310,7 @@ static int name_cdi_devices(struct allocation *a, const struct alloc_request *q,
 	return 0;
 }
 
-static int annotate_cdi_devices(struct allocation *a, const struct alloc_request *q,
+static int annotate_cdi_devices(struct allocation *a, const struct alloc_request *request,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
@@ -317,24 +322,25 @@ static int annotate_cdi_devices(struct allocation *a, const struct alloc_request
 	if (!buf_ok(&b) || !a->annotations)
 		return error_nomem(err);
 	e = &a->annotations[a->n_annotations++];
-	if (asprintf(&e->name, "%snvidia-device-plugin_%s", q->config->cdi_annotation_prefix,
-		    q->host->cdi.response_id) < 0)
+	if (asprintf(&e->name, "%snvidia-device-plugin_%s",
+		    request->config->cdi_annotation_prefix, request->host->cdi.response_id) < 0)
 		e->name = NULL;
 	e->value = buf_steal(&b);
 	return e->name && e->value ? 0 : error_nomem(err);
 }
 
-static int add_cdi(struct allocation *a, const struct alloc_request *q,
+static int add_cdi(struct allocation *a, const struct alloc_request *request,
 	const struct strv *devices, struct error *err)
 {
-	if (!q->host->cdi.gpu) /* another strategy serves: see check_allocation_request() */
+	if (!request->host->cdi
+			.gpu) /* another strategy serves: see check_allocation_request() */
 		return 0;
-	if (check_minors(q, err) < 0 || name_cdi_devices(a, q, devices, err) < 0)
+	if (check_minors(request, err) < 0 || name_cdi_devices(a, request, devices, err) < 0)
 		return -1;
-	if (a->cdi_devices.n && q->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
-		annotate_cdi_devices(a, q, err) < 0)
+	if (a->cdi_devices.n && request->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
+		annotate_cdi_devices(a, request, err) < 0)
 		return -1;
-	if (!(q->config->device_lists & DEVICE_LIST_CDI_CRI))
+	if (!(request->config->device_lists & DEVICE_LIST_CDI_CRI))
 		strv_clear(&a->cdi_devices);
 	return 0;
 }
@@ -344,7 +350,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
 	CLEANUP(freep) struct physical *of = calloc(n_ids + 1, sizeof(*of));
-	const struct alloc_request q = { .r = r,
+	const struct alloc_request request = { .r = r,
 		.inv = inv,
 		.config = config,
 		.host = host,
@@ -356,7 +362,8 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 
 	if (!of)
 		return error_nomem(err);
-	if (check_allocation_request(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
+	if (check_allocation_request(&request, err) < 0 ||
+		list_devices(&request, &devices, err) < 0)
 		return -1;
 	a = calloc(1, sizeof(*a));
 	if (!a)
@@ -364,7 +371,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	a->envs = calloc(5, sizeof(*a->envs)); /* three options, devices, IMEX */
 	if (!a->envs)
 		return error_nomem(err);
-	if (config->device_lists & DEVICE_LIST_CDI && add_cdi(a, &q, &devices, err) < 0)
+	if (config->device_lists & DEVICE_LIST_CDI && add_cdi(a, &request, &devices, err) < 0)
 		return -1;
 	if (add_options(a, config, err) < 0)
 		return -1;
@@ -372,12 +379,13 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 		*ret = STEAL_PTR(a);
 		return 0;
 	}
-	if (config->device_lists & DEVICE_LIST_ENVVAR && add_envvar(a, &q, &devices, err) < 0)
+	if (config->device_lists & DEVICE_LIST_ENVVAR &&
+		add_envvar(a, &request, &devices, err) < 0)
 		return -1;
 	if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS &&
-		add_volume_mounts(a, &q, &devices, err) < 0)
+		add_volume_mounts(a, &request, &devices, err) < 0)
 		return -1;
-	if (config->pass_device_specs && add_specs(a, &q, err) < 0)
+	if (config->pass_device_specs && add_specs(a, &request, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(a);
 	return 0;

@@ -41,18 +41,18 @@ const struct sample_device *sample_find(const struct sample *s, const char *uuid
 	return NULL;
 }
 
-const struct sample_value *sample_value(const struct sample_device *u, uint16_t field)
+const struct sample_value *sample_value(const struct sample_device *device, uint16_t field)
 {
-	for (uint32_t i = 0; i < u->n_values; i++)
-		if (u->values[i].field == field)
-			return &u->values[i];
+	for (uint32_t i = 0; i < device->n_values; i++)
+		if (device->values[i].field == field)
+			return &device->values[i];
 	return NULL;
 }
 
-const char *sample_text(const struct sample_device *u, uint16_t field)
+const char *sample_text(const struct sample_device *device, uint16_t field)
 {
-	for (uint32_t i = 0; i < u->n_texts; i++)
-		if (u->texts[i].field == field)
-			return u->texts[i].text;
+	for (uint32_t i = 0; i < device->n_texts; i++)
+		if (device->texts[i].field == field)
+			return device->texts[i].text;
 	return NULL;
 }

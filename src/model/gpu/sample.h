@@ -68,7 +68,7 @@ DEFINE_CLEANUP(struct sample *, sample_free)
 
 /* Borrowed; NULL: no such device. */
 const struct sample_device *sample_find(const struct sample *s, const char *uuid);
-/* The value of a field of @u by the field's position; NULL: unknown. Borrowed. */
-const struct sample_value *sample_value(const struct sample_device *u, uint16_t field);
-/* The text of a FIELD_TEXT field of @u by the field's position; NULL: unknown. Borrowed. */
-const char *sample_text(const struct sample_device *u, uint16_t field);
+/* The value of a field of @device by the field's position; NULL: unknown. Borrowed. */
+const struct sample_value *sample_value(const struct sample_device *device, uint16_t field);
+/* The text of a FIELD_TEXT field of @device by the field's position; NULL: unknown. Borrowed. */
+const char *sample_text(const struct sample_device *device, uint16_t field);

@@ -116,16 +116,16 @@ static int want_gi(const struct mig_saved_gi *s, const struct mig_node_gpu *g,
 int mig_checkpoint_want(const struct mig_saved_gpu *s, const struct mig_node_gpu *g,
 	struct mig_desired *ret, struct error *err)
 {
-	struct mig_desired w = { .enabled = s->enabled, .n = s->n };
+	struct mig_desired desired = { .enabled = s->enabled, .n = s->n };
 
 	if (!g->state.capable)
 		return error_set(err, ERR_UNSUPPORTED,
 			"GPU %u (%s): cannot set MIG config on non MIG-capable GPU", g->index,
 			g->uuid);
 	for (uint32_t i = 0; i < s->n; i++) {
-		if (want_gi(&s->gi[i], g, &w.gi[i], err) < 0)
+		if (want_gi(&s->gi[i], g, &desired.gi[i], err) < 0)
 			return -1;
 	}
-	*ret = w;
+	*ret = desired;
 	return 0;
 }

@@ -97,47 +97,47 @@ int mig_state_check(const struct mig_layout *l, const struct mig_state *s, struc
 	return 0;
 }
 
-static int check_want_gi(const struct mig_layout *l, const struct mig_desired_gi *w,
+static int check_want_gi(const struct mig_layout *l, const struct mig_desired_gi *desired,
 	struct error *err)
 {
 	char name[MIG_PROFILE_NAME_MAX];
 	uint64_t slices = 0;
 
-	if (w->profile >= l->n)
+	if (desired->profile >= l->n)
 		return error_set(err, ERR_INVALID,
 			"GPU instance wanted of profile %" PRIu32 ", the GPU has %" PRIu32,
-			w->profile, l->n);
-	mig_layout_name(l, w->profile, 0, name);
-	if (w->n_ci > MIG_CIS_MAX)
+			desired->profile, l->n);
+	mig_layout_name(l, desired->profile, 0, name);
+	if (desired->n_ci > MIG_CIS_MAX)
 		return error_set(err, ERR_INVALID,
 			"%" PRIu32 " compute instances wanted in one %s, expected at most %d",
-			w->n_ci, name, MIG_CIS_MAX);
-	for (uint32_t i = 0; i < w->n_ci; i++) {
-		if (w->ci[i] == 0)
+			desired->n_ci, name, MIG_CIS_MAX);
+	for (uint32_t i = 0; i < desired->n_ci; i++) {
+		if (desired->ci[i] == 0)
 			return error_set(err, ERR_INVALID,
 				"compute instance of 0 slices wanted in a %s", name);
-		slices += w->ci[i];
+		slices += desired->ci[i];
 	}
-	if (slices > l->profiles[w->profile].slices)
+	if (slices > l->profiles[desired->profile].slices)
 		return error_set(err, ERR_LIMIT,
 			"compute instances of %" PRIu64
 			" slices wanted in one %s, it has %" PRIu32,
-			slices, name, l->profiles[w->profile].slices);
+			slices, name, l->profiles[desired->profile].slices);
 	return 0;
 }
 
-int mig_desired_check(const struct mig_layout *l, const struct mig_desired *w,
+int mig_desired_check(const struct mig_layout *l, const struct mig_desired *desired,
 	struct error *err)
 {
-	if (w->n > MIG_GIS_MAX)
+	if (desired->n > MIG_GIS_MAX)
 		return error_set(err, ERR_LIMIT,
-			"%" PRIu32 " GPU instances wanted, expected at most %d", w->n,
+			"%" PRIu32 " GPU instances wanted, expected at most %d", desired->n,
 			MIG_GIS_MAX);
-	if (w->n && !w->enabled)
+	if (desired->n && !desired->enabled)
 		return error_set(err, ERR_INVALID,
-			"%" PRIu32 " GPU instances wanted with MIG disabled", w->n);
-	for (uint32_t i = 0; i < w->n; i++)
-		if (check_want_gi(l, &w->gi[i], err) < 0)
+			"%" PRIu32 " GPU instances wanted with MIG disabled", desired->n);
+	for (uint32_t i = 0; i < desired->n; i++)
+		if (check_want_gi(l, &desired->gi[i], err) < 0)
 			return -1;
 	return 0;
 }

@@ -84,7 +84,7 @@ struct mig_desired {
 int mig_layout_check(const struct mig_layout *l, struct error *err) MUST_USE;
 int mig_state_check(const struct mig_layout *l, const struct mig_state *s,
 	struct error *err) MUST_USE;
-int mig_desired_check(const struct mig_layout *l, const struct mig_desired *w,
+int mig_desired_check(const struct mig_layout *l, const struct mig_desired *desired,
 	struct error *err) MUST_USE;
 
 /*

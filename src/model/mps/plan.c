@@ -24,34 +24,36 @@ struct mps_planning {
 	size_t room;
 };
 
-static struct mps_plan_device *node_at(struct mps_planning *w, const struct offer_device *d,
-	struct error *err)
+static struct mps_plan_device *node_at(struct mps_planning *planning,
+	const struct offer_device *d, struct error *err)
 {
-	for (uint32_t i = 0; i < w->n; i++)
-		if (w->nodes[i].gpu == d->gpu && w->nodes[i].mig == d->mig)
-			return &w->nodes[i];
-	if (!ARRAY_GROW(&w->nodes, w->n, &w->room, UINT32_MAX)) {
+	for (uint32_t i = 0; i < planning->n; i++)
+		if (planning->nodes[i].gpu == d->gpu && planning->nodes[i].mig == d->mig)
+			return &planning->nodes[i];
+	if (!ARRAY_GROW(&planning->nodes, planning->n, &planning->room, UINT32_MAX)) {
 		(void)error_nomem(err);
 		return NULL;
 	}
-	w->nodes[w->n] = (struct mps_plan_device){ .gpu = d->gpu,
+	planning->nodes[planning->n] = (struct mps_plan_device){ .gpu = d->gpu,
 		.mig = d->mig,
-		.set = w->n,
-		.exclusive = d->mig == OFFER_WHOLE && !w->inv->gpus[d->gpu].mig_enabled };
-	return &w->nodes[w->n++];
+		.set = planning->n,
+		.exclusive =
+			d->mig == OFFER_WHOLE && !planning->inv->gpus[d->gpu].mig_enabled };
+	return &planning->nodes[planning->n++];
 }
 
-static void merge_daemon_sets(struct mps_planning *w, uint32_t a, uint32_t b)
+static void merge_daemon_sets(struct mps_planning *planning, uint32_t a, uint32_t b)
 {
 	uint32_t keep = a < b ? a : b, drop = a < b ? b : a;
 
-	for (uint32_t i = 0; keep != drop && i < w->n; i++)
-		if (w->nodes[i].set == drop)
-			w->nodes[i].set = keep;
+	for (uint32_t i = 0; keep != drop && i < planning->n; i++)
+		if (planning->nodes[i].set == drop)
+			planning->nodes[i].set = keep;
 }
 
 /* The replicas of a physical device are adjacent. Only the first of them is read. */
-static int add_resource(struct mps_planning *w, const struct resource *r, struct error *err)
+static int add_resource(struct mps_planning *planning, const struct resource *r,
+	struct error *err)
 {
 	uint32_t joined = UINT32_MAX;
 
@@ -64,24 +66,24 @@ static int add_resource(struct mps_planning *w, const struct resource *r, struct
 
 		if (!mps_shares(r, d) || d->why || d->replica > 0)
 			continue;
-		n = node_at(w, d, err);
+		n = node_at(planning, d, err);
 		if (!n)
 			return -1;
 		max = s->fail_requests_greater_than_one ? 1 : s->replicas;
 		if (mps_active_thread_percent(s, max) > n->percent)
 			n->percent = mps_active_thread_percent(s, max);
-		limit = mps_limit_mib(r, d, w->inv, max);
+		limit = mps_limit_mib(r, d, planning->inv, max);
 		if (limit > n->limit_mib)
 			n->limit_mib = limit;
 		n->unlimited = n->unlimited || limit == 0;
-		n->exclusive = n->exclusive && w->config->sharing.mps_exclusive &&
+		n->exclusive = n->exclusive && planning->config->sharing.mps_exclusive &&
 			       r->strategy != SHARING_SLICES;
 		if (r->strategy == SHARING_SLICES || s->fail_requests_greater_than_one ||
 			d->mig != OFFER_WHOLE)
 			continue;
 		if (joined != UINT32_MAX)
-			merge_daemon_sets(w, w->nodes[joined].set, n->set);
-		joined = (uint32_t)(n - w->nodes);
+			merge_daemon_sets(planning, planning->nodes[joined].set, n->set);
+		joined = (uint32_t)(n - planning->nodes);
 	}
 	return 0;
 }
@@ -127,16 +129,16 @@ static void format_daemon_key(struct mps_daemon *d)
 }
 
 /* The devices of @set, in the order of the inventory. */
-static int make_daemon(struct mps_daemon *d, const struct mps_planning *w, uint32_t set,
+static int make_daemon(struct mps_daemon *d, const struct mps_planning *planning, uint32_t set,
 	struct error *err)
 {
-	d->devices = calloc(w->n, sizeof(*d->devices));
+	d->devices = calloc(planning->n, sizeof(*d->devices));
 	if (!d->devices)
 		return error_nomem(err);
 	d->exclusive = true;
-	for (uint32_t i = 0; i < w->n; i++) {
-		const struct mps_plan_device *n = &w->nodes[i];
-		enum gpu_fault fault = w->inv->gpus[n->gpu].fault;
+	for (uint32_t i = 0; i < planning->n; i++) {
+		const struct mps_plan_device *n = &planning->nodes[i];
+		enum gpu_fault fault = planning->inv->gpus[n->gpu].fault;
 		struct mps_device *to = &d->devices[d->n];
 
 		if (n->set != set)
@@ -146,7 +148,7 @@ static int make_daemon(struct mps_daemon *d, const struct mps_planning *w, uint3
 			.limit_mib = n->unlimited ? 0 : n->limit_mib,
 			.lost = fault == GPU_FAULT_LOST || fault == GPU_FAULT_GONE };
 		(void)snprintf(to->uuid, sizeof(to->uuid), "%s",
-			mps_uuid(w->inv, n->gpu, n->mig));
+			mps_uuid(planning->inv, n->gpu, n->mig));
 		if (n->percent > d->percent)
 			d->percent = n->percent;
 		d->exclusive = d->exclusive && n->exclusive;
@@ -161,22 +163,22 @@ static int daemon_cmp(const void *a, const void *b)
 	return strcmp(((const struct mps_daemon *)a)->key, ((const struct mps_daemon *)b)->key);
 }
 
-static int make_daemons(struct mps_plan *p, struct mps_planning *w, struct error *err)
+static int make_daemons(struct mps_plan *p, struct mps_planning *planning, struct error *err)
 {
-	CLEANUP(freep) bool *done = calloc((size_t)w->n + 1, sizeof(*done));
+	CLEANUP(freep) bool *done = calloc((size_t)planning->n + 1, sizeof(*done));
 
-	p->daemons = calloc((size_t)w->n + 1, sizeof(*p->daemons));
+	p->daemons = calloc((size_t)planning->n + 1, sizeof(*p->daemons));
 	if (!done || !p->daemons)
 		return error_nomem(err);
-	if (w->n) /* .set stays a name, and is no index any more */
-		qsort(w->nodes, w->n, sizeof(*w->nodes), node_cmp);
-	for (uint32_t i = 0; i < w->n; i++) {
-		uint32_t set = w->nodes[i].set;
+	if (planning->n) /* .set stays a name, and is no index any more */
+		qsort(planning->nodes, planning->n, sizeof(*planning->nodes), node_cmp);
+	for (uint32_t i = 0; i < planning->n; i++) {
+		uint32_t set = planning->nodes[i].set;
 
 		if (done[set])
 			continue;
 		done[set] = true;
-		if (make_daemon(&p->daemons[p->n++], w, set, err) < 0)
+		if (make_daemon(&p->daemons[p->n++], planning, set, err) < 0)
 			return -1;
 	}
 	if (p->n)
@@ -188,16 +190,16 @@ int mps_plan_new(struct mps_plan **ret, const struct offer *offer, const struct 
 	const struct config *config, struct error *err)
 {
 	CLEANUP(mps_plan_freep) struct mps_plan *p = calloc(1, sizeof(*p));
-	struct mps_planning w = { .inv = inv, .config = config };
+	struct mps_planning planning = { .inv = inv, .config = config };
 	int r = 0;
 
 	if (!p)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < offer->n && r == 0; i++)
-		r = add_resource(&w, &offer->resources[i], err);
+		r = add_resource(&planning, &offer->resources[i], err);
 	if (r == 0)
-		r = make_daemons(p, &w, err);
-	free(w.nodes);
+		r = make_daemons(p, &planning, err);
+	free(planning.nodes);
 	if (r < 0)
 		return -1;
 	*ret = STEAL_PTR(p);

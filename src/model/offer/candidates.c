@@ -38,16 +38,16 @@ static int add_candidate_note(struct candidates_work *w, uint32_t *ret_why, stru
 	return 0;
 }
 
-void offer_candidate_text(const struct offer_candidate *u, const struct inventory *inv,
+void offer_candidate_text(const struct offer_candidate *candidate, const struct inventory *inv,
 	char ret[OFFER_CANDIDATE_TEXT_MAX])
 {
-	uint32_t gpu = inv->gpus[u->gpu].index;
+	uint32_t gpu = inv->gpus[candidate->gpu].index;
 
-	if (u->mig == OFFER_WHOLE)
+	if (candidate->mig == OFFER_WHOLE)
 		(void)snprintf(ret, OFFER_CANDIDATE_TEXT_MAX, "GPU %" PRIu32, gpu);
 	else
 		(void)snprintf(ret, OFFER_CANDIDATE_TEXT_MAX, "MIG device %" PRIu32 ":%" PRIu32,
-			gpu, inv->mig[u->mig].index);
+			gpu, inv->mig[candidate->mig].index);
 }
 
 static bool is_display(const struct gpu *g)
@@ -128,22 +128,22 @@ static bool mig_name(char *ret, const struct config *config, const struct gpu_mi
 static struct offer_candidate *add_offer_candidate(struct candidates_work *w, uint32_t gpu,
 	uint32_t mig)
 {
-	struct offer_candidate *u = &w->candidates->v[w->candidates->n++];
+	struct offer_candidate *candidate = &w->candidates->v[w->candidates->n++];
 	const struct inventory *inv = w->inv;
 
-	*u = (struct offer_candidate){ .gpu = gpu,
+	*candidate = (struct offer_candidate){ .gpu = gpu,
 		.mig = mig,
 		.uuid = mig == OFFER_WHOLE ? inv->gpus[gpu].uuid : inv->mig[mig].uuid };
-	return u;
+	return candidate;
 }
 
 static struct offer_candidate *add_whole_gpu_candidate(struct candidates_work *w, uint32_t i)
 {
-	struct offer_candidate *u = add_offer_candidate(w, i, OFFER_WHOLE);
+	struct offer_candidate *candidate = add_offer_candidate(w, i, OFFER_WHOLE);
 
-	(void)snprintf(u->name, sizeof(u->name), "%s",
+	(void)snprintf(candidate->name, sizeof(candidate->name), "%s",
 		offer_original_name(w->config, &w->inv->gpus[i]));
-	return u;
+	return candidate;
 }
 
 static int add_mig(struct candidates_work *w, uint32_t i, struct error *err)
@@ -235,11 +235,12 @@ static int add_gpu_candidates(struct candidates_work *w, uint32_t i, struct erro
  * Temporarily unreadable data is a matter of health. It must not change which type serves. */
 static const struct gpu_mig *typed_mig(const struct candidates_work *w, uint32_t i)
 {
-	const struct offer_candidate *u = &w->candidates->v[i];
+	const struct offer_candidate *candidate = &w->candidates->v[i];
 
-	if (u->mig == OFFER_WHOLE || u->why || !w->inv->mig[u->mig].profile[0])
+	if (candidate->mig == OFFER_WHOLE || candidate->why ||
+		!w->inv->mig[candidate->mig].profile[0])
 		return NULL;
-	return &w->inv->mig[u->mig];
+	return &w->inv->mig[candidate->mig];
 }
 
 static bool is_beside(const struct candidates_work *w, uint32_t first, uint32_t i)
@@ -272,24 +273,24 @@ static const struct gpu_mig *find_leading_mig_type(const struct candidates_work 
 	return best;
 }
 
-static int set_candidate_unavailable(struct candidates_work *w, struct offer_candidate *u,
-	const struct gpu_mig *one, struct error *err)
+static int set_candidate_unavailable(struct candidates_work *w,
+	struct offer_candidate *candidate, const struct gpu_mig *one, struct error *err)
 {
-	const struct gpu *g = &w->inv->gpus[u->gpu];
+	const struct gpu *g = &w->inv->gpus[candidate->gpu];
 	const struct gpu_mig *m;
 
-	if (u->mig == OFFER_WHOLE)
-		return add_candidate_note(w, &u->why, err,
+	if (candidate->mig == OFFER_WHOLE)
+		return add_candidate_note(w, &candidate->why, err,
 			"GPU %" PRIu32 " (%s): unhealthy, MIG is off there, and with strategy "
 			"single '%s' is the MIG devices '%s' of this node",
-			g->index, g->uuid, u->name, one->profile);
-	m = &w->inv->mig[u->mig];
-	return add_candidate_note(w, &u->why, err,
+			g->index, g->uuid, candidate->name, one->profile);
+	m = &w->inv->mig[candidate->mig];
+	return add_candidate_note(w, &candidate->why, err,
 		"GPU %" PRIu32 " (%s): its MIG devices '%s' (%" PRIu32 " SMs, %" PRIu64
 		" MiB) are unhealthy, with strategy single '%s' is one type of MIG device, and most "
 		"are '%s' (%" PRIu32 " SMs, %" PRIu64 " MiB)",
-		g->index, g->uuid, m->profile, m->multiprocessors, m->memory_mib, u->name,
-		one->profile, one->multiprocessors, one->memory_mib);
+		g->index, g->uuid, m->profile, m->multiprocessors, m->memory_mib,
+		candidate->name, one->profile, one->multiprocessors, one->memory_mib);
 }
 
 static int settle_single(struct candidates_work *w, struct error *err)
@@ -303,14 +304,14 @@ static int settle_single(struct candidates_work *w, struct error *err)
 		if (earlier == first)
 			one = find_leading_mig_type(w, first);
 		for (uint32_t i = first; one && i < w->candidates->n; i++) {
-			struct offer_candidate *u = &w->candidates->v[i];
+			struct offer_candidate *candidate = &w->candidates->v[i];
 			const struct gpu_mig *m = typed_mig(w, i);
 
-			if (u->why || !is_beside(w, first, i) ||
-				(u->mig != OFFER_WHOLE &&
+			if (candidate->why || !is_beside(w, first, i) ||
+				(candidate->mig != OFFER_WHOLE &&
 					(!m || gpu_mig_equal_capacity(m, one))))
 				continue;
-			if (set_candidate_unavailable(w, u, one, err) < 0)
+			if (set_candidate_unavailable(w, candidate, one, err) < 0)
 				return -1;
 		}
 	}
@@ -395,12 +396,12 @@ static bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mi
 	return strcmp(legacy, ref) == 0;
 }
 
-static bool is_called(const struct offer_candidate *u, const struct inventory *inv,
+static bool is_called(const struct offer_candidate *candidate, const struct inventory *inv,
 	const char *ref)
 {
-	if (u->mig == OFFER_WHOLE)
-		return strcmp(u->uuid, ref) == 0;
-	return offer_mig_is_called(inv, &inv->mig[u->mig], ref);
+	if (candidate->mig == OFFER_WHOLE)
+		return strcmp(candidate->uuid, ref) == 0;
+	return offer_mig_is_called(inv, &inv->mig[candidate->mig], ref);
 }
 
 static uint32_t at_index(const struct offer_candidates *candidates, const struct inventory *inv,
@@ -409,11 +410,12 @@ static uint32_t at_index(const struct offer_candidates *candidates, const struct
 	uint32_t found = candidates->n;
 
 	for (uint32_t i = 0; i < candidates->n; i++) {
-		const struct offer_candidate *u = &candidates->v[i];
-		const struct gpu *g = &inv->gpus[u->gpu];
-		uint32_t index = u->mig == OFFER_WHOLE ? OFFER_WHOLE : inv->mig[u->mig].index;
+		const struct offer_candidate *candidate = &candidates->v[i];
+		const struct gpu *g = &inv->gpus[candidate->gpu];
+		uint32_t index = candidate->mig == OFFER_WHOLE ? OFFER_WHOLE
+							       : inv->mig[candidate->mig].index;
 
-		if (g->index != gpu || index != mig || strcmp(u->name, name) != 0)
+		if (g->index != gpu || index != mig || strcmp(candidate->name, name) != 0)
 			continue;
 		if (g->fault != GPU_FAULT_GONE)
 			return i;

@@ -28,7 +28,7 @@ int offer_candidates_make(struct offer_candidates *ret, const struct inventory *
 #define OFFER_CANDIDATE_TEXT_MAX 48
 
 /* "GPU 0", "MIG device 0:1". */
-void offer_candidate_text(const struct offer_candidate *u, const struct inventory *inv,
+void offer_candidate_text(const struct offer_candidate *candidate, const struct inventory *inv,
 	char ret[OFFER_CANDIDATE_TEXT_MAX]);
 
 /* ---- the `devices` lists of the config ---- */

@@ -145,8 +145,8 @@ static int note_shared_twice(struct offer_work *w, uint32_t i, const struct repl
 		       : 1;
 }
 
-static int share_selected_devices(struct offer_work *w, struct offer_selection *p, uint32_t at,
-	bool *picks, struct error *err)
+static int share_selected_devices(struct offer_work *w, struct offer_selection *selection,
+	uint32_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
 	char name[RESOURCE_NAME_MAX];
@@ -154,7 +154,7 @@ static int share_selected_devices(struct offer_work *w, struct offer_selection *
 	int noted = 0;
 
 	if (target_name(name, w->config, e, err) < 0 ||
-		offer_select_entry(p, at, picks, err) < 0)
+		offer_select_entry(selection, at, picks, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		if (!picks[i])
@@ -180,7 +180,7 @@ static int share_all(struct offer_work *w, struct error *err)
 	const struct sharing *s = &w->config->sharing;
 	CLEANUP(freep) bool *picks = calloc((size_t)w->candidates.n + 1, sizeof(*picks));
 	CLEANUP(freep) bool *mps = calloc((size_t)w->candidates.n + 1, sizeof(*mps));
-	struct offer_selection p = { .candidates = &w->candidates,
+	struct offer_selection selection = { .candidates = &w->candidates,
 		.inv = w->inv,
 		.config = w->config,
 		.notes = &w->offer->notes,
@@ -190,7 +190,7 @@ static int share_all(struct offer_work *w, struct error *err)
 	if (!picks || !mps)
 		return error_nomem(err);
 	for (uint32_t k = 0; k < s->n_entries; k++)
-		if (share_selected_devices(w, &p, k, picks, err) < 0)
+		if (share_selected_devices(w, &selection, k, picks, err) < 0)
 			return -1;
 	return 0;
 }
@@ -199,16 +199,16 @@ static int share_all(struct offer_work *w, struct error *err)
 static int cut_all_into_slices(struct offer_work *w, struct error *err)
 {
 	for (size_t k = 0; k < w->slice_groups.n; k++) {
-		const struct offer_slice_group *c = &w->slice_groups.v[k];
+		const struct offer_slice_group *group = &w->slice_groups.v[k];
 		struct device_share *of =
-			get_draft_shares(w, c->profile->name, c->set->name, true, err);
+			get_draft_shares(w, group->profile->name, group->set->name, true, err);
 
 		if (!of)
 			return -1;
-		of[c->candidate] =
-			(struct device_share){ .replicas = c->count, .entry = (uint32_t)k };
-		w->shared[c->candidate] = true;
-		w->sliced[c->candidate] = true;
+		of[group->candidate] =
+			(struct device_share){ .replicas = group->count, .entry = (uint32_t)k };
+		w->shared[group->candidate] = true;
+		w->sliced[group->candidate] = true;
 	}
 	return 0;
 }
@@ -231,8 +231,8 @@ static bool is_draft_used_by_mps(const struct offer_work *w, const struct resour
 static int refuse_crowds(struct offer_work *w, struct error *err)
 {
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
-		struct offer_candidate *u = &w->candidates.v[i];
-		const struct gpu *g = &w->inv->gpus[u->gpu];
+		struct offer_candidate *candidate = &w->candidates.v[i];
+		const struct gpu *g = &w->inv->gpus[candidate->gpu];
 		uint32_t max = mps_replicas_max(g->cc_major, g->cc_minor);
 		char unit[OFFER_CANDIDATE_TEXT_MAX], text[ERROR_MSG_MAX];
 		uint64_t n = 0;
@@ -241,16 +241,17 @@ static int refuse_crowds(struct offer_work *w, struct error *err)
 			n += is_draft_used_by_mps(w, &w->drafts[k], i)
 				     ? w->drafts[k].of[i].replicas
 				     : 0;
-		if (u->why || n <= max || !g->cc_major) /* 0.0: compute capability unreadable */
+		if (candidate->why || n <= max ||
+			!g->cc_major) /* 0.0: compute capability unreadable */
 			continue;
-		offer_candidate_text(u, w->inv, unit);
+		offer_candidate_text(candidate, w->inv, unit);
 		(void)snprintf(text, sizeof(text),
 			"%s (%s): unhealthy, invalid device maximum allowed replicas exceeded: "
 			"%" PRIu64 " > %" PRIu32,
-			unit, u->uuid, n, max);
+			unit, candidate->uuid, n, max);
 		if (strv_add(&w->offer->notes, text, err) < 0)
 			return -1;
-		u->why = (uint32_t)w->offer->notes.n;
+		candidate->why = (uint32_t)w->offer->notes.n;
 	}
 	return 0;
 }
@@ -273,30 +274,31 @@ static int add_plain_draft(struct offer_work *w, struct error *err)
 }
 
 /* @share: as in struct offer_device; @profile: resource of the slices, or NULL. */
-static int add_offered_device(struct resource *r, const struct offer_candidate *u,
+static int add_offered_device(struct resource *r, const struct offer_candidate *candidate,
 	uint32_t replica, uint32_t share, const char *profile, struct error *err)
 {
 	struct offer_device *d = &r->devices[r->n_devices++];
 
-	d->gpu = u->gpu;
-	d->mig = u->mig;
+	d->gpu = candidate->gpu;
+	d->mig = candidate->mig;
 	d->replica = replica;
-	d->why = u->why;
+	d->why = candidate->why;
 	d->share = share;
 	if (!share)
-		(void)snprintf(d->id, sizeof(d->id), "%s", u->uuid);
-	else if (profile ? !device_id_make_slice(d->id, sizeof(d->id), u->uuid, profile,
+		(void)snprintf(d->id, sizeof(d->id), "%s", candidate->uuid);
+	else if (profile ? !device_id_make_slice(d->id, sizeof(d->id), candidate->uuid, profile,
 				   replica)
-			 : !device_id_make(d->id, sizeof(d->id), u->uuid, replica))
-		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", u->uuid);
+			 : !device_id_make(d->id, sizeof(d->id), candidate->uuid, replica))
+		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long",
+			candidate->uuid);
 	return 0;
 }
 
-static int add_offered_replicas(struct resource *r, const struct offer_candidate *u, uint32_t n,
-	uint32_t share, const char *profile, struct error *err)
+static int add_offered_replicas(struct resource *r, const struct offer_candidate *candidate,
+	uint32_t n, uint32_t share, const char *profile, struct error *err)
 {
 	for (uint32_t k = 0; k < n; k++)
-		if (add_offered_device(r, u, k, share, profile, err) < 0)
+		if (add_offered_device(r, candidate, k, share, profile, err) < 0)
 			return -1;
 	return 0;
 }
@@ -307,19 +309,19 @@ static int build_slice_resource(struct offer_work *w, const struct resource_draf
 {
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
 		const struct device_share *s = &d->of[i];
-		const struct offer_slice_group *c = &w->slice_groups.v[s->entry];
+		const struct offer_slice_group *group = &w->slice_groups.v[s->entry];
 
 		if (!s->replicas)
 			continue;
 		r->shares[r->n_shares++] =
-			(struct offer_share){ .strategy = c->set->mps ? SHARING_MPS
-								      : SHARING_SLICES,
-				.replicas = c->count,
-				.weight = c->profile->weight,
-				.weights = c->weights,
-				.isolation = c->profile->isolation };
-		if (add_offered_replicas(r, &w->candidates.v[i], c->count, r->n_shares, d->name,
-			    err) < 0)
+			(struct offer_share){ .strategy = group->set->mps ? SHARING_MPS
+									  : SHARING_SLICES,
+				.replicas = group->count,
+				.weight = group->profile->weight,
+				.weights = group->weights,
+				.isolation = group->profile->isolation };
+		if (add_offered_replicas(r, &w->candidates.v[i], group->count, r->n_shares,
+			    d->name, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -340,13 +342,13 @@ static int finish_shared(struct offer_work *w, const struct resource_draft *d,
 			.isolation = s->entries[i].isolation };
 	r->n_shares = (uint32_t)s->n_entries;
 	for (uint32_t i = 0; i < w->candidates.n; i++) {
-		const struct offer_candidate *u = &w->candidates.v[i];
+		const struct offer_candidate *candidate = &w->candidates.v[i];
 
 		if (d->of[i].plain &&
-			add_offered_device(r, u, 0, /* share= */ 0, NULL, err) < 0)
+			add_offered_device(r, candidate, 0, /* share= */ 0, NULL, err) < 0)
 			return -1;
-		if (add_offered_replicas(r, u, d->of[i].replicas, d->of[i].entry + 1, NULL,
-			    err) < 0)
+		if (add_offered_replicas(r, candidate, d->of[i].replicas, d->of[i].entry + 1,
+			    NULL, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -21,7 +21,7 @@ struct offer_selection {
 
 /* Sets in @picks [candidates->n] the candidates that the entry at position @at of the config has, and
  * clears the others. Call for the entries in their order. */
-int offer_select_entry(struct offer_selection *p, size_t at, bool *picks,
+int offer_select_entry(struct offer_selection *selection, size_t at, bool *picks,
 	struct error *err) MUST_USE;
 
 /* Adds a note about a sharing entry, with its line if known. @notes may be NULL. */

@@ -92,29 +92,29 @@ static int add_slice_warning(struct slice_groups_work *w, const struct slice_pro
 
 static bool is_meant(const struct slice_groups_work *w, uint32_t i, const struct slice_set *s)
 {
-	const struct offer_candidate *u = &w->candidates->v[i];
+	const struct offer_candidate *candidate = &w->candidates->v[i];
 
-	return strcmp(u->name, s->name) == 0 &&
-	       (!s->product || pattern_match(s->product, w->inv->gpus[u->gpu].name));
+	return strcmp(candidate->name, s->name) == 0 &&
+	       (!s->product || pattern_match(s->product, w->inv->gpus[candidate->gpu].name));
 }
 
 static int assign_candidate_to_set(struct slice_groups_work *w, uint32_t i, uint32_t set,
 	struct error *err)
 {
 	const struct slice_set *s = &w->config->slices[set];
-	struct device_capacity *r = &w->capacities[i];
+	struct device_capacity *capacity = &w->capacities[i];
 	char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-	if (!r->set) {
-		r->set = set + 1;
+	if (!capacity->set) {
+		capacity->set = set + 1;
 		return 0;
 	}
-	if (r->set == set + 1) /* the list has index and UUID */
+	if (capacity->set == set + 1) /* the list has index and UUID */
 		return 0;
 	offer_candidate_text(&w->candidates->v[i], w->inv, unit);
 	return add_slice_note(w, s->pos, "slices of", s->name, err,
 		"%s is cut already as line %" PRIu32 " says, and is left so", unit,
-		w->config->slices[r->set - 1].pos.line);
+		w->config->slices[capacity->set - 1].pos.line);
 }
 
 static int assign_listed_devices(struct slice_groups_work *w, uint32_t set, struct error *err)
@@ -172,13 +172,13 @@ static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
 }
 
 static uint32_t count_fitting_slices(const struct slice_profile *p,
-	const struct device_capacity *r)
+	const struct device_capacity *capacity)
 {
-	uint64_t need = need_of(p, r->usable), max;
+	uint64_t need = need_of(p, capacity->usable), max;
 
-	if (p->isolation.memory == ISOLATION_MEMORY_NONE || !r->known)
+	if (p->isolation.memory == ISOLATION_MEMORY_NONE || !capacity->known)
 		return p->count; /* without a count: none */
-	max = need ? r->remaining / need : 0;
+	max = need ? capacity->remaining / need : 0;
 	if (p->count)
 		return max < p->count ? (uint32_t)max : p->count;
 	/* One more than allowed, so that the limit check fails. */
@@ -205,13 +205,15 @@ static void name_alike(struct slice_groups_work *w, uint32_t first, uint32_t set
 	uint32_t n = 0;
 
 	for (uint32_t i = first; i < w->candidates->n; i++) {
-		struct device_capacity *r = &w->capacities[i];
+		struct device_capacity *capacity = &w->capacities[i];
 		char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-		if (r->set != set + 1 || r->noted || r->count != like.count ||
-			r->remaining != like.remaining || r->usable != like.usable)
+		if (capacity->set != set + 1 || capacity->noted ||
+			capacity->count != like.count ||
+			capacity->remaining != like.remaining ||
+			capacity->usable != like.usable)
 			continue;
-		r->noted = true;
+		capacity->noted = true;
 		offer_candidate_text(&w->candidates->v[i], w->inv, unit);
 		if (n++ < NAMED_MAX)
 			buf_printf(names, "%s%s", n > 1 ? ", " : "", unit);
@@ -224,13 +226,13 @@ static int note_lack(struct slice_groups_work *w, uint32_t first, uint32_t set,
 	const struct slice_profile *p, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1024);
-	const struct device_capacity r = w->capacities[first];
-	uint64_t need = need_of(p, r.usable);
+	const struct device_capacity capacity = w->capacities[first];
+	uint64_t need = need_of(p, capacity.usable);
 
 	name_alike(w, first, set, &names);
 	if (!buf_ok(&names))
 		return error_nomem(err);
-	if (!r.known)
+	if (!capacity.known)
 		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"the memory of %s is not known, so %s", buf_str(&names),
 			p->count ? "pods cannot be given a part of it"
@@ -238,23 +240,24 @@ static int note_lack(struct slice_groups_work *w, uint32_t first, uint32_t set,
 	if (p->isolation.memory == ISOLATION_MEMORY_PERMILLE && !need)
 		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"its part of %s is less than 2 MiB", buf_str(&names));
-	if (!r.count)
+	if (!capacity.count)
 		return add_slice_note(w, p->pos, "profile", p->name, err,
 			"does not fit on %s: it needs %" PRIu64 " MiB, and %" PRIu64
 			" MiB are left of %" PRIu64 " MiB",
-			buf_str(&names), need >> 20, r.remaining >> 20, r.usable >> 20);
+			buf_str(&names), need >> 20, capacity.remaining >> 20,
+			capacity.usable >> 20);
 	return add_slice_note(w, p->pos, "profile", p->name, err,
 		"%" PRIu32 " of %" PRIu32 " fit on %s: each needs %" PRIu64 " MiB, and %" PRIu64
 		" MiB are left of %" PRIu64 " MiB",
-		r.count, p->count, buf_str(&names), need >> 20,
-		(r.remaining - r.count * need) >> 20, r.usable >> 20);
+		capacity.count, p->count, buf_str(&names), need >> 20,
+		(capacity.remaining - capacity.count * need) >> 20, capacity.usable >> 20);
 }
 
-static bool is_lacking(const struct slice_profile *p, const struct device_capacity *r)
+static bool is_lacking(const struct slice_profile *p, const struct device_capacity *capacity)
 {
-	if (!r->known)
+	if (!capacity->known)
 		return p->isolation.memory == ISOLATION_MEMORY_PERMILLE || !p->count;
-	return r->count < (p->count ? p->count : 1);
+	return capacity->count < (p->count ? p->count : 1);
 }
 
 /* Called once for a profile: the devices of a node are mostly alike. */
@@ -280,18 +283,18 @@ static void find_lack(struct slice_groups_work *w, uint32_t set, const struct sl
 	struct profile_shortage l = { .profile = p, .candidate = UINT32_MAX };
 
 	for (uint32_t i = 0; i < w->candidates->n; i++) {
-		const struct device_capacity *r = &w->capacities[i];
+		const struct device_capacity *capacity = &w->capacities[i];
 
-		if (r->set != set + 1)
+		if (capacity->set != set + 1)
 			continue;
-		if (r->count || !r->known)
+		if (capacity->count || !capacity->known)
 			return;
-		if (l.candidate != UINT32_MAX && r->remaining <= l.remaining)
+		if (l.candidate != UINT32_MAX && capacity->remaining <= l.remaining)
 			continue;
 		l.candidate = i;
-		l.need = need_of(p, r->usable);
-		l.remaining = r->remaining;
-		l.usable = r->usable;
+		l.need = need_of(p, capacity->usable);
+		l.remaining = capacity->remaining;
+		l.usable = capacity->usable;
 	}
 	if (l.candidate != UINT32_MAX)
 		w->lacks[w->n_lacks++] = l;
@@ -351,19 +354,19 @@ static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 	bool small = false;
 
 	for (uint32_t i = 0; i < w->candidates->n; i++) {
-		struct device_capacity *r = &w->capacities[i];
-		uint64_t need = need_of(p, r->usable);
+		struct device_capacity *capacity = &w->capacities[i];
+		uint64_t need = need_of(p, capacity->usable);
 		const struct offer_slice_group group = { .candidate = i,
-			.count = count_fitting_slices(p, r),
+			.count = count_fitting_slices(p, capacity),
 			.profile = p,
 			.set = &w->config->slices[set] };
 
-		if (r->set != set + 1)
+		if (capacity->set != set + 1)
 			continue;
-		r->count = group.count;
-		r->noted = !is_lacking(p, r);
-		r->any = r->any || r->count;
-		if (r->count && add_slice_group(w, &group, err) < 0)
+		capacity->count = group.count;
+		capacity->noted = !is_lacking(p, capacity);
+		capacity->any = capacity->any || capacity->count;
+		if (capacity->count && add_slice_group(w, &group, err) < 0)
 			return -1;
 		if (need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
@@ -377,10 +380,10 @@ static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 			return -1;
 	find_lack(w, set, p);
 	for (uint32_t i = 0; i < w->candidates->n; i++) {
-		struct device_capacity *r = &w->capacities[i];
+		struct device_capacity *capacity = &w->capacities[i];
 
-		if (r->set == set + 1 && r->known)
-			r->remaining -= r->count * need_of(p, r->usable);
+		if (capacity->set == set + 1 && capacity->known)
+			capacity->remaining -= capacity->count * need_of(p, capacity->usable);
 	}
 	return 0;
 }
@@ -429,21 +432,21 @@ static int warn_small_caps(struct slice_groups_work *w, struct error *err)
 	const struct slice_profile *noted = NULL;
 
 	for (size_t i = 0; i < w->slice_groups->n; i++) {
-		const struct offer_slice_group *c = &w->slice_groups->v[i];
+		const struct offer_slice_group *group = &w->slice_groups->v[i];
 		char unit[OFFER_CANDIDATE_TEXT_MAX];
 
-		if (c->profile == noted ||
-			c->profile->isolation.compute != ISOLATION_COMPUTE_CAPPED ||
-			(uint64_t)c->profile->weight * SLICE_CAP_ALL >=
-				c->weights * SLICE_CAP_MIN)
+		if (group->profile == noted ||
+			group->profile->isolation.compute != ISOLATION_COMPUTE_CAPPED ||
+			(uint64_t)group->profile->weight * SLICE_CAP_ALL >=
+				group->weights * SLICE_CAP_MIN)
 			continue;
-		noted = c->profile;
-		offer_candidate_text(&w->candidates->v[c->candidate], w->inv, unit);
+		noted = group->profile;
+		offer_candidate_text(&w->candidates->v[group->candidate], w->inv, unit);
 		if (add_slice_warning(w, noted, err,
 			    "a slice of %s may have %.4f%% of its time, as it weighs %" PRIu32
 			    " of %" PRIu64 " and is capped; expected at least %.1f%%",
-			    unit, 100.0 * noted->weight / (double)c->weights, noted->weight,
-			    c->weights, SLICE_CAP_MIN / 1e4) < 0)
+			    unit, 100.0 * noted->weight / (double)group->weights, noted->weight,
+			    group->weights, SLICE_CAP_MIN / 1e4) < 0)
 			return -1;
 	}
 	return 0;
@@ -457,9 +460,9 @@ static int add_weights(struct slice_groups_work *w, struct error *err)
 	if (!sums)
 		return error_nomem(err);
 	for (size_t i = 0; i < w->slice_groups->n; i++) {
-		const struct offer_slice_group *c = &w->slice_groups->v[i];
+		const struct offer_slice_group *group = &w->slice_groups->v[i];
 
-		sums[c->candidate] += (uint64_t)c->count * c->profile->weight;
+		sums[group->candidate] += (uint64_t)group->count * group->profile->weight;
 	}
 	for (size_t i = 0; i < w->slice_groups->n; i++)
 		w->slice_groups->v[i].weights = sums[w->slice_groups->v[i].candidate];

@@ -5,9 +5,9 @@
 #define BOOST_DELAY_MIN   UINT64_C(5000000)
 #define BOOST_DELAY_MAX   SCHED_STUCK_NS
 
-static uint64_t read_done_count(const struct sched *t, const struct sched_client *client)
+static uint64_t read_done_count(const struct sched *sched, const struct sched_client *client)
 {
-	return t->done ? t->done(t->arg, client) : 0;
+	return sched->done ? sched->done(sched->arg, client) : 0;
 }
 
 /* With a cap the delay is so long that boosted quanta alone stay within the cap. */
@@ -15,37 +15,38 @@ static uint64_t get_boost_delay(const struct sched_slice *s)
 {
 	uint64_t delay = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (p->config.cap)
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (share->config.cap)
 			delay = max_u64(delay,
-				SCHED_BOOST_QUANTUM_NS * SLICE_CAP_ALL / p->config.cap);
+				SCHED_BOOST_QUANTUM_NS * SLICE_CAP_ALL / share->config.cap);
 	}
 	return delay;
 }
 
-void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now)
+void sched_start_overrun(const struct sched *sched, struct sched_share *share, uint64_t now)
 {
-	p->closed_since = now;
-	for (struct sched_client *s = p->clients; s; s = s->next) {
-		uint64_t done = read_done_count(t, s);
+	share->closed_since = now;
+	for (struct sched_client *s = share->clients; s; s = s->next) {
+		uint64_t done = read_done_count(sched, s);
 
 		if (!s->busy || done != s->last_done)
 			s->last_progress_at = now;
 		s->last_done = done;
 	}
-	sched_wake_at(p->gpu, now + get_boost_delay(p->slice));
+	sched_wake_at(share->gpu, now + get_boost_delay(share->slice));
 }
 
 /* Since when no work in flight of a client behind its closed gate has ended. SCHED_NEVER: no such work. */
-static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, uint64_t now)
+static uint64_t get_stall_start(const struct sched *sched, struct sched_share *share,
+	uint64_t now)
 {
 	uint64_t since = SCHED_NEVER;
 
-	if (p->closed_since == SCHED_NEVER)
+	if (share->closed_since == SCHED_NEVER)
 		return SCHED_NEVER;
-	for (struct sched_client *s = p->clients; s; s = s->next) {
-		uint64_t done = s->busy ? read_done_count(t, s) : s->last_done;
+	for (struct sched_client *s = share->clients; s; s = s->next) {
+		uint64_t done = s->busy ? read_done_count(sched, s) : s->last_done;
 
 		if (done != s->last_done)
 			s->last_progress_at = now;
@@ -57,31 +58,33 @@ static uint64_t get_stall_start(const struct sched *t, struct sched_share *p, ui
 }
 
 /* get_stall_start() of the whole slice, while it has something to submit; else SCHED_NEVER. */
-static uint64_t get_slice_stall_start(const struct sched *t, const struct sched_slice *s,
+static uint64_t get_slice_stall_start(const struct sched *sched, const struct sched_slice *s,
 	uint64_t now)
 {
 	uint64_t since = SCHED_NEVER;
 
 	if (!sched_slice_wants(s))
 		return SCHED_NEVER;
-	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling))
-		since = min_u64(since, get_stall_start(t, p, now));
+	for (struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling))
+		since = min_u64(since, get_stall_start(sched, share, now));
 	return since;
 }
 
-static void set_slice_boost(struct sched *t, struct sched_slice *s, bool boosted, uint64_t now)
+static void set_slice_boost(struct sched *sched, struct sched_slice *s, bool boosted,
+	uint64_t now)
 {
 	s->boosted = boosted;
 	s->boosted_at = now;
-	for (struct sched_share *p = s->shares; p; p = p->sibling)
-		sched_mark_dirty(t, p->gpu);
+	for (struct sched_share *share = s->shares; share; share = share->sibling)
+		sched_mark_dirty(sched, share->gpu);
 }
 
 static bool is_another_boosted(const struct sched_gpu *g, const struct sched_slice *but)
 {
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->slice != but && (p->slice->boosted || p->slice->boost_running))
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->slice != but &&
+			(share->slice->boosted || share->slice->boost_running))
 			return true;
 	}
 	return false;
@@ -95,34 +98,34 @@ static uint64_t get_boost_free_time(const struct sched_slice *s)
 {
 	uint64_t from = 0;
 
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (is_another_boosted(p->gpu, s))
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (is_another_boosted(share->gpu, s))
 			return SCHED_NEVER;
-		from = max_u64(from, p->gpu->boost_ended_at + SCHED_QUANTUM_NS);
+		from = max_u64(from, share->gpu->boost_ended_at + SCHED_QUANTUM_NS);
 	}
 	return from;
 }
 
 static bool has_any_quantum(const struct sched_slice *s)
 {
-	for (const struct sched_share *p = s->shares; p; p = p->sibling) {
-		if (p->gpu->holder == p)
+	for (const struct sched_share *share = s->shares; share; share = share->sibling) {
+		if (share->gpu->holder == share)
 			return true;
 	}
 	return false;
 }
 
 /* When the slice may be boosted; SCHED_NEVER: not as things are. Ends a boost that is not needed any more. */
-static uint64_t get_boost_due_time(struct sched *t, struct sched_slice *s, uint64_t now)
+static uint64_t get_boost_due_time(struct sched *sched, struct sched_slice *s, uint64_t now)
 {
 	uint64_t since, from;
 
 	if (s->boost_running || has_any_quantum(s))
 		return SCHED_NEVER;
-	since = get_slice_stall_start(t, s, now);
+	since = get_slice_stall_start(sched, s, now);
 	if (since == SCHED_NEVER && s->boosted)
-		set_slice_boost(t, s, false, now);
+		set_slice_boost(sched, s, false, now);
 	if (since == SCHED_NEVER || s->boosted)
 		return SCHED_NEVER;
 	from = get_boost_free_time(s);
@@ -131,21 +134,21 @@ static uint64_t get_boost_due_time(struct sched *t, struct sched_slice *s, uint6
 		       : max_u64(from, max_u64(since, s->boosted_at) + get_boost_delay(s));
 }
 
-void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now)
+void sched_update_boosts(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	struct sched_slice *first = NULL;
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		uint64_t due = get_boost_due_time(t, p->slice, now);
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		uint64_t due = get_boost_due_time(sched, share->slice, now);
 
 		if (due > now) {
 			sched_wake_at(g, due);
-		} else if (!first || p->slice->boosted_at < first->boosted_at) {
-			first = p->slice;
+		} else if (!first || share->slice->boosted_at < first->boosted_at) {
+			first = share->slice;
 		}
 	}
 	if (first)
-		set_slice_boost(t, first, true, now);
+		set_slice_boost(sched, first, true, now);
 }
 
 void sched_boost_begin(struct sched_slice *s, uint64_t now)
@@ -154,16 +157,17 @@ void sched_boost_begin(struct sched_slice *s, uint64_t now)
 		return;
 	s->boosted = false;
 	s->boost_running = true;
-	for (struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		sched_accrue(p->gpu, now);
-		sched_lend_cap(p, true);
-		for (struct sched_client *client = p->clients; client; client = client->next)
-			client->boosted = p->closed_since != SCHED_NEVER && client->busy;
+	for (struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		sched_accrue(share->gpu, now);
+		sched_lend_cap(share, true);
+		for (struct sched_client *client = share->clients; client;
+			client = client->next)
+			client->boosted = share->closed_since != SCHED_NEVER && client->busy;
 	}
 }
 
-void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
+void sched_boost_end(struct sched *sched, struct sched_slice *s, uint64_t now)
 {
 	uint64_t delay = s->boost_delay ? s->boost_delay : BOOST_DELAY_FIRST;
 	bool helped = false;
@@ -172,14 +176,15 @@ void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now)
 		return;
 	s->boost_running = false;
 	s->boosted_at = now;
-	for (struct sched_share *p = s->shares; p; p = p->sibling) {
-		sched_accrue(p->gpu, now);
-		sched_lend_cap(p, false);
-		p->gpu->boost_ended_at = now;
-		for (struct sched_client *client = p->clients; client; client = client->next) {
+	for (struct sched_share *share = s->shares; share; share = share->sibling) {
+		sched_accrue(share->gpu, now);
+		sched_lend_cap(share, false);
+		share->gpu->boost_ended_at = now;
+		for (struct sched_client *client = share->clients; client;
+			client = client->next) {
 			helped |= client->boosted &&
 				  (!client->busy ||
-					  read_done_count(t, client) != client->last_done);
+					  read_done_count(sched, client) != client->last_done);
 			client->boosted = false;
 		}
 	}

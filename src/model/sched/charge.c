@@ -15,77 +15,79 @@
  * Updates the bucket for a time @ns in which the share is charged @charged, evenly. Both at once: @ns can be
  * longer than the bucket lasts, with charges all along.
  */
-static void update_cap_bucket(struct sched_share *p, uint64_t ns, uint64_t charged)
+static void update_cap_bucket(struct sched_share *share, uint64_t ns, uint64_t charged)
 {
-	if (!p->config.cap)
+	if (!share->config.cap)
 		return;
-	p->bucket += (int64_t)(min_u64(ns, LONGEST) * p->config.cap);
-	p->bucket -= BUCKET_OF(min_u64(charged, LONGEST));
-	if (p->bucket > BUCKET_OF(SCHED_CAP_BURST_NS))
-		p->bucket = BUCKET_OF(SCHED_CAP_BURST_NS);
-	if (p->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
-		p->bucket = -BUCKET_OF(SCHED_DEBT_MAX_NS);
+	share->bucket += (int64_t)(min_u64(ns, LONGEST) * share->config.cap);
+	share->bucket -= BUCKET_OF(min_u64(charged, LONGEST));
+	if (share->bucket > BUCKET_OF(SCHED_CAP_BURST_NS))
+		share->bucket = BUCKET_OF(SCHED_CAP_BURST_NS);
+	if (share->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
+		share->bucket = -BUCKET_OF(SCHED_DEBT_MAX_NS);
 }
 
-bool sched_cap_allows_start(const struct sched_share *p)
+bool sched_cap_allows_start(const struct sched_share *share)
 {
-	return !p->config.cap || p->slice->boosted ||
-	       p->bucket >= BUCKET_OF(SCHED_CAP_PORTION_NS);
+	return !share->config.cap || share->slice->boosted ||
+	       share->bucket >= BUCKET_OF(SCHED_CAP_PORTION_NS);
 }
 
-uint64_t sched_cap_runtime_ns(const struct sched_share *p)
+uint64_t sched_cap_runtime_ns(const struct sched_share *share)
 {
-	if (!p->config.cap)
+	if (!share->config.cap)
 		return SCHED_NEVER;
 	/* So little is not worth a change of the throttle. */
-	if (p->bucket < BUCKET_OF(SCHED_GRACE_MIN_NS))
+	if (share->bucket < BUCKET_OF(SCHED_GRACE_MIN_NS))
 		return 0;
-	return (uint64_t)p->bucket / (SLICE_CAP_ALL - p->config.cap);
+	return (uint64_t)share->bucket / (SLICE_CAP_ALL - share->config.cap);
 }
 
-void sched_lend_cap(struct sched_share *p, bool lend)
+void sched_lend_cap(struct sched_share *share, bool lend)
 {
 	int64_t lacks;
 
-	p->bucket -= p->lent;
-	p->lent = 0;
-	if (p->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
-		p->bucket = -BUCKET_OF(SCHED_DEBT_MAX_NS);
-	lacks = BUCKET_OF(SCHED_CAP_PORTION_NS) - p->bucket;
-	if (!lend || !p->config.cap || lacks <= 0)
+	share->bucket -= share->lent;
+	share->lent = 0;
+	if (share->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
+		share->bucket = -BUCKET_OF(SCHED_DEBT_MAX_NS);
+	lacks = BUCKET_OF(SCHED_CAP_PORTION_NS) - share->bucket;
+	if (!lend || !share->config.cap || lacks <= 0)
 		return;
-	p->lent = lacks;
-	p->bucket += lacks;
+	share->lent = lacks;
+	share->bucket += lacks;
 }
 
-uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now)
+uint64_t sched_cap_refill_time(const struct sched_share *share, uint64_t now)
 {
 	uint64_t lacks;
 
-	if (sched_cap_allows_start(p))
+	if (sched_cap_allows_start(share))
 		return now;
-	lacks = (uint64_t)(BUCKET_OF(SCHED_CAP_PORTION_NS) - p->bucket) / p->config.cap + 1;
+	lacks = (uint64_t)(BUCKET_OF(SCHED_CAP_PORTION_NS) - share->bucket) /
+			share->config.cap +
+		1;
 	/* The share can be charged meanwhile, so that the time comes close again and again. */
 	return now + max_u64(lacks, SCHED_GRACE_MIN_NS);
 }
 
 /* ---- virtual time ---- */
 
-static void advance_share_vtime(struct sched_share *p, uint64_t ns)
+static void advance_share_vtime(struct sched_share *share, uint64_t ns)
 {
-	if (p->config.mps)
+	if (share->config.mps)
 		return;
-	ns += p->vtime_rest;
-	p->vtime += ns / p->config.weight;
-	p->vtime_rest = ns % p->config.weight;
+	ns += share->vtime_rest;
+	share->vtime += ns / share->config.weight;
+	share->vtime_rest = ns % share->config.weight;
 }
 
 /* Whether another share, of class latency, is at work on the share's GPU or in its grace period there. */
-static bool is_blocked_by_latency(const struct sched_share *p)
+static bool is_blocked_by_latency(const struct sched_share *share)
 {
-	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
-		if (q != p && q->config.latency && q->n_clients &&
-			(!sched_is_idle(q) || q->awaited))
+	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
+		if (other != share && other->config.latency && other->n_clients &&
+			(!sched_is_idle(other) || other->awaited))
 			return true;
 	}
 	return false;
@@ -102,14 +104,14 @@ static bool is_blocked_by_latency(const struct sched_share *p)
  * A share that waits for its bucket, or a gang that waits for another GPU, does not: its quantum would not begin
  * earlier if other shares waited for it.
  */
-static bool holds_back_vtime(const struct sched_share *p)
+static bool holds_back_vtime(const struct sched_share *share)
 {
-	if (p->config.mps)
+	if (share->config.mps)
 		return false;
-	if (p->n_busy || p->awaited)
+	if (share->n_busy || share->awaited)
 		return true;
-	return p->n_wants && sched_cap_allows_start(p) &&
-	       (!sched_is_gang(p->slice) || is_blocked_by_latency(p));
+	return share->n_wants && sched_cap_allows_start(share) &&
+	       (!sched_is_gang(share->slice) || is_blocked_by_latency(share));
 }
 
 /*
@@ -121,43 +123,45 @@ void sched_update_gpu_vtime(struct sched_gpu *g)
 {
 	uint64_t min = SCHED_NEVER, least_gang = SCHED_NEVER;
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (holds_back_vtime(p))
-			min = min_u64(min, p->vtime);
-		else if (p->n_wants && sched_is_gang(p->slice))
-			least_gang = min_u64(least_gang, p->vtime);
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (holds_back_vtime(share))
+			min = min_u64(min, share->vtime);
+		else if (share->n_wants && sched_is_gang(share->slice))
+			least_gang = min_u64(least_gang, share->vtime);
 	}
 	if (min == SCHED_NEVER)
 		min = least_gang;
 	if (min != SCHED_NEVER)
 		g->vtime = max_u64(g->vtime, min);
-	for (struct sched_share *p = g->shares; p; p = p->next)
-		p->vtime = min_u64(p->vtime, g->vtime + SCHED_DEBT_MAX_NS / p->config.weight);
+	for (struct sched_share *share = g->shares; share; share = share->next)
+		share->vtime = min_u64(share->vtime,
+			g->vtime + SCHED_DEBT_MAX_NS / share->config.weight);
 }
 
-void sched_limit_credit(struct sched_share *p)
+void sched_limit_credit(struct sched_share *share)
 {
-	uint64_t credit = SCHED_QUANTUM_NS / p->config.weight, v = p->gpu->vtime;
+	uint64_t credit = SCHED_QUANTUM_NS / share->config.weight, v = share->gpu->vtime;
 
-	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
-		if (q != p && q->n_clients && !q->config.mps && !sched_is_idle(q))
-			credit = min_u64(credit, SCHED_QUANTUM_NS / q->config.weight);
+	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
+		if (other != share && other->n_clients && !other->config.mps &&
+			!sched_is_idle(other))
+			credit = min_u64(credit, SCHED_QUANTUM_NS / other->config.weight);
 	}
 	/* Enough for the shortest quantum. */
-	credit = max_u64(credit, SCHED_QUANTUM_MIN_NS / p->config.weight);
-	p->vtime = max_u64(p->vtime, v > credit ? v - credit : 0);
+	credit = max_u64(credit, SCHED_QUANTUM_MIN_NS / share->config.weight);
+	share->vtime = max_u64(share->vtime, v > credit ? v - credit : 0);
 }
 
-void sched_wake_up_share(struct sched_share *p, uint64_t now)
+void sched_wake_up_share(struct sched_share *share, uint64_t now)
 {
-	uint64_t gap = min_u64(now - p->idle_since, GAP_LONG);
+	uint64_t gap = min_u64(now - share->idle_since, GAP_LONG);
 
-	p->soon_returns -= p->soon_returns / 8;
+	share->soon_returns -= share->soon_returns / 8;
 	if (gap <= SCHED_GRACE_MAX_NS) {
-		p->soon_returns += SOON_ALWAYS / 8;
-		p->idle_gap = (7 * p->idle_gap + gap) / 8;
+		share->soon_returns += SOON_ALWAYS / 8;
+		share->idle_gap = (7 * share->idle_gap + gap) / 8;
 	}
-	sched_limit_credit(p);
+	sched_limit_credit(share);
 }
 
 void sched_set_share_config(struct sched_share *p, const struct sched_share_config *share)
@@ -185,11 +189,11 @@ void sched_set_share_config(struct sched_share *p, const struct sched_share_conf
 /* ---- charges ---- */
 
 /* The remainder of the division goes to the clients one by one, so the sum is exact. */
-static void charge_clients(struct sched_share *p, uint64_t ns)
+static void charge_clients(struct sched_share *share, uint64_t ns)
 {
-	uint64_t n = p->n_busy;
+	uint64_t n = share->n_busy;
 
-	for (struct sched_client *s = p->clients; s && n; s = s->next) {
+	for (struct sched_client *s = share->clients; s && n; s = s->next) {
 		if (!s->busy)
 			continue;
 		s->charged_ns += ns / n;
@@ -199,9 +203,10 @@ static void charge_clients(struct sched_share *p, uint64_t ns)
 }
 
 /* How long the overrun is assumed to have the GPU. */
-static uint64_t get_overrun_ns(const struct sched_share *p)
+static uint64_t get_overrun_ns(const struct sched_share *share)
 {
-	return min_u64(p->overrun + p->overrun / 2 + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
+	return min_u64(share->overrun + share->overrun / 2 + SCHED_GRACE_MIN_NS,
+		SCHED_TIME_SLICE_NS);
 }
 
 /* The overrun of a share. */
@@ -212,15 +217,15 @@ enum overrun_state {
 	OVERRUN_WAITS,
 };
 
-static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_t now)
+static enum overrun_state get_overrun_state(const struct sched_share *share, uint64_t now)
 {
-	uint64_t age = now - p->closed_since, runs = get_overrun_ns(p);
+	uint64_t age = now - share->closed_since, runs = get_overrun_ns(share);
 
-	if (!p->n_busy || p->closed_since > now || age >= runs + SCHED_TIME_SLICE_NS)
+	if (!share->n_busy || share->closed_since > now || age >= runs + SCHED_TIME_SLICE_NS)
 		return OVERRUN_NONE;
 	/* Another share had work before: the hardware rotates already. */
-	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
-		if (q != p && q->n_busy && q->busy_since < p->closed_since)
+	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
+		if (other != share && other->n_busy && other->busy_since < share->closed_since)
 			return OVERRUN_NONE;
 	}
 	if (age < runs)
@@ -228,20 +233,21 @@ static enum overrun_state get_overrun_state(const struct sched_share *p, uint64_
 	return runs < SCHED_TIME_SLICE_NS ? OVERRUN_WAITS : OVERRUN_NONE;
 }
 
-void sched_learn_overrun(struct sched_share *p, uint64_t end)
+void sched_learn_overrun(struct sched_share *share, uint64_t end)
 {
-	uint64_t max = min_u64(2 * p->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
+	uint64_t max = min_u64(2 * share->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
 	/* Of an overrun that is much longer than those before, a part was a wait for the GPU. */
-	if (p->closed_since < end)
-		p->overrun = (7 * p->overrun + min_u64(end - p->closed_since, max)) / 8;
+	if (share->closed_since < end)
+		share->overrun =
+			(7 * share->overrun + min_u64(end - share->closed_since, max)) / 8;
 }
 
-static void charge_share(struct sched_share *p, uint64_t ns)
+static void charge_share(struct sched_share *share, uint64_t ns)
 {
-	p->charged += ns;
-	charge_clients(p, ns);
-	advance_share_vtime(p, ns);
+	share->charged += ns;
+	charge_clients(share, ns);
+	advance_share_vtime(share, ns);
 }
 
 /* Charges @time from .accrued on, in which nothing changes. */
@@ -251,13 +257,13 @@ static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 	enum overrun_state who = OVERRUN_WAITS;
 	bool wanted = false;
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (sched_has_demand(p, g->accrued)) {
-			p->pace.demand += time;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (sched_has_demand(share, g->accrued)) {
+			share->pace.demand += time;
 			wanted = true;
 		}
-		n += p->n_busy > 0;
-		by[get_overrun_state(p, g->accrued)] += p->n_busy > 0;
+		n += share->n_busy > 0;
+		by[get_overrun_state(share, g->accrued)] += share->n_busy > 0;
 	}
 	g->busy_ns += n ? time : 0;
 	g->period.wanted_ns += wanted ? time : 0;
@@ -266,20 +272,20 @@ static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 	else if (by[OVERRUN_NONE])
 		who = OVERRUN_NONE;
 	n = sharers = by[who];
-	for (struct sched_share *p = g->shares; p; p = p->next) {
+	for (struct sched_share *share = g->shares; share; share = share->next) {
 		uint64_t mine = 0;
 
-		if (p->n_wants)
-			p->waited += time;
-		if (n && p->n_busy && get_overrun_state(p, g->accrued) == who) {
+		if (share->n_wants)
+			share->waited += time;
+		if (n && share->n_busy && get_overrun_state(share, g->accrued) == who) {
 			mine = left / n;
-			charge_share(p, mine);
+			charge_share(share, mine);
 			left -= mine;
 			n--;
-		} else if (p->awaited) {
-			advance_share_vtime(p, time / (sharers + 1));
+		} else if (share->awaited) {
+			advance_share_vtime(share, time / (sharers + 1));
 		}
-		update_cap_bucket(p, time, mine);
+		update_cap_bucket(share, time, mine);
 	}
 	sched_update_gpu_vtime(g);
 	g->accrued += time;
@@ -290,9 +296,9 @@ void sched_accrue(struct sched_gpu *g, uint64_t now)
 	while (g->accrued < now) {
 		uint64_t until = now;
 
-		for (const struct sched_share *p = g->shares; p; p = p->next) {
-			enum overrun_state overrun = get_overrun_state(p, g->accrued);
-			uint64_t end = p->closed_since + get_overrun_ns(p);
+		for (const struct sched_share *share = g->shares; share; share = share->next) {
+			enum overrun_state overrun = get_overrun_state(share, g->accrued);
+			uint64_t end = share->closed_since + get_overrun_ns(share);
 
 			if (overrun != OVERRUN_NONE)
 				until = min_u64(until, overrun == OVERRUN_RUNS

@@ -22,41 +22,42 @@
 #define CONCURRENT_RETRY_MIN UINT64_C(1000000000)
 #define CONCURRENT_RETRY_MAX UINT64_C(64000000000)
 
-bool sched_has_demand(const struct sched_share *p, uint64_t at)
+bool sched_has_demand(const struct sched_share *share, uint64_t at)
 {
-	if (!p->n_clients)
+	if (!share->n_clients)
 		return false;
-	return !sched_is_idle(p) || (p->inactive_since && at < p->inactive_since + LINGER_NS);
+	return !sched_is_idle(share) ||
+	       (share->inactive_since && at < share->inactive_since + LINGER_NS);
 }
 
 /*
  * The hardware's time-slicing does not keep what a cap, class latency and gangs promise. Beside MPS, the time
  * that time sharing leaves idle cannot be measured.
  */
-static bool may_run_concurrently(const struct sched *t, const struct sched_gpu *g)
+static bool may_run_concurrently(const struct sched *sched, const struct sched_gpu *g)
 {
 	unsigned int n = 0;
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (!p->n_clients)
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (!share->n_clients)
 			continue;
-		if (p->config.cap || p->config.latency || p->config.mps ||
-			(!p->dormant && sched_is_gang(p->slice)))
+		if (share->config.cap || share->config.latency || share->config.mps ||
+			(!share->dormant && sched_is_gang(share->slice)))
 			return false;
 		n++;
 	}
-	return t->done && n > 1;
+	return sched->done && n > 1;
 }
 
-static void count_done_submissions(const struct sched *t, struct sched_gpu *g)
+static void count_done_submissions(const struct sched *sched, struct sched_gpu *g)
 {
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		for (struct sched_client *s = p->clients; s; s = s->next) {
-			uint64_t now = t->done(t->arg, s);
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		for (struct sched_client *s = share->clients; s; s = s->next) {
+			uint64_t now = sched->done(sched->arg, s);
 
 			/* A new client's process may have done some before. */
 			if (s->done && now > s->done)
-				p->pace.done += min_u64(now - s->done, DONE_MAX);
+				share->pace.done += min_u64(now - s->done, DONE_MAX);
 			s->done = now;
 		}
 	}
@@ -69,8 +70,8 @@ static void begin_period(struct sched_gpu *g, bool together, uint64_t now)
 	g->period.check_at = now + CONCURRENT_CHECK_NS;
 	g->period.busy = g->busy_ns;
 	g->period.wanted_ns = 0;
-	for (struct sched_share *p = g->shares; p; p = p->next)
-		p->pace.done = p->pace.demand = 0;
+	for (struct sched_share *share = g->shares; share; share = share->next)
+		share->pace.done = share->pace.demand = 0;
 }
 
 /* ---- time sharing ---- */
@@ -83,8 +84,8 @@ static bool learn_pace(struct sched_gpu *g)
 {
 	bool known = true;
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		struct sched_pace *m = &p->pace;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		struct sched_pace *m = &share->pace;
 		uint64_t before = m->now_ns;
 
 		m->lost = 0;
@@ -100,7 +101,7 @@ static bool learn_pace(struct sched_gpu *g)
 	return known;
 }
 
-static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now)
+static void check_time_shared(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	uint64_t used = g->busy_ns - g->period.busy, wanted = g->period.wanted_ns;
 	bool pays = used * 100 <= wanted * SCHED_BUSY_PERCENT && wanted >= PERIOD_NS / 2;
@@ -109,7 +110,7 @@ static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now
 		return;
 	pays = learn_pace(g) && pays && now >= g->period.retry_at;
 	if (pays && g->holder)
-		sched_end_quantum(t, g->holder, SCHED_END_CONCURRENT, now);
+		sched_end_quantum(sched, g->holder, SCHED_END_CONCURRENT, now);
 	if (pays)
 		g->interrupted = NULL;
 	begin_period(g, pays, now);
@@ -121,11 +122,12 @@ static void check_time_shared(struct sched *t, struct sched_gpu *g, uint64_t now
  * The loss that the share gets back. For a share without a pace (it is new) it is not known what time sharing
  * would have given it.
  */
-static uint64_t compute_lost_time(const struct sched_share *p)
+static uint64_t compute_lost_time(const struct sched_share *share)
 {
-	if (!p->pace.each_ns || p->pace.lost < 0)
+	if (!share->pace.each_ns || share->pace.lost < 0)
 		return 0;
-	return min_u64((uint64_t)p->pace.lost, SCHED_CONCURRENT_LOSS_NS + CONCURRENT_CHECK_NS);
+	return min_u64((uint64_t)share->pace.lost,
+		SCHED_CONCURRENT_LOSS_NS + CONCURRENT_CHECK_NS);
 }
 
 /*
@@ -136,16 +138,16 @@ static void end_concurrent(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t max = g->vtime, weights = 0, worst = 0;
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (!sched_has_demand(p, now))
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (!sched_has_demand(share, now))
 			continue;
-		max = max_u64(max, p->vtime);
-		worst = max_u64(worst, compute_lost_time(p));
-		weights += p->config.weight;
+		max = max_u64(max, share->vtime);
+		worst = max_u64(worst, compute_lost_time(share));
+		weights += share->config.weight;
 	}
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (sched_has_demand(p, now))
-			p->vtime = max + (worst - compute_lost_time(p)) / weights;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (sched_has_demand(share, now))
+			share->vtime = max + (worst - compute_lost_time(share)) / weights;
 	}
 	g->vtime = max;
 	begin_period(g, false, now);
@@ -153,8 +155,8 @@ static void end_concurrent(struct sched_gpu *g, uint64_t now)
 
 static void measure_losses(struct sched_gpu *g)
 {
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		struct sched_pace *m = &p->pace;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		struct sched_pace *m = &share->pace;
 		uint64_t max = m->demand + 2 * (uint64_t)CREDIT_NS, got = max;
 
 		/* The number that a process reports has no bound. */
@@ -168,8 +170,8 @@ static void measure_losses(struct sched_gpu *g)
 
 static bool is_any_losing(const struct sched_gpu *g)
 {
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->pace.lost > (int64_t)SCHED_CONCURRENT_LOSS_NS)
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->pace.lost > (int64_t)SCHED_CONCURRENT_LOSS_NS)
 			return true;
 	}
 	return false;
@@ -179,8 +181,9 @@ static bool is_any_losing(const struct sched_gpu *g)
  * get on faster now. */
 static bool is_any_inactive(const struct sched_gpu *g, uint64_t now)
 {
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->pace.now_ns && sched_is_idle(p) && now - p->inactive_since >= PERIOD_NS)
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->pace.now_ns && sched_is_idle(share) &&
+			now - share->inactive_since >= PERIOD_NS)
 			return true;
 	}
 	return false;
@@ -209,27 +212,27 @@ static void check_concurrent(struct sched_gpu *g, uint64_t now)
 
 /* ---- events ---- */
 
-void sched_reset_pace(struct sched_share *p)
+void sched_reset_pace(struct sched_share *share)
 {
-	p->pace = (struct sched_pace){ 0 };
-	p->gpu->period.since = 0;
+	share->pace = (struct sched_pace){ 0 };
+	share->gpu->period.since = 0;
 }
 
-static void evaluate_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now)
+static void evaluate_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	g->period.check_at = now + CONCURRENT_CHECK_NS;
-	count_done_submissions(t, g);
+	count_done_submissions(sched, g);
 	if (g->period.concurrent)
 		check_concurrent(g, now);
 	else if (now - g->contended_at < SCHED_IDLE_NS)
-		check_time_shared(t, g, now);
+		check_time_shared(sched, g, now);
 	else
 		begin_period(g, false, now);
 }
 
-bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now)
+bool sched_decide_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
-	bool may = may_run_concurrently(t, g), known = g->period.since != 0;
+	bool may = may_run_concurrently(sched, g), known = g->period.since != 0;
 
 	if (g->period.concurrent && (!may || !known))
 		end_concurrent(g, now);
@@ -238,10 +241,10 @@ bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now
 		return false;
 	}
 	if (!known) {
-		count_done_submissions(t, g);
+		count_done_submissions(sched, g);
 		begin_period(g, false, now);
 	} else if (now >= g->period.check_at) {
-		evaluate_concurrency(t, g, now);
+		evaluate_concurrency(sched, g, now);
 	}
 	/* With time sharing, quanta end often enough. */
 	if (g->period.concurrent)

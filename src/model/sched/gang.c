@@ -3,16 +3,16 @@
 
 bool sched_is_gang(const struct sched_slice *s)
 {
-	const struct sched_share *p = sched_next_time_shared(s->shares);
+	const struct sched_share *share = sched_next_time_shared(s->shares);
 
-	return p && sched_next_time_shared(p->sibling);
+	return share && sched_next_time_shared(share->sibling);
 }
 
 bool sched_slice_is_idle(const struct sched_slice *s)
 {
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (!sched_is_idle(p))
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (!sched_is_idle(share))
 			return false;
 	}
 	return true;
@@ -20,9 +20,9 @@ bool sched_slice_is_idle(const struct sched_slice *s)
 
 bool sched_slice_wants(const struct sched_slice *s)
 {
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (p->n_wants)
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (share->n_wants)
 			return true;
 	}
 	return false;
@@ -32,9 +32,9 @@ uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s)
 {
 	uint64_t lasts = SCHED_NEVER;
 
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling))
-		lasts = min_u64(lasts, sched_cap_runtime_ns(p));
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling))
+		lasts = min_u64(lasts, sched_cap_runtime_ns(share));
 	return lasts;
 }
 
@@ -54,9 +54,9 @@ static bool is_kept_off_by_latency(const struct sched_slice *s)
 {
 	if (!s->boosted)
 		return false;
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (p->gpu->priority_active)
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (share->gpu->priority_active)
 			return true;
 	}
 	return false;
@@ -65,9 +65,10 @@ static bool is_kept_off_by_latency(const struct sched_slice *s)
 /* Whether a gang that goes before @against waits for this GPU. */
 static bool is_reserved(const struct sched_gpu *g, const struct sched_slice *against)
 {
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->slice != against && sched_is_ready(p) && sched_is_gang(p->slice) &&
-			!is_kept_off_by_latency(p->slice) && is_gang_before(p->slice, against))
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->slice != against && sched_is_ready(share) &&
+			sched_is_gang(share->slice) && !is_kept_off_by_latency(share->slice) &&
+			is_gang_before(share->slice, against))
 			return true;
 	}
 	return false;
@@ -76,10 +77,10 @@ static bool is_reserved(const struct sched_gpu *g, const struct sched_slice *aga
 /* Whether the holder is a gang or has a boosted quantum, has work, and its quantum is not over. */
 static bool is_quantum_protected(const struct sched_gpu *g, uint64_t now)
 {
-	const struct sched_share *p = g->holder;
+	const struct sched_share *share = g->holder;
 
-	return p && (sched_is_gang(p->slice) || p->slice->boost_running) &&
-	       !sched_slice_is_idle(p->slice) && g->quantum_until != SCHED_NEVER &&
+	return share && (sched_is_gang(share->slice) || share->slice->boost_running) &&
+	       !sched_slice_is_idle(share->slice) && g->quantum_until != SCHED_NEVER &&
 	       now < g->quantum_until;
 }
 
@@ -88,11 +89,12 @@ static bool is_owed_to_another(const struct sched_gpu *g, const struct sched_sli
 {
 	int64_t lead = sched_vtime_lead(s), band = sched_vtime_band(g);
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		bool has = g->holder == p && !sched_is_idle(p);
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		bool has = g->holder == share && !sched_is_idle(share);
 
-		if (p->slice != s && (has || sched_is_ready(p)) && !sched_is_gang(p->slice) &&
-			lead - sched_vtime_lead(p->slice) > band)
+		if (share->slice != s && (has || sched_is_ready(share)) &&
+			!sched_is_gang(share->slice) &&
+			lead - sched_vtime_lead(share->slice) > band)
 			return true;
 	}
 	return false;
@@ -100,23 +102,23 @@ static bool is_owed_to_another(const struct sched_gpu *g, const struct sched_sli
 
 bool sched_yields_to_gang(const struct sched_slice *s)
 {
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		if (is_reserved(p->gpu, s))
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		if (is_reserved(share->gpu, s))
 			return true;
 	}
 	return false;
 }
 
-bool sched_can_start(const struct sched_share *p, uint64_t now)
+bool sched_can_start(const struct sched_share *share, uint64_t now)
 {
-	if (!sched_is_gang(p->slice))
+	if (!sched_is_gang(share->slice))
 		return true;
-	for (const struct sched_share *q = sched_next_time_shared(p->slice->shares); q;
-		q = sched_next_time_shared(q->sibling)) {
-		if (q->gpu->priority_active || is_quantum_protected(q->gpu, now) ||
-			is_owed_to_another(q->gpu, p->slice))
+	for (const struct sched_share *other = sched_next_time_shared(share->slice->shares);
+		other; other = sched_next_time_shared(other->sibling)) {
+		if (other->gpu->priority_active || is_quantum_protected(other->gpu, now) ||
+			is_owed_to_another(other->gpu, share->slice))
 			return false;
 	}
-	return !sched_yields_to_gang(p->slice);
+	return !sched_yields_to_gang(share->slice);
 }

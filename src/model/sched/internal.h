@@ -132,38 +132,38 @@ static inline void sched_wake_at(struct sched_gpu *g, uint64_t when)
 	g->wake = min_u64(g->wake, when);
 }
 
-static inline void sched_mark_dirty(struct sched *t, const struct sched_gpu *g)
+static inline void sched_mark_dirty(struct sched *sched, const struct sched_gpu *g)
 {
-	t->dirty |= UINT64_C(1) << g->index;
+	sched->dirty |= UINT64_C(1) << g->index;
 }
 
 /* Whether the share goes first: its gates never close. */
-static inline bool sched_has_priority(const struct sched_share *p)
+static inline bool sched_has_priority(const struct sched_share *share)
 {
-	return p->config.latency && !p->demoted;
+	return share->config.latency && !share->demoted;
 }
 
 /* Whether the share takes quanta: its gates open and close, and other shares wait for it. */
-static inline bool sched_is_time_shared(const struct sched_share *p)
+static inline bool sched_is_time_shared(const struct sched_share *share)
 {
-	return !p->config.mps && !sched_has_priority(p);
+	return !share->config.mps && !sched_has_priority(share);
 }
 
-static inline bool sched_is_idle(const struct sched_share *p)
+static inline bool sched_is_idle(const struct sched_share *share)
 {
-	return !p->n_busy && !p->n_wants;
+	return !share->n_busy && !share->n_wants;
 }
 
 /*
  * The time-shared shares of a slice, which have their quanta together. Skips those without clients and those
  * that are dormant (a process has clients on GPUs that it does not use). Loop: for (p =
- * sched_next_time_shared(s->shares); p; p = sched_next_time_shared(p->sibling)).
+ * sched_next_time_shared(s->shares); p; p = sched_next_time_shared(share->sibling)).
  */
-static inline struct sched_share *sched_next_time_shared(struct sched_share *p)
+static inline struct sched_share *sched_next_time_shared(struct sched_share *share)
 {
-	while (p && (!p->n_clients || p->dormant || !sched_is_time_shared(p)))
-		p = p->sibling;
-	return p;
+	while (share && (!share->n_clients || share->dormant || !sched_is_time_shared(share)))
+		share = share->sibling;
+	return share;
 }
 
 /* charge.c */
@@ -172,28 +172,28 @@ void sched_accrue(struct sched_gpu *g, uint64_t now);
 /* Advances the GPU's virtual time to the share that is furthest behind, and limits debts. */
 void sched_update_gpu_vtime(struct sched_gpu *g);
 /* Call it when a share that was idle has something to do again. Limits its credit, and learns its idle time. */
-void sched_wake_up_share(struct sched_share *p, uint64_t now);
+void sched_wake_up_share(struct sched_share *share, uint64_t now);
 /* Call it when the work that was in flight as the gates closed has ended, at @end. Learns the overrun's
  * length. */
-void sched_learn_overrun(struct sched_share *p, uint64_t end);
+void sched_learn_overrun(struct sched_share *share, uint64_t end);
 /* Limits the share's credit to one quantum. Otherwise a share that did not hold back the GPU's virtual time
  * could be far behind. */
-void sched_limit_credit(struct sched_share *p);
+void sched_limit_credit(struct sched_share *share);
 /* Applies a config, also with work in flight. In nanoseconds the share keeps its lead over the GPU's virtual
  * time, or its credit, limited to one quantum. The caller sets the gates. */
 void sched_set_share_config(struct sched_share *p, const struct sched_share_config *share);
 /* Whether the bucket has enough for a quantum. Always true without a cap or with a boost. */
-bool sched_cap_allows_start(const struct sched_share *p);
+bool sched_cap_allows_start(const struct sched_share *share);
 /* How long the bucket lasts if the share has the GPU alone; 0: it is empty; SCHED_NEVER: no cap. */
-uint64_t sched_cap_runtime_ns(const struct sched_share *p);
+uint64_t sched_cap_runtime_ns(const struct sched_share *share);
 /* Lends the bucket what it lacks of a portion, or takes that back. What the share owed stays. */
-void sched_lend_cap(struct sched_share *p, bool lend);
+void sched_lend_cap(struct sched_share *share, bool lend);
 /* When the bucket has enough for the share to begin. */
-uint64_t sched_cap_refill_time(const struct sched_share *p, uint64_t now);
+uint64_t sched_cap_refill_time(const struct sched_share *share, uint64_t now);
 
 /* vtime-order.c */
 /* Whether the share wants the quantum and may have it; of a gang, as far as its own buckets allow. */
-bool sched_is_ready(const struct sched_share *p);
+bool sched_is_ready(const struct sched_share *share);
 /* Whether any share of the GPU is ready (sched_is_ready()). */
 bool sched_is_contended(const struct sched_gpu *g);
 /*
@@ -213,7 +213,7 @@ struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t 
 /* Whether the holder must hand over to another share at the end of its quantum. */
 bool sched_must_hand_over(const struct sched_share *holder, uint64_t now);
 /* The longest quantum of the share as things are now. */
-uint64_t sched_quantum_max(const struct sched_share *p);
+uint64_t sched_quantum_max(const struct sched_share *share);
 /* The length of the slice's next quantum, on all its GPUs. */
 uint64_t sched_quantum_length(const struct sched_slice *s);
 
@@ -226,7 +226,7 @@ bool sched_slice_wants(const struct sched_slice *s);
 uint64_t sched_slice_cap_runtime_ns(const struct sched_slice *s);
 /* Whether the share may begin its quantum. Of a gang: it can have all its GPUs, and none is owed to another
  * slice. */
-bool sched_can_start(const struct sched_share *p, uint64_t now);
+bool sched_can_start(const struct sched_share *share, uint64_t now);
 /* Whether one of the slice's GPUs is reserved for a gang that goes before the slice. */
 bool sched_yields_to_gang(const struct sched_slice *s);
 
@@ -238,41 +238,41 @@ bool sched_is_priority_active(struct sched_gpu *g, uint64_t now);
 
 /* concurrent.c */
 /* Whether the share wants the GPU at @at, or did a moment before. */
-bool sched_has_demand(const struct sched_share *p, uint64_t at);
+bool sched_has_demand(const struct sched_share *share, uint64_t at);
 /*
  * Forgets the pace of the share. So a concurrent period of its GPU ends: what time sharing would give the others
  * is not known either.
  */
-void sched_reset_pace(struct sched_share *p);
+void sched_reset_pace(struct sched_share *share);
 /* Decides whether all gates are open concurrently, and returns that. */
-bool sched_decide_concurrency(struct sched *t, struct sched_gpu *g, uint64_t now);
+bool sched_decide_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t now);
 
 /* boost.c */
 /* Call it when the gates of a share with work in flight close. */
-void sched_start_overrun(const struct sched *t, struct sched_share *p, uint64_t now);
+void sched_start_overrun(const struct sched *sched, struct sched_share *share, uint64_t now);
 /* Decides which slices are boosted, and which need no boost any more. */
-void sched_update_boosts(struct sched *t, struct sched_gpu *g, uint64_t now);
+void sched_update_boosts(struct sched *sched, struct sched_gpu *g, uint64_t now);
 /* Call them when a quantum of the slice begins, and when it ends. They change only a boosted slice: lend to its
  * caps and take that back, and set the delay of its next boost. */
 void sched_boost_begin(struct sched_slice *s, uint64_t now);
-void sched_boost_end(struct sched *t, struct sched_slice *s, uint64_t now);
+void sched_boost_end(struct sched *sched, struct sched_slice *s, uint64_t now);
 
 /* quantum.c */
 /* Call it when the set of GPUs of a slice changes. Ends its quantum, which must not go on on a part of the GPUs. */
-void sched_regroup_slice(struct sched *t, struct sched_slice *s, uint64_t now);
+void sched_regroup_slice(struct sched *sched, struct sched_slice *s, uint64_t now);
 /* How long the GPU waits for the idle share. */
-uint64_t sched_grace_ns(const struct sched_share *p);
+uint64_t sched_grace_ns(const struct sched_share *share);
 /*
  * Ends the quantum on all GPUs of the slice. An end before its time, other than for an idle slice or an empty
  * bucket, does not count in the order of quanta: the slice goes on before the quanta of others begin.
  */
-void sched_end_quantum(struct sched *t, const struct sched_share *holder,
+void sched_end_quantum(struct sched *sched, const struct sched_share *holder,
 	enum sched_end_reason why, uint64_t now);
 /* Decides about one GPU: concurrency, boosts, demotions, and which share has the quantum until when. Can mark
  * other GPUs as dirty. Sets no gate. */
-void sched_decide(struct sched *t, struct sched_gpu *g, uint64_t now);
+void sched_decide(struct sched *sched, struct sched_gpu *g, uint64_t now);
 
 /* gates.c */
 /* Sets the gates of all clients of the GPU as decided, and calls .gate for each whose gate, window or end
  * changes. */
-void sched_set_gates(struct sched *t, struct sched_gpu *g, uint64_t now);
+void sched_set_gates(struct sched *sched, struct sched_gpu *g, uint64_t now);

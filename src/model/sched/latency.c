@@ -6,50 +6,50 @@ static struct sched_share *find_least_other(struct sched_gpu *g, const struct sc
 {
 	struct sched_share *least = NULL;
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (p == but || p->config.mps || sched_is_idle(p))
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (share == but || share->config.mps || sched_is_idle(share))
 			continue;
-		if (!p->n_busy && !sched_cap_allows_start(p))
+		if (!share->n_busy && !sched_cap_allows_start(share))
 			continue; /* waits for its bucket, not for the latency share */
-		sched_limit_credit(p);
-		if (!least || p->vtime < least->vtime)
-			least = p;
+		sched_limit_credit(share);
+		if (!least || share->vtime < least->vtime)
+			least = share;
 	}
 	return least;
 }
 
-static void update_share_demotion(struct sched_gpu *g, struct sched_share *p, uint64_t now)
+static void update_share_demotion(struct sched_gpu *g, struct sched_share *share, uint64_t now)
 {
-	const struct sched_share *least = find_least_other(g, p);
+	const struct sched_share *least = find_least_other(g, share);
 	int64_t lead = INT64_MIN;
 	bool level;
 
-	sched_limit_credit(p);
+	sched_limit_credit(share);
 	if (least)
-		lead = (int64_t)(p->vtime - least->vtime) * (int64_t)p->config.weight;
+		lead = (int64_t)(share->vtime - least->vtime) * (int64_t)share->config.weight;
 	/* A share that is idle for a moment, in a loop that launches and waits, does not forgive the lead. */
 	level = least ? lead <= 0 : now - g->contended_at >= SCHED_IDLE_NS;
-	if (lead >= (int64_t)SCHED_LATENCY_LEAD_NS || !sched_cap_runtime_ns(p))
-		p->demoted = true;
-	else if (level && sched_cap_allows_start(p) && !p->slice->boosted &&
-		 !p->slice->boost_running)
-		p->demoted = false;
+	if (lead >= (int64_t)SCHED_LATENCY_LEAD_NS || !sched_cap_runtime_ns(share))
+		share->demoted = true;
+	else if (level && sched_cap_allows_start(share) && !share->slice->boosted &&
+		 !share->slice->boost_running)
+		share->demoted = false;
 	/* A share that wants the GPU is busy as soon as its gates are set. */
-	if (p->demoted || sched_is_idle(p))
+	if (share->demoted || sched_is_idle(share))
 		return;
 	if (least)
 		sched_wake_at(g,
 			now + max_u64((uint64_t)((int64_t)SCHED_LATENCY_LEAD_NS - lead),
 				      SCHED_GRACE_MIN_NS));
-	if (sched_cap_runtime_ns(p) != SCHED_NEVER)
-		sched_wake_at(g, now + sched_cap_runtime_ns(p));
+	if (sched_cap_runtime_ns(share) != SCHED_NEVER)
+		sched_wake_at(g, now + sched_cap_runtime_ns(share));
 }
 
 void sched_update_demotions(struct sched_gpu *g, uint64_t now)
 {
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->config.latency && p->n_clients)
-			update_share_demotion(g, p, now);
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->config.latency && share->n_clients)
+			update_share_demotion(g, share, now);
 	}
 }
 
@@ -57,17 +57,17 @@ bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
 {
 	bool some = false, others = g->holder || sched_is_contended(g);
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		uint64_t until = p->idle_since + sched_grace_ns(p);
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		uint64_t until = share->idle_since + sched_grace_ns(share);
 
-		p->awaited = false;
-		if (!sched_has_priority(p) || !p->n_clients)
+		share->awaited = false;
+		if (!sched_has_priority(share) || !share->n_clients)
 			continue;
-		p->awaited = sched_is_idle(p) && others && now < until;
-		if (p->awaited)
+		share->awaited = sched_is_idle(share) && others && now < until;
+		if (share->awaited)
 			sched_wake_at(g, until);
 		/* A share that wants the GPU had no priority before. Its gates open now. */
-		some |= !sched_is_idle(p) || p->awaited;
+		some |= !sched_is_idle(share) || share->awaited;
 	}
 	return some;
 }

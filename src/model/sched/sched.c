@@ -15,35 +15,35 @@
  */
 #define DECISIONS_MAX (64 * SCHED_GPUS_MAX)
 
-static void settle_dirty_gpus(struct sched *t, uint64_t now)
+static void settle_dirty_gpus(struct sched *sched, uint64_t now)
 {
-	uint64_t changed = t->dirty;
+	uint64_t changed = sched->dirty;
 
-	for (unsigned int n = 0; t->dirty && n < DECISIONS_MAX; n++) {
-		struct sched_gpu *g = &t->gpus[__builtin_ctzll(t->dirty)];
+	for (unsigned int n = 0; sched->dirty && n < DECISIONS_MAX; n++) {
+		struct sched_gpu *g = &sched->gpus[__builtin_ctzll(sched->dirty)];
 
-		t->dirty &= t->dirty - 1;
+		sched->dirty &= sched->dirty - 1;
 		sched_accrue(g, now);
-		sched_decide(t, g, now);
-		changed |= t->dirty;
+		sched_decide(sched, g, now);
+		changed |= sched->dirty;
 	}
 	for (; changed; changed &= changed - 1)
-		sched_set_gates(t, &t->gpus[__builtin_ctzll(changed)], now);
+		sched_set_gates(sched, &sched->gpus[__builtin_ctzll(changed)], now);
 }
 
-static void mark_slice_dirty(struct sched *t, const struct sched_slice *s)
+static void mark_slice_dirty(struct sched *sched, const struct sched_slice *s)
 {
-	for (const struct sched_share *p = s->shares; p; p = p->sibling)
-		sched_mark_dirty(t, p->gpu);
+	for (const struct sched_share *share = s->shares; share; share = share->sibling)
+		sched_mark_dirty(sched, share->gpu);
 }
 
-static void reactivate_share(struct sched *t, struct sched_share *p, uint64_t now)
+static void reactivate_share(struct sched *sched, struct sched_share *share, uint64_t now)
 {
-	sched_wake_up_share(p, now);
-	if (!p->dormant)
+	sched_wake_up_share(share, now);
+	if (!share->dormant)
 		return;
-	p->dormant = false;
-	sched_regroup_slice(t, p->slice, now);
+	share->dormant = false;
+	sched_regroup_slice(sched, share->slice, now);
 }
 
 /*
@@ -51,24 +51,24 @@ static void reactivate_share(struct sched *t, struct sched_share *p, uint64_t no
  * charged to no share, but adds to its virtual time, as in a grace period. Otherwise a process could hold a
  * quantum at no cost.
  */
-static void charge_idle_holder(struct sched_share *p, uint64_t since, uint64_t now)
+static void charge_idle_holder(struct sched_share *share, uint64_t since, uint64_t now)
 {
-	if (p->gpu->holder != p && !sched_has_priority(p))
+	if (share->gpu->holder != share && !sched_has_priority(share))
 		return;
-	sched_accrue(p->gpu, min_u64(now, since + SCHED_GRACE_MIN_NS));
-	p->awaited = true;
-	sched_accrue(p->gpu, now);
-	p->awaited = false;
+	sched_accrue(share->gpu, min_u64(now, since + SCHED_GRACE_MIN_NS));
+	share->awaited = true;
+	sched_accrue(share->gpu, now);
+	share->awaited = false;
 }
 
 /* ---- events ---- */
 
-void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
-	uint64_t idle_ns, uint64_t now)
+void sched_client_set_state(struct sched *sched, struct sched_client *client, bool busy,
+	bool wants, uint64_t idle_ns, uint64_t now)
 {
-	struct sched_share *p = client->share;
+	struct sched_share *share = client->share;
 	uint64_t since = busy ? now : now - min_u64(idle_ns, now);
-	bool was_quiet = sched_is_idle(p);
+	bool was_quiet = sched_is_idle(share);
 
 	if (wants && client->gate != SCHED_GATE_CLOSED) {
 		wants = false;
@@ -77,48 +77,48 @@ void sched_client_set_state(struct sched *t, struct sched_client *client, bool b
 	}
 	if (busy == client->busy && wants == client->wants)
 		return;
-	sched_accrue(p->gpu, since);
-	if (!p->n_busy)
-		p->busy_since = now;
-	p->n_busy = p->n_busy - client->busy + busy;
-	p->n_wants = p->n_wants - client->wants + wants;
+	sched_accrue(share->gpu, since);
+	if (!share->n_busy)
+		share->busy_since = now;
+	share->n_busy = share->n_busy - client->busy + busy;
+	share->n_wants = share->n_wants - client->wants + wants;
 	client->busy = busy;
 	client->wants = wants;
-	if (!p->n_busy) {
-		sched_learn_overrun(p, since);
-		p->closed_since = SCHED_NEVER;
-		charge_idle_holder(p, since, now);
+	if (!share->n_busy) {
+		sched_learn_overrun(share, since);
+		share->closed_since = SCHED_NEVER;
+		charge_idle_holder(share, since, now);
 	}
-	if (was_quiet && !sched_is_idle(p))
-		reactivate_share(t, p, now);
-	else if (!was_quiet && sched_is_idle(p))
-		p->idle_since = p->inactive_since = since;
-	mark_slice_dirty(t, p->slice);
-	settle_dirty_gpus(t, now);
+	if (was_quiet && !sched_is_idle(share))
+		reactivate_share(sched, share, now);
+	else if (!was_quiet && sched_is_idle(share))
+		share->idle_since = share->inactive_since = since;
+	mark_slice_dirty(sched, share->slice);
+	settle_dirty_gpus(sched, now);
 }
 
-void sched_advance_time(struct sched *t, uint64_t now)
+void sched_advance_time(struct sched *sched, uint64_t now)
 {
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
-		if (t->gpus[i].wake <= now)
-			sched_mark_dirty(t, &t->gpus[i]);
+		if (sched->gpus[i].wake <= now)
+			sched_mark_dirty(sched, &sched->gpus[i]);
 	}
-	settle_dirty_gpus(t, now);
+	settle_dirty_gpus(sched, now);
 }
 
-uint64_t sched_next_deadline(const struct sched *t)
+uint64_t sched_next_deadline(const struct sched *sched)
 {
 	uint64_t when = SCHED_NEVER;
 
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++)
-		when = min_u64(when, t->gpus[i].wake);
+		when = min_u64(when, sched->gpus[i].wake);
 	return when;
 }
 
-void sched_update_charges(struct sched *t, uint64_t now)
+void sched_update_charges(struct sched *sched, uint64_t now)
 {
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++)
-		sched_accrue(&t->gpus[i], now);
+		sched_accrue(&sched->gpus[i], now);
 }
 
 /* ---- slices, shares and clients ---- */
@@ -126,76 +126,77 @@ void sched_update_charges(struct sched *t, uint64_t now)
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg)
 {
-	struct sched *t = calloc(1, sizeof(*t));
+	struct sched *sched = calloc(1, sizeof(*sched));
 
-	if (!t)
+	if (!sched)
 		return NULL;
-	t->gate = gate;
-	t->done = done;
-	t->arg = arg;
+	sched->gate = gate;
+	sched->done = done;
+	sched->arg = arg;
 	for (unsigned int i = 0; i < SCHED_GPUS_MAX; i++) {
-		t->gpus[i].index = i;
-		t->gpus[i].wake = SCHED_NEVER;
+		sched->gpus[i].index = i;
+		sched->gpus[i].wake = SCHED_NEVER;
 	}
-	return t;
+	return sched;
 }
 
-static void free_clients(struct sched_share *p)
+static void free_clients(struct sched_share *share)
 {
 	struct sched_client *next;
 
-	for (struct sched_client *client = p->clients; client; client = next) {
+	for (struct sched_client *client = share->clients; client; client = next) {
 		next = client->next;
 		free(client);
 	}
 }
 
-struct sched *sched_free(struct sched *t)
+struct sched *sched_free(struct sched *sched)
 {
-	while (t && t->slices) {
-		for (struct sched_share *p = t->slices->shares; p; p = p->sibling)
-			free_clients(p);
-		sched_slice_free(t, t->slices);
+	while (sched && sched->slices) {
+		for (struct sched_share *share = sched->slices->shares; share;
+			share = share->sibling)
+			free_clients(share);
+		sched_slice_free(sched, sched->slices);
 	}
-	free(t);
+	free(sched);
 	return NULL;
 }
 
-struct sched_slice *sched_slice_new(struct sched *t, void *user)
+struct sched_slice *sched_slice_new(struct sched *sched, void *user)
 {
 	struct sched_slice *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
 	s->user = user;
-	s->next = t->slices;
-	t->slices = s;
+	s->next = sched->slices;
+	sched->slices = s;
 	return s;
 }
 
-static void unlink_share(struct sched_share *p)
+static void unlink_share(struct sched_share *share)
 {
-	struct sched_share **at = &p->gpu->shares;
+	struct sched_share **at = &share->gpu->shares;
 
-	while (*at != p)
+	while (*at != share)
 		at = &(*at)->next;
-	*at = p->next;
-	if (p->gpu->holder == p)
-		p->gpu->holder = NULL;
-	if (p->gpu->interrupted == p)
-		p->gpu->interrupted = NULL;
+	*at = share->next;
+	if (share->gpu->holder == share)
+		share->gpu->holder = NULL;
+	if (share->gpu->interrupted == share)
+		share->gpu->interrupted = NULL;
 }
 
-void sched_slice_free(struct sched *t, struct sched_slice *s)
+void sched_slice_free(struct sched *sched, struct sched_slice *s)
 {
-	struct sched_slice **at = &t->slices;
+	struct sched_slice **at = &sched->slices;
 
 	while (s->shares) {
-		struct sched_share *p = s->shares;
+		struct sched_share *share = s->shares;
 
-		s->shares = p->sibling;
-		unlink_share(p);
-		free(p);
+		s->shares = share->sibling;
+		unlink_share(share);
+		free(share);
 	}
 	while (*at != s)
 		at = &(*at)->next;
@@ -205,43 +206,43 @@ void sched_slice_free(struct sched *t, struct sched_slice *s)
 
 static struct sched_share *find_share(const struct sched_slice *s, unsigned int gpu)
 {
-	struct sched_share *p = s->shares;
+	struct sched_share *share = s->shares;
 
-	while (p && p->gpu->index != gpu)
-		p = p->sibling;
-	return p;
+	while (share && share->gpu->index != gpu)
+		share = share->sibling;
+	return share;
 }
 
 /* A share lives as long as its slice, so that charges and debts are not forgotten. */
-static struct sched_share *find_or_new_share(struct sched *t, struct sched_slice *s,
+static struct sched_share *find_or_new_share(struct sched *sched, struct sched_slice *s,
 	unsigned int gpu, uint64_t now)
 {
-	struct sched_share *p = find_share(s, gpu);
+	struct sched_share *share = find_share(s, gpu);
 
-	if (p)
-		return p;
-	p = calloc(1, sizeof(*p));
-	if (!p)
+	if (share)
+		return share;
+	share = calloc(1, sizeof(*share));
+	if (!share)
 		return NULL;
-	p->slice = s;
-	p->gpu = &t->gpus[gpu];
-	p->config = (struct sched_share_config){ .weight = 1 };
-	p->vtime = p->gpu->vtime;
-	p->dormant = true;
-	p->idle_since = now;
-	p->closed_since = p->reported_end = SCHED_NEVER;
-	p->overrun = SCHED_TIME_SLICE_NS;
-	p->sibling = s->shares;
-	s->shares = p;
-	p->next = p->gpu->shares;
-	p->gpu->shares = p;
-	return p;
+	share->slice = s;
+	share->gpu = &sched->gpus[gpu];
+	share->config = (struct sched_share_config){ .weight = 1 };
+	share->vtime = share->gpu->vtime;
+	share->dormant = true;
+	share->idle_since = now;
+	share->closed_since = share->reported_end = SCHED_NEVER;
+	share->overrun = SCHED_TIME_SLICE_NS;
+	share->sibling = s->shares;
+	s->shares = share;
+	share->next = share->gpu->shares;
+	share->gpu->shares = share;
+	return share;
 }
 
-int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int gpu,
+int sched_slice_set_share(struct sched *sched, struct sched_slice *s, unsigned int gpu,
 	const struct sched_share_config *share, uint64_t now)
 {
-	struct sched_share *p = find_or_new_share(t, s, gpu, now);
+	struct sched_share *p = find_or_new_share(sched, s, gpu, now);
 	bool had;
 
 	if (!p)
@@ -251,91 +252,91 @@ int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int g
 	sched_set_share_config(p, share);
 	sched_reset_pace(p);
 	if (sched_is_time_shared(p) != had)
-		sched_regroup_slice(t, s, now);
-	mark_slice_dirty(t, s);
-	settle_dirty_gpus(t, now);
+		sched_regroup_slice(sched, s, now);
+	mark_slice_dirty(sched, s);
+	settle_dirty_gpus(sched, now);
 	return 0;
 }
 
-struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
-	void *user, uint64_t now)
+struct sched_client *sched_client_new(struct sched *sched, struct sched_slice *s,
+	unsigned int gpu, void *user, uint64_t now)
 {
 	struct sched_client *client = calloc(1, sizeof(*client));
-	struct sched_share *p;
+	struct sched_share *share;
 
 	if (!client)
 		return NULL;
-	p = find_or_new_share(t, s, gpu, now);
-	if (!p) {
+	share = find_or_new_share(sched, s, gpu, now);
+	if (!share) {
 		free(client);
 		return NULL;
 	}
-	sched_accrue(p->gpu, now);
-	client->share = p;
+	sched_accrue(share->gpu, now);
+	client->share = share;
 	client->user = user;
 	client->last_progress_at = now;
-	client->next = p->clients;
-	p->clients = client;
-	if (p->n_clients++ == 0) {
-		sched_reset_pace(p);
-		sched_regroup_slice(t, s, now);
+	client->next = share->clients;
+	share->clients = client;
+	if (share->n_clients++ == 0) {
+		sched_reset_pace(share);
+		sched_regroup_slice(sched, s, now);
 	}
-	mark_slice_dirty(t, s);
-	settle_dirty_gpus(t, now);
+	mark_slice_dirty(sched, s);
+	settle_dirty_gpus(sched, now);
 	return client;
 }
 
-void sched_client_free(struct sched *t, struct sched_client *client, uint64_t now)
+void sched_client_free(struct sched *sched, struct sched_client *client, uint64_t now)
 {
-	struct sched_share *p = client->share;
-	struct sched_client **at = &p->clients;
+	struct sched_share *share = client->share;
+	struct sched_client **at = &share->clients;
 
-	sched_accrue(p->gpu, now);
-	if (!sched_is_idle(p))
-		p->idle_since = p->inactive_since = now;
-	p->n_busy -= client->busy;
-	p->n_wants -= client->wants;
-	if (!p->n_busy)
-		p->closed_since = SCHED_NEVER;
+	sched_accrue(share->gpu, now);
+	if (!sched_is_idle(share))
+		share->idle_since = share->inactive_since = now;
+	share->n_busy -= client->busy;
+	share->n_wants -= client->wants;
+	if (!share->n_busy)
+		share->closed_since = SCHED_NEVER;
 	while (*at != client)
 		at = &(*at)->next;
 	*at = client->next;
 	free(client);
-	if (--p->n_clients == 0) {
-		sched_reset_pace(p);
-		sched_regroup_slice(t, p->slice, now);
+	if (--share->n_clients == 0) {
+		sched_reset_pace(share);
+		sched_regroup_slice(sched, share->slice, now);
 	}
-	mark_slice_dirty(t, p->slice);
-	settle_dirty_gpus(t, now);
+	mark_slice_dirty(sched, share->slice);
+	settle_dirty_gpus(sched, now);
 }
 
 /* ---- figures ---- */
 
-void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
+void sched_account(const struct sched *sched, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret)
 {
-	const struct sched_share *p = find_share(s, gpu);
+	const struct sched_share *share = find_share(s, gpu);
 
 	*ret = (struct sched_account){ 0 };
-	if (!p)
+	if (!share)
 		return;
-	ret->charged_ns = p->charged;
-	ret->quanta = p->quanta;
-	ret->resumed = p->resumed;
-	memcpy(ret->quantum_ends, p->quantum_ends, sizeof(ret->quantum_ends));
-	ret->revoked = p->revoked;
-	ret->waited_ns = p->waited;
-	ret->has_quantum = t->gpus[gpu].holder == p && !t->gpus[gpu].paused;
-	ret->demoted = p->demoted;
-	ret->stuck_ns = p->closed_since < now ? now - p->closed_since : 0;
+	ret->charged_ns = share->charged;
+	ret->quanta = share->quanta;
+	ret->resumed = share->resumed;
+	memcpy(ret->quantum_ends, share->quantum_ends, sizeof(ret->quantum_ends));
+	ret->revoked = share->revoked;
+	ret->waited_ns = share->waited;
+	ret->has_quantum = sched->gpus[gpu].holder == share && !sched->gpus[gpu].paused;
+	ret->demoted = share->demoted;
+	ret->stuck_ns = share->closed_since < now ? now - share->closed_since : 0;
 }
 
-bool sched_is_concurrent(const struct sched *t, unsigned int gpu)
+bool sched_is_concurrent(const struct sched *sched, unsigned int gpu)
 {
-	return t->gpus[gpu].period.concurrent;
+	return sched->gpus[gpu].period.concurrent;
 }
 
-uint64_t sched_gpu_busy_ns(const struct sched *t, unsigned int gpu)
+uint64_t sched_gpu_busy_ns(const struct sched *sched, unsigned int gpu)
 {
-	return t->gpus[gpu].busy_ns;
+	return sched->gpus[gpu].busy_ns;
 }

@@ -219,27 +219,28 @@ struct sched_client {
  */
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg);
-struct sched *sched_free(struct sched *t); /* and all slices and clients; NULL is accepted */
+struct sched *sched_free(
+	struct sched *sched); /* and all slices and clients; NULL is accepted */
 
 /* NULL: no memory. Each share is { .weight = 1 } until it is set. */
-struct sched_slice *sched_slice_new(struct sched *t, void *user);
+struct sched_slice *sched_slice_new(struct sched *sched, void *user);
 /*
  * Changes the share on GPU number @gpu from now on, also from time sharing to MPS and back, with work in flight
  * and with threads that wait at a gate. < 0: no memory, nothing has changed.
  */
-int sched_slice_set_share(struct sched *t, struct sched_slice *s, unsigned int gpu,
+int sched_slice_set_share(struct sched *sched, struct sched_slice *s, unsigned int gpu,
 	const struct sched_share_config *share, uint64_t now);
 /* The caller has freed the clients before. */
-void sched_slice_free(struct sched *t, struct sched_slice *s);
+void sched_slice_free(struct sched *sched, struct sched_slice *s);
 
 /*
  * A process that may have work on the GPU. It begins idle, with its gate as the other gates of the share. NULL:
  * no memory.
  */
-struct sched_client *sched_client_new(struct sched *t, struct sched_slice *s, unsigned int gpu,
-	void *user, uint64_t now);
+struct sched_client *sched_client_new(struct sched *sched, struct sched_slice *s,
+	unsigned int gpu, void *user, uint64_t now);
 /* The process is gone, and its work in flight with it. */
-void sched_client_free(struct sched *t, struct sched_client *client, uint64_t now);
+void sched_client_free(struct sched *sched, struct sched_client *client, uint64_t now);
 
 /*
  * The state that a process reports (abi/slice-wire.h, struct slice_state). @busy: it has work in flight. If not,
@@ -247,19 +248,19 @@ void sched_client_free(struct sched *t, struct sched_client *client, uint64_t no
  * time is charged already. @wants: it waits at its closed gate with more work. A client that wants the GPU while
  * its gate is not closed counts as busy.
  */
-void sched_client_set_state(struct sched *t, struct sched_client *client, bool busy, bool wants,
-	uint64_t idle_ns, uint64_t now);
+void sched_client_set_state(struct sched *sched, struct sched_client *client, bool busy,
+	bool wants, uint64_t idle_ns, uint64_t now);
 
 /*
  * The latest time for the next sched_advance_time(), later than the last call's @now; UINT64_MAX: no call is
  * needed.
  */
-uint64_t sched_next_deadline(const struct sched *t);
+uint64_t sched_next_deadline(const struct sched *sched);
 /* Makes all decisions that are due at @now. A call that is too early changes nothing. */
-void sched_advance_time(struct sched *t, uint64_t now);
+void sched_advance_time(struct sched *sched, uint64_t now);
 
 /* Brings the charges up to @now, before a caller reads them. */
-void sched_update_charges(struct sched *t, uint64_t now);
+void sched_update_charges(struct sched *sched, uint64_t now);
 
 /* The figures of a share, as of the last settlement. */
 struct sched_account {
@@ -281,9 +282,9 @@ struct sched_account {
 	uint64_t stuck_ns;
 };
 /* The account of the slice on GPU number @gpu, at @now. All zero: the slice never had clients on that GPU. */
-void sched_account(const struct sched *t, const struct sched_slice *s, unsigned int gpu,
+void sched_account(const struct sched *sched, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret);
 /* Whether all gates are open now, as time sharing would leave the GPU idle. */
-bool sched_is_concurrent(const struct sched *t, unsigned int gpu);
+bool sched_is_concurrent(const struct sched *sched, unsigned int gpu);
 /* ns in which any share had work on the GPU: the sum of all charges there, including slices that are gone. */
-uint64_t sched_gpu_busy_ns(const struct sched *t, unsigned int gpu);
+uint64_t sched_gpu_busy_ns(const struct sched *sched, unsigned int gpu);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/sched/internal.h"
 
-bool sched_is_ready(const struct sched_share *p)
+bool sched_is_ready(const struct sched_share *share)
 {
 	bool wants = false;
 
-	if (!p->n_clients || p->dormant || !sched_is_time_shared(p) || p->gpu->holder == p)
+	if (!share->n_clients || share->dormant || !sched_is_time_shared(share) ||
+		share->gpu->holder == share)
 		return false;
-	for (const struct sched_share *q = sched_next_time_shared(p->slice->shares); q;
-		q = sched_next_time_shared(q->sibling)) {
-		wants |= q->n_wants > 0;
-		if (!sched_cap_allows_start(q))
+	for (const struct sched_share *other = sched_next_time_shared(share->slice->shares);
+		other; other = sched_next_time_shared(other->sibling)) {
+		wants |= other->n_wants > 0;
+		if (!sched_cap_allows_start(other))
 			return false;
 	}
 	return wants;
@@ -18,8 +19,8 @@ bool sched_is_ready(const struct sched_share *p)
 
 bool sched_is_contended(const struct sched_gpu *g)
 {
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		if (sched_is_ready(p))
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (sched_is_ready(share))
 			return true;
 	}
 	return false;
@@ -33,9 +34,9 @@ int64_t sched_vtime_lead(const struct sched_slice *s)
 
 	if (s->boosted)
 		return LEAD_BOOSTED;
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		int64_t lead = (int64_t)(p->vtime - p->gpu->vtime);
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling)) {
+		int64_t lead = (int64_t)(share->vtime - share->gpu->vtime);
 
 		max = lead > max ? lead : max;
 	}
@@ -44,10 +45,10 @@ int64_t sched_vtime_lead(const struct sched_slice *s)
 
 /* Whether the share competes for the GPU. A share that has just lost the quantum counts too: it reports only
  * later that it wants more. */
-static bool is_contending_share(const struct sched_share *p)
+static bool is_contending_share(const struct sched_share *share)
 {
-	return p->n_clients && sched_is_time_shared(p) && !sched_is_idle(p) &&
-	       sched_cap_allows_start(p);
+	return share->n_clients && sched_is_time_shared(share) && !sched_is_idle(share) &&
+	       sched_cap_allows_start(share);
 }
 
 /* The length of a quantum on a GPU now, in ns, and in virtual time for the largest weight. */
@@ -61,12 +62,12 @@ static struct quantum_measure measure_quantum(const struct sched_gpu *g,
 	uint64_t n = 0, max = 1;
 	struct quantum_measure m;
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		bool counts = p == with || is_contending_share(p);
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		bool counts = share == with || is_contending_share(share);
 
 		if (!counts)
 			continue;
-		max = max_u64(max, p->config.weight);
+		max = max_u64(max, share->config.weight);
 		n++;
 	}
 	m.ns = min_u64(SCHED_QUANTUM_NS, SCHED_ROUND_NS / max_u64(n, 1));
@@ -80,18 +81,18 @@ int64_t sched_vtime_band(const struct sched_gpu *g)
 	return (int64_t)(measure_quantum(g, NULL).vtime / 4);
 }
 
-static bool can_have_quantum(const struct sched_share *p, uint64_t now)
+static bool can_have_quantum(const struct sched_share *share, uint64_t now)
 {
-	return sched_is_ready(p) && sched_can_start(p, now);
+	return sched_is_ready(share) && sched_can_start(share, now);
 }
 
 static int64_t least_lead(const struct sched_gpu *g, uint64_t now)
 {
 	int64_t min = INT64_MAX;
 
-	for (const struct sched_share *p = g->shares; p; p = p->next) {
-		int64_t lead =
-			can_have_quantum(p, now) ? sched_vtime_lead(p->slice) : INT64_MAX;
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		int64_t lead = can_have_quantum(share, now) ? sched_vtime_lead(share->slice)
+							    : INT64_MAX;
 
 		min = lead < min ? lead : min;
 	}
@@ -103,10 +104,11 @@ struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now)
 	int64_t min = least_lead(g, now), within = sched_vtime_band(g);
 	struct sched_share *best = NULL;
 
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (can_have_quantum(p, now) && sched_vtime_lead(p->slice) - min <= within &&
-			(!best || p->slice->served < best->slice->served))
-			best = p;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (can_have_quantum(share, now) &&
+			sched_vtime_lead(share->slice) - min <= within &&
+			(!best || share->slice->served < best->slice->served))
+			best = share;
 	}
 	return best;
 }
@@ -117,10 +119,11 @@ struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t 
 
 	if (sched_is_gang(g->holder->slice))
 		return NULL;
-	for (struct sched_share *p = g->shares; p; p = p->next) {
-		if (p->yielded && p->vtime < g->holder->vtime && can_have_quantum(p, now) &&
-			!sched_is_gang(p->slice) && sched_vtime_lead(p->slice) - min <= within)
-			return p;
+	for (struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->yielded && share->vtime < g->holder->vtime &&
+			can_have_quantum(share, now) && !sched_is_gang(share->slice) &&
+			sched_vtime_lead(share->slice) - min <= within)
+			return share;
 	}
 	return NULL;
 }
@@ -131,13 +134,14 @@ bool sched_must_hand_over(const struct sched_share *holder, uint64_t now)
 
 	if (sched_is_gang(holder->slice) && sched_yields_to_gang(holder->slice))
 		return true;
-	for (const struct sched_share *p = sched_next_time_shared(holder->slice->shares); p;
-		p = sched_next_time_shared(p->sibling)) {
-		int64_t within = sched_vtime_band(p->gpu);
+	for (const struct sched_share *share = sched_next_time_shared(holder->slice->shares);
+		share; share = sched_next_time_shared(share->sibling)) {
+		int64_t within = sched_vtime_band(share->gpu);
 
-		for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
-			if (can_have_quantum(q, now) &&
-				sched_vtime_lead(q->slice) - lead <= within)
+		for (const struct sched_share *other = share->gpu->shares; other;
+			other = other->next) {
+			if (can_have_quantum(other, now) &&
+				sched_vtime_lead(other->slice) - lead <= within)
 				return true;
 		}
 	}
@@ -149,26 +153,27 @@ bool sched_must_hand_over(const struct sched_share *holder, uint64_t now)
  * too little, it lasts one quantum more. So all shares end their quanta at the same virtual time, and shares of
  * equal weight have equal quanta.
  */
-static uint64_t compute_quantum_length(const struct sched_share *p)
+static uint64_t compute_quantum_length(const struct sched_share *share)
 {
-	struct quantum_measure m = measure_quantum(p->gpu, p);
+	struct quantum_measure m = measure_quantum(share->gpu, share);
 	uint64_t reach = 0;
 
-	for (const struct sched_share *q = p->gpu->shares; q; q = q->next) {
-		if (q != p && is_contending_share(q) && q->vtime > p->vtime &&
-			q->vtime - p->vtime <= m.vtime + m.vtime / 4)
-			reach = max_u64(reach, q->vtime - p->vtime);
+	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
+		if (other != share && is_contending_share(other) &&
+			other->vtime > share->vtime &&
+			other->vtime - share->vtime <= m.vtime + m.vtime / 4)
+			reach = max_u64(reach, other->vtime - share->vtime);
 	}
 	if (reach <= m.vtime / 4)
 		reach += m.vtime;
-	return max_u64(reach * p->config.weight, SCHED_QUANTUM_MIN_NS);
+	return max_u64(reach * share->config.weight, SCHED_QUANTUM_MIN_NS);
 }
 
-uint64_t sched_quantum_max(const struct sched_share *p)
+uint64_t sched_quantum_max(const struct sched_share *share)
 {
-	uint64_t quantum = measure_quantum(p->gpu, p).vtime;
+	uint64_t quantum = measure_quantum(share->gpu, share).vtime;
 
-	return max_u64((quantum + quantum / 4) * p->config.weight, SCHED_QUANTUM_MIN_NS);
+	return max_u64((quantum + quantum / 4) * share->config.weight, SCHED_QUANTUM_MIN_NS);
 }
 
 uint64_t sched_quantum_length(const struct sched_slice *s)
@@ -177,8 +182,8 @@ uint64_t sched_quantum_length(const struct sched_slice *s)
 
 	if (s->boost_running)
 		length = min_u64(length, SCHED_BOOST_QUANTUM_NS);
-	for (const struct sched_share *p = sched_next_time_shared(s->shares); p;
-		p = sched_next_time_shared(p->sibling))
-		length = min_u64(length, compute_quantum_length(p));
+	for (const struct sched_share *share = sched_next_time_shared(s->shares); share;
+		share = sched_next_time_shared(share->sibling))
+		length = min_u64(length, compute_quantum_length(share));
 	return length;
 }

@@ -21,12 +21,13 @@ struct account *account_free(struct account *a)
 	return NULL;
 }
 
-struct account *account_new(struct account_device *u, const struct account_use *in,
+struct account *account_new(struct account_device *device, const struct account_use *in,
 	struct error *err)
 {
 	struct account *a = calloc(1, sizeof(*a));
 
-	if (!a || !ARRAY_GROW(&u->uses, u->n_uses, &u->room_uses, ARRAY_NO_LIMIT))
+	if (!a ||
+		!ARRAY_GROW(&device->uses, device->n_uses, &device->room_uses, ARRAY_NO_LIMIT))
 		goto no_memory;
 	a->namespace_ = strdup(in->namespace_);
 	a->pod = strdup(in->pod);
@@ -36,7 +37,7 @@ struct account *account_new(struct account_device *u, const struct account_use *
 	if (!a->namespace_ || !a->pod || !a->uid || !a->container || !a->resource)
 		goto no_memory;
 	a->mode = in->mode;
-	u->uses[u->n_uses++] = a;
+	device->uses[device->n_uses++] = a;
 	return a;
 
 no_memory:
@@ -53,24 +54,24 @@ static bool is_same_account_name(const struct account *a, const struct account_u
 }
 
 /* The account of the pod with that UID. */
-static struct account *by_uid(const struct account_device *u, const struct account_use *in)
+static struct account *by_uid(const struct account_device *device, const struct account_use *in)
 {
-	for (size_t i = 0; i < u->n_uses; i++)
-		if (!u->uses[i]->matched && is_same_account_name(u->uses[i], in) &&
-			!strcmp(u->uses[i]->uid, in->uid))
-			return u->uses[i];
+	for (size_t i = 0; i < device->n_uses; i++)
+		if (!device->uses[i]->matched && is_same_account_name(device->uses[i], in) &&
+			!strcmp(device->uses[i]->uid, in->uid))
+			return device->uses[i];
 	return NULL;
 }
 
 /* The live account of that name. If the pod has a UID, only an account without one. */
-static struct account *find_account_by_name(const struct account_device *u,
+static struct account *find_account_by_name(const struct account_device *device,
 	const struct account_use *in)
 {
-	for (size_t i = 0; i < u->n_uses; i++)
-		if (!u->uses[i]->matched && u->uses[i]->live &&
-			is_same_account_name(u->uses[i], in) &&
-			(!*in->uid || !*u->uses[i]->uid))
-			return u->uses[i];
+	for (size_t i = 0; i < device->n_uses; i++)
+		if (!device->uses[i]->matched && device->uses[i]->live &&
+			is_same_account_name(device->uses[i], in) &&
+			(!*in->uid || !*device->uses[i]->uid))
+			return device->uses[i];
 	return NULL;
 }
 
@@ -88,18 +89,18 @@ static int set_account_uid(struct account *a, const char *uid, struct error *err
 	return 0;
 }
 
-struct account *account_match(struct account_device *u, const struct account_use *in,
+struct account *account_match(struct account_device *device, const struct account_use *in,
 	uint64_t began_wall_ns, struct error *err)
 {
-	struct account *a = *in->uid ? by_uid(u, in) : NULL;
+	struct account *a = *in->uid ? by_uid(device, in) : NULL;
 
 	if (!a && !in->fresh)
-		a = find_account_by_name(u, in);
+		a = find_account_by_name(device, in);
 	if (a) {
 		if (set_account_uid(a, in->uid, err) < 0)
 			return NULL;
 	} else {
-		a = account_new(u, in, err);
+		a = account_new(device, in, err);
 		if (!a)
 			return NULL;
 		a->began_wall_ns = began_wall_ns;
@@ -110,30 +111,31 @@ struct account *account_match(struct account_device *u, const struct account_use
 
 /* ---- the end of accounts ---- */
 
-static void add_account_to_past(struct account_device *u, size_t i)
+static void add_account_to_past(struct account_device *device, size_t i)
 {
-	struct account *a = u->uses[i];
+	struct account *a = device->uses[i];
 
-	u->past.busy_ns += a->total.busy_ns;
-	u->past.gpu_ns += a->total.gpu_ns;
-	u->past.cost_nano += a->total.cost_nano;
+	device->past.busy_ns += a->total.busy_ns;
+	device->past.gpu_ns += a->total.gpu_ns;
+	device->past.cost_nano += a->total.cost_nano;
 	(void)account_free(a);
-	u->n_uses--;
-	memmove(&u->uses[i], &u->uses[i + 1], (u->n_uses - i) * sizeof(u->uses[0]));
+	device->n_uses--;
+	memmove(&device->uses[i], &device->uses[i + 1],
+		(device->n_uses - i) * sizeof(device->uses[0]));
 }
 
 /* The account that ended first; n_uses: none has. *ret_n: how many have ended. */
-static size_t find_oldest_ended(const struct account_device *u, size_t *ret_n)
+static size_t find_oldest_ended(const struct account_device *device, size_t *ret_n)
 {
-	size_t found = u->n_uses;
+	size_t found = device->n_uses;
 
 	*ret_n = 0;
-	for (size_t i = 0; i < u->n_uses; i++) {
-		if (u->uses[i]->live)
+	for (size_t i = 0; i < device->n_uses; i++) {
+		if (device->uses[i]->live)
 			continue;
 		++*ret_n;
-		if (found == u->n_uses ||
-			u->uses[i]->ended_for_ns > u->uses[found]->ended_for_ns)
+		if (found == device->n_uses ||
+			device->uses[i]->ended_for_ns > device->uses[found]->ended_for_ns)
 			found = i;
 	}
 	return found;
@@ -149,12 +151,12 @@ static void end_live_account(struct account *a, uint64_t wall_ns)
 	a->memory = a->memory_high = 0;
 }
 
-void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_ns)
+void account_end_others(struct account_device *device, uint64_t dt_ns, uint64_t wall_ns)
 {
 	size_t n_ended, at;
 
-	for (size_t i = u->n_uses; i-- > 0;) {
-		struct account *a = u->uses[i];
+	for (size_t i = device->n_uses; i-- > 0;) {
+		struct account *a = device->uses[i];
 
 		if (a->matched)
 			continue;
@@ -164,13 +166,13 @@ void account_end_others(struct account_device *u, uint64_t dt_ns, uint64_t wall_
 		else
 			a->ended_for_ns += dt_ns;
 		if (a->ended_for_ns >= ACCOUNT_ENDED_RETAIN_NS)
-			add_account_to_past(u, i);
+			add_account_to_past(device, i);
 	}
-	for (at = find_oldest_ended(u, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
-		at = find_oldest_ended(u, &n_ended)) {
+	for (at = find_oldest_ended(device, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
+		at = find_oldest_ended(device, &n_ended)) {
 		/* It is reported once with its figures of this round. */
-		if (u->uses[at]->matched)
+		if (device->uses[at]->matched)
 			break;
-		add_account_to_past(u, at);
+		add_account_to_past(device, at);
 	}
 }

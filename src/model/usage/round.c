@@ -74,7 +74,7 @@ static uint64_t find_longest_interval(const struct account_device_round *r,
 	return max;
 }
 
-void account_busy(struct account_device *u, const struct account_device_round *r,
+void account_busy(struct account_device *device, const struct account_device_round *r,
 	struct account_use *uses, uint64_t dt_ns)
 {
 	uint64_t busy = r->busy_known ? r->busy_ns : 0, max, exact, rest;
@@ -98,10 +98,10 @@ void account_busy(struct account_device *u, const struct account_device_round *r
 	rest = busy - exact;
 	rest -= assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);
 	rest -= assign_busy_time(uses, r->n_uses, ACCOUNT_FROM_DEVICE, rest);
-	u->delta.busy_ns = busy;
-	u->delta.other_busy_ns = rest;
-	u->busy_ns += busy;
-	u->other_busy_ns += rest;
+	device->delta.busy_ns = busy;
+	device->delta.other_busy_ns = rest;
+	device->busy_ns += busy;
+	device->other_busy_ns += rest;
 }
 
 /* ---- cost ---- */

@@ -15,13 +15,13 @@ void accounts_init(struct accounts *a)
 	*a = (struct accounts){ .devices = NULL };
 }
 
-static void account_device_free(struct account_device *u)
+static void account_device_free(struct account_device *device)
 {
-	for (size_t i = 0; i < u->n_uses; i++)
-		(void)account_free(u->uses[i]);
-	free(u->uses);
-	free(u->uuid);
-	free(u);
+	for (size_t i = 0; i < device->n_uses; i++)
+		(void)account_free(device->uses[i]);
+	free(device->uses);
+	free(device->uuid);
+	free(device);
 }
 
 void accounts_fini(struct accounts *a)
@@ -44,21 +44,21 @@ struct account_device *accounts_find_device(const struct accounts *a, const char
 static struct account_device *ensure_account_device(struct accounts *a, const char *uuid,
 	struct error *err)
 {
-	struct account_device *u = accounts_find_device(a, uuid);
+	struct account_device *device = accounts_find_device(a, uuid);
 
-	if (u)
-		return u;
+	if (device)
+		return device;
 	if (ARRAY_GROW(&a->devices, a->n_devices, &a->room_devices, ARRAY_NO_LIMIT))
-		u = calloc(1, sizeof(*u));
-	if (u)
-		u->uuid = strdup(uuid);
-	if (!u || !u->uuid) {
-		free(u);
+		device = calloc(1, sizeof(*device));
+	if (device)
+		device->uuid = strdup(uuid);
+	if (!device || !device->uuid) {
+		free(device);
 		(void)error_nomem(err);
 		return NULL;
 	}
-	a->devices[a->n_devices++] = u;
-	return u;
+	a->devices[a->n_devices++] = device;
+	return device;
 }
 
 /* ---- a round of one device ---- */
@@ -119,9 +119,9 @@ static void count_memory(struct account *a, const struct account_use *in)
 	a->total.memory_byte_s += a->delta.memory_byte_s;
 }
 
-static void count_account_use(struct account_device *u, const struct account_device_round *r,
-	const struct account_use *in, uint64_t share_ns, uint64_t whole, uint64_t cost,
-	uint64_t dt_ns)
+static void count_account_use(struct account_device *device,
+	const struct account_device_round *r, const struct account_use *in, uint64_t share_ns,
+	uint64_t whole, uint64_t cost, uint64_t dt_ns)
 {
 	struct account *a = in->account;
 	uint64_t held = in->allocated_ns > dt_ns ? dt_ns : in->allocated_ns;
@@ -135,34 +135,35 @@ static void count_account_use(struct account_device *u, const struct account_dev
 	a->total.allocated_ns += held;
 	a->total.gpu_ns += a->delta.gpu_ns;
 	a->total.cost_nano += a->delta.cost_nano;
-	u->delta.idle_gpu_ns -= a->delta.gpu_ns;
-	u->delta.idle_cost_nano -= a->delta.cost_nano;
+	device->delta.idle_gpu_ns -= a->delta.gpu_ns;
+	device->delta.idle_cost_nano -= a->delta.cost_nano;
 	count_memory(a, in);
 }
 
-static void count_device_presence(struct account_device *u, uint32_t part, uint64_t dt_ns)
+static void count_device_presence(struct account_device *device, uint32_t part, uint64_t dt_ns)
 {
-	account_wide present = (account_wide)dt_ns * part + u->present_rest;
+	account_wide present = (account_wide)dt_ns * part + device->present_rest;
 
-	u->present_rest = (uint64_t)(present % ACCOUNT_MILLION);
-	u->delta.present_ns = (uint64_t)(present / ACCOUNT_MILLION);
-	u->present_ns += u->delta.present_ns;
+	device->present_rest = (uint64_t)(present % ACCOUNT_MILLION);
+	device->delta.present_ns = (uint64_t)(present / ACCOUNT_MILLION);
+	device->present_ns += device->delta.present_ns;
 }
 
 /* @counted: the allocations are known. */
-static void count_device_usage(struct account_device *u, const struct account_device_round *r,
-	struct account_use *uses, uint64_t cost, bool counted, uint64_t dt_ns)
+static void count_device_usage(struct account_device *device,
+	const struct account_device_round *r, struct account_use *uses, uint64_t cost,
+	bool counted, uint64_t dt_ns)
 {
 	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum;
 	uint32_t n = uses ? r->n_uses : 0; /* no usages */
 	uint64_t held = 0;
 
 	sum = sum_shares(uses, n);
-	count_device_presence(u, r->part, counted ? dt_ns : 0);
-	u->delta.idle_gpu_ns = u->delta.present_ns;
-	u->delta.cost_nano = u->delta.idle_cost_nano = cost;
+	count_device_presence(device, r->part, counted ? dt_ns : 0);
+	device->delta.idle_gpu_ns = device->delta.present_ns;
+	device->delta.cost_nano = device->delta.idle_cost_nano = cost;
 	for (uint32_t i = 0; i < n; i++) {
-		count_account_use(u, r, &uses[i],
+		count_account_use(device, r, &uses[i],
 			counted ? scale_share_to_whole(uses[i].share_ns, sum, whole) : 0, whole,
 			cost, dt_ns);
 		held += uses[i].live ? uses[i].share : 0;
@@ -172,11 +173,11 @@ static void count_device_usage(struct account_device *u, const struct account_de
 						 ? 0
 						 : (uint32_t)scale_share_to_whole(uses[i].share,
 							   held, ACCOUNT_MILLION);
-	u->allocated = held > ACCOUNT_MILLION ? ACCOUNT_MILLION : (uint32_t)held;
-	account_busy(u, r, uses, dt_ns);
-	u->idle_gpu_ns += u->delta.idle_gpu_ns;
-	u->cost_nano += cost;
-	u->idle_cost_nano += u->delta.idle_cost_nano;
+	device->allocated = held > ACCOUNT_MILLION ? ACCOUNT_MILLION : (uint32_t)held;
+	account_busy(device, r, uses, dt_ns);
+	device->idle_gpu_ns += device->delta.idle_gpu_ns;
+	device->cost_nano += cost;
+	device->idle_cost_nano += device->delta.idle_cost_nano;
 }
 
 /* ---- a round ---- */
@@ -189,18 +190,19 @@ static int match_all(struct accounts *a, const struct account_round *r, struct e
 			a->devices[i]->uses[k]->matched = false;
 	}
 	for (uint32_t i = 0; i < r->n_devices; i++) {
-		struct account_device *u = ensure_account_device(a, r->devices[i].uuid, err);
+		struct account_device *device =
+			ensure_account_device(a, r->devices[i].uuid, err);
 
-		if (!u)
+		if (!device)
 			return -1;
-		u->listed = true;
+		device->listed = true;
 		for (uint32_t k = 0; k < r->devices[i].n_uses; k++) {
 			struct account_use *in = &r->uses[r->devices[i].first_use + k];
 			uint64_t began = r->wall_ns > in->allocated_ns
 						 ? r->wall_ns - in->allocated_ns
 						 : 0;
 
-			in->account = account_match(u, in, began, err);
+			in->account = account_match(device, in, began, err);
 			if (!in->account)
 				return -1;
 		}
@@ -248,13 +250,13 @@ int accounts_round(struct accounts *a, const struct account_round *r, struct err
 	if (match_all(a, r, err) < 0 || account_cost(a, r, dt, costs, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < r->n_devices; i++) {
-		struct account_device *u = accounts_find_device(a, r->devices[i].uuid);
+		struct account_device *device = accounts_find_device(a, r->devices[i].uuid);
 
-		count_device_usage(u, &r->devices[i],
+		count_device_usage(device, &r->devices[i],
 			r->n_uses ? r->uses + r->devices[i].first_use : NULL, costs[i],
 			!r->allocations_unknown, dt);
 		set_life(r, &r->devices[i]);
-		account_end_others(u, dt, r->wall_ns);
+		account_end_others(device, dt, r->wall_ns);
 	}
 	if (r->complete)
 		drop_gone_devices(a);
@@ -270,10 +272,10 @@ int accounts_restore_device(struct accounts *a, const char *uuid, struct account
 	return *ret ? 0 : -1;
 }
 
-int accounts_restore_account(struct account_device *u, const struct account_use *use,
+int accounts_restore_account(struct account_device *device, const struct account_use *use,
 	struct account **ret, struct error *err)
 {
-	*ret = account_new(u, use, err);
+	*ret = account_new(device, use, err);
 	return *ret ? 0 : -1;
 }
 
@@ -290,19 +292,21 @@ void accounts_settle(struct accounts *a)
 	uint64_t cost = a->other_cost_nano;
 
 	for (size_t i = 0; i < a->n_devices; i++) {
-		struct account_device *u = a->devices[i];
+		struct account_device *device = a->devices[i];
 		struct account_counts sum = { 0 };
 
-		for (size_t k = 0; k < u->n_uses; k++) {
-			sum.busy_ns += u->uses[k]->total.busy_ns;
-			sum.gpu_ns += u->uses[k]->total.gpu_ns;
-			sum.cost_nano += u->uses[k]->total.cost_nano;
+		for (size_t k = 0; k < device->n_uses; k++) {
+			sum.busy_ns += device->uses[k]->total.busy_ns;
+			sum.gpu_ns += device->uses[k]->total.gpu_ns;
+			sum.cost_nano += device->uses[k]->total.cost_nano;
 		}
-		u->past.busy_ns = settle_remainder(&u->busy_ns, sum.busy_ns + u->other_busy_ns);
-		u->past.gpu_ns = settle_remainder(&u->present_ns, sum.gpu_ns + u->idle_gpu_ns);
-		u->past.cost_nano =
-			settle_remainder(&u->cost_nano, sum.cost_nano + u->idle_cost_nano);
-		cost += u->cost_nano;
+		device->past.busy_ns =
+			settle_remainder(&device->busy_ns, sum.busy_ns + device->other_busy_ns);
+		device->past.gpu_ns =
+			settle_remainder(&device->present_ns, sum.gpu_ns + device->idle_gpu_ns);
+		device->past.cost_nano = settle_remainder(&device->cost_nano,
+			sum.cost_nano + device->idle_cost_nano);
+		cost += device->cost_nano;
 	}
 	a->other_cost_nano += settle_remainder(&a->cost_nano, cost);
 }

@@ -184,6 +184,6 @@ struct account_device *accounts_find_device(const struct accounts *a, const char
  */
 int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err) MUST_USE;
-int accounts_restore_account(struct account_device *u, const struct account_use *use,
+int accounts_restore_account(struct account_device *device, const struct account_use *use,
 	struct account **ret, struct error *err) MUST_USE;
 void accounts_settle(struct accounts *a);

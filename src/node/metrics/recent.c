@@ -82,45 +82,45 @@ static struct clock_gpu *find_clock_gpu(struct metrics_clocks *c, const char *uu
 	return NULL;
 }
 
-static const struct clock_sample *get_newest_clock_sample(const struct clock_gpu *s)
+static const struct clock_sample *get_newest_clock_sample(const struct clock_gpu *gpu)
 {
-	return s->n ? &s->ring[(s->n - 1) % s->room] : NULL;
+	return gpu->n ? &gpu->ring[(gpu->n - 1) % gpu->room] : NULL;
 }
 
 /* Adds a GPU. If all places are taken, the GPU with the oldest last sample is dropped. */
 static struct clock_gpu *add_clock_gpu(struct metrics_clocks *c, const char *uuid)
 {
-	struct clock_gpu *s = &c->gpus[0];
+	struct clock_gpu *gpu = &c->gpus[0];
 
 	if (c->n < METRICS_CLOCK_GPUS) {
-		s = &c->gpus[c->n++];
+		gpu = &c->gpus[c->n++];
 	} else {
 		for (size_t i = 1; i < c->n; i++)
-			if (c->gpus[i].sample_ns < s->sample_ns)
-				s = &c->gpus[i];
-		free(s->ring);
+			if (c->gpus[i].sample_ns < gpu->sample_ns)
+				gpu = &c->gpus[i];
+		free(gpu->ring);
 	}
-	*s = (struct clock_gpu){ .n = 0 };
-	memcpy(s->uuid, uuid, strnlen(uuid, sizeof(s->uuid) - 1));
-	return s;
+	*gpu = (struct clock_gpu){ .n = 0 };
+	memcpy(gpu->uuid, uuid, strnlen(uuid, sizeof(gpu->uuid) - 1));
+	return gpu;
 }
 
 /* Makes room for one more sample; false: out of memory, and the sample is not counted. */
-static bool grow_clock_ring(struct clock_gpu *s)
+static bool grow_clock_ring(struct clock_gpu *gpu)
 {
-	if (s->room == METRICS_CLOCK_SAMPLES)
+	if (gpu->room == METRICS_CLOCK_SAMPLES)
 		return true;
 	/* A ring below its final size has not wrapped around, so it can grow in place. */
-	return ARRAY_GROW(&s->ring, s->n, &s->room, METRICS_CLOCK_SAMPLES);
+	return ARRAY_GROW(&gpu->ring, gpu->n, &gpu->room, METRICS_CLOCK_SAMPLES);
 }
 
-static void add_clock_sample(struct clock_gpu *s, struct clock_sample sample)
+static void add_clock_sample(struct clock_gpu *gpu, struct clock_sample sample)
 {
-	const struct clock_sample *last = get_newest_clock_sample(s);
+	const struct clock_sample *last = get_newest_clock_sample(gpu);
 
-	for (size_t i = 0; s->n > 0 && i < METRICS_CLOCK_EVENTS; i++)
-		s->total[i] += sample.reasons >> i & ~(last->reasons >> i) & 1;
-	s->ring[s->n++ % s->room] = sample;
+	for (size_t i = 0; gpu->n > 0 && i < METRICS_CLOCK_EVENTS; i++)
+		gpu->total[i] += sample.reasons >> i & ~(last->reasons >> i) & 1;
+	gpu->ring[gpu->n++ % gpu->room] = sample;
 }
 
 /* --- from views --- */
@@ -129,17 +129,17 @@ static void update_clock_gpu(struct metrics_clocks *c, const struct view_gpu *g,
 	uint64_t now_ns)
 {
 	const struct sample_value *value = g->sample ? sample_value(g->sample, field) : NULL;
-	struct clock_gpu *s = value ? find_clock_gpu(c, g->uuid) : NULL;
+	struct clock_gpu *gpu = value ? find_clock_gpu(c, g->uuid) : NULL;
 
 	if (!value)
 		return;
-	if (!s)
-		s = add_clock_gpu(c, g->uuid);
-	if ((s->n && g->sample->at_ns <= s->sample_ns) || !grow_clock_ring(s))
+	if (!gpu)
+		gpu = add_clock_gpu(c, g->uuid);
+	if ((gpu->n && g->sample->at_ns <= gpu->sample_ns) || !grow_clock_ring(gpu))
 		return;
-	add_clock_sample(s,
+	add_clock_sample(gpu,
 		(struct clock_sample){ .at_ns = now_ns, .reasons = (uint64_t)value->i });
-	s->sample_ns = g->sample->at_ns;
+	gpu->sample_ns = g->sample->at_ns;
 }
 
 void metrics_clocks_update(struct metrics_clocks *c, const struct view *v)
@@ -154,11 +154,11 @@ void metrics_clocks_update(struct metrics_clocks *c, const struct view *v)
 
 /* --- counts --- */
 
-static void count_clock_events(const struct clock_gpu *s, uint64_t from, uint64_t to,
+static void count_clock_events(const struct clock_gpu *gpu, uint64_t from, uint64_t to,
 	uint64_t ret[METRICS_CLOCK_EVENTS])
 {
-	for (uint64_t n = s->n; n && n + s->room > s->n; n--) {
-		const struct clock_sample *sample = &s->ring[(n - 1) % s->room];
+	for (uint64_t n = gpu->n; n && n + gpu->room > gpu->n; n--) {
+		const struct clock_sample *sample = &gpu->ring[(n - 1) % gpu->room];
 
 		if (sample->at_ns < from)
 			return;
@@ -170,26 +170,27 @@ static void count_clock_events(const struct clock_gpu *s, uint64_t from, uint64_
 void metrics_clocks_within(struct metrics_clocks *c, const char *uuid, uint64_t now_ns,
 	uint64_t window_ns, uint64_t ret[METRICS_CLOCK_EVENTS])
 {
-	const struct clock_gpu *s;
+	const struct clock_gpu *gpu;
 
 	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
 	(void)pthread_mutex_lock(&c->lock);
-	s = find_clock_gpu(c, uuid);
-	if (s)
-		count_clock_events(s, now_ns > window_ns ? now_ns - window_ns : 0, now_ns, ret);
+	gpu = find_clock_gpu(c, uuid);
+	if (gpu)
+		count_clock_events(gpu, now_ns > window_ns ? now_ns - window_ns : 0, now_ns,
+			ret);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
 void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
 	uint64_t ret[METRICS_CLOCK_EVENTS])
 {
-	const struct clock_gpu *s;
+	const struct clock_gpu *gpu;
 
 	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
 	(void)pthread_mutex_lock(&c->lock);
-	s = find_clock_gpu(c, uuid);
-	if (s)
-		memcpy(ret, s->total, sizeof(s->total));
+	gpu = find_clock_gpu(c, uuid);
+	if (gpu)
+		memcpy(ret, gpu->total, sizeof(gpu->total));
 	(void)pthread_mutex_unlock(&c->lock);
 }
 

@@ -171,11 +171,11 @@ struct view *view_unref(struct view *v)
 
 /* --- check: the first sum that does not hold --- */
 
-static int set_difference_error(struct error *err, const struct view_device *u,
+static int set_difference_error(struct error *err, const struct view_device *device,
 	const char *what, uint64_t sum, uint64_t whole)
 {
 	return error_set(err, ERR_INTERNAL,
-		"view: %s: %s: the parts are %llu, the whole is %llu", u->uuid, what,
+		"view: %s: %s: the parts are %llu, the whole is %llu", device->uuid, what,
 		(unsigned long long)sum, (unsigned long long)whole);
 }
 

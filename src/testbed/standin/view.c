@@ -351,18 +351,20 @@ static json_t *render_devices_json(struct standin *s, const char *resource)
 	const struct device_manager *m = kubelet_devices(standin_kubelet(s));
 	json_t *list = json_array();
 	size_t n;
-	const struct managed_device *v = device_manager_devices(m, resource, &n);
+	const struct managed_device *device = device_manager_devices(m, resource, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct device_grant *g = device_manager_find_id(m, resource, v[i].id);
+		const struct device_grant *g =
+			device_manager_find_id(m, resource, device[i].id);
 		const struct pod *p =
 			g ? cluster_pod_by_uid(standin_cluster(s), g->pod_uid) : NULL;
 		json_t *o = json_object();
 
-		SET(o, "id", json_string(v[i].id));
-		SET(o, "healthy", json_boolean(v[i].healthy));
+		SET(o, "id", json_string(device[i].id));
+		SET(o, "healthy", json_boolean(device[i].healthy));
 		SET(o, "numaNode",
-			v[i].numa_node < 0 ? json_null() : json_integer(v[i].numa_node));
+			device[i].numa_node < 0 ? json_null()
+						: json_integer(device[i].numa_node));
 		SET(o, "holder",
 			!p ? json_null()
 			   : json_pack("{s:s, s:s, s:s}", "namespace", p->namespace_, "pod",

@@ -102,17 +102,18 @@ struct cost_request {
 /* ---- the request ------------------------------------------------------------------------------ */
 
 /* "3.06", "2.9EUR" or "2.9 EUR". */
-static int parse_cost_price(const struct options *o, struct cost_request *q, struct error *err)
+static int parse_cost_price(const struct options *o, struct cost_request *request,
+	struct error *err)
 {
 	const char *text = option_str(o, "price", NULL);
 	char number[40];
 	size_t len;
 
-	q->price_nano = -1;
+	request->price_nano = -1;
 	if (!text)
 		return 0;
 	len = strspn(text, "0123456789.");
-	memcpy(q->currency, "USD", sizeof("USD"));
+	memcpy(request->currency, "USD", sizeof("USD"));
 	if (len < sizeof(number)) {
 		const char *currency = text + len + (text[len] == ' ');
 		bool named = strlen(currency) == 3 && isupper((unsigned char)currency[0]) &&
@@ -122,8 +123,8 @@ static int parse_cost_price(const struct options *o, struct cost_request *q, str
 		memcpy(number, text, len);
 		number[len] = '\0';
 		if (named)
-			memcpy(q->currency, currency, sizeof(q->currency));
-		if ((named || !text[len]) && price_parse(number, &q->price_nano))
+			memcpy(request->currency, currency, sizeof(request->currency));
+		if ((named || !text[len]) && price_parse(number, &request->price_nano))
 			return 0;
 	}
 	return error_set(err, ERR_INVALID,
@@ -132,7 +133,7 @@ static int parse_cost_price(const struct options *o, struct cost_request *q, str
 		text);
 }
 
-static int parse_cost_request(const struct options *o, struct cost_request *q,
+static int parse_cost_request(const struct options *o, struct cost_request *request,
 	struct error *err)
 {
 	static const char *const forms[] = { "table", "csv", "json" };
@@ -145,16 +146,17 @@ static int parse_cost_request(const struct options *o, struct cost_request *q,
 	form = option_choice(o, "output", forms, ARRAY_LEN(forms), err);
 	by = option_choice(o, "by", bys, ARRAY_LEN(bys), err);
 	if (form < 0 || by < 0 ||
-		cost_time_parse(&q->from_s, "from", option_str(o, "from", DEFAULT_FROM), now_s,
-			err) < 0 ||
-		cost_time_parse(&q->to_s, "to", option_str(o, "to", "now"), now_s, err) < 0)
+		cost_time_parse(&request->from_s, "from", option_str(o, "from", DEFAULT_FROM),
+			now_s, err) < 0 ||
+		cost_time_parse(&request->to_s, "to", option_str(o, "to", "now"), now_s, err) <
+			0)
 		return -1;
-	if (q->from_s >= q->to_s)
+	if (request->from_s >= request->to_s)
 		return error_set(err, ERR_INVALID, "--from '%.40s' is not before --to '%.40s'",
 			option_str(o, "from", DEFAULT_FROM), option_str(o, "to", "now"));
-	q->form = (enum cost_format)form;
-	q->by = q->form == FORM_CSV ? COST_BY_CHARGE : (enum cost_by)by;
-	return parse_cost_price(o, q, err);
+	request->form = (enum cost_format)form;
+	request->by = request->form == FORM_CSV ? COST_BY_CHARGE : (enum cost_by)by;
+	return parse_cost_price(o, request, err);
 }
 
 /*
@@ -317,12 +319,12 @@ static int fetch_query(const struct fetch *f, const char *query, uint64_t time_s
 
 /* ---- the sources ------------------------------------------------------------------------------ */
 
-static int add_usage_db_costs(const struct options *o, const struct cost_request *q,
+static int add_usage_db_costs(const struct options *o, const struct cost_request *request,
 	struct cost_summary *summary, struct error *err)
 {
 	struct cost_reprice r = { .summary = summary,
-		.price_nano = q->price_nano,
-		.currency = q->currency };
+		.price_nano = request->price_nano,
+		.currency = request->currency };
 	const char *path = option_str(o, "ledger", NULL);
 	char def[PATH_MAX];
 	int got;
@@ -333,7 +335,8 @@ static int add_usage_db_costs(const struct options *o, const struct cost_request
 			return -1;
 		path = def;
 	}
-	got = usage_db_read(path, q->from_s, q->to_s, cost_summary_add_record, &r, err);
+	got = usage_db_read(path, request->from_s, request->to_s, cost_summary_add_record, &r,
+		err);
 	if (got >= 0)
 		got = cost_reprice_end(&r, err);
 	cost_reprice_fini(&r);
@@ -346,7 +349,7 @@ static int add_usage_db_costs(const struct options *o, const struct cost_request
 	return got;
 }
 
-static int add_prometheus_costs(const struct options *o, const struct cost_request *q,
+static int add_prometheus_costs(const struct options *o, const struct cost_request *request,
 	struct cost_summary *summary, struct error *err)
 {
 	const struct option_value *timeout = option_get(o, "timeout");
@@ -359,7 +362,7 @@ static int add_prometheus_costs(const struct options *o, const struct cost_reque
 	};
 	CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 
-	if (q->price_nano >= 0)
+	if (request->price_nano >= 0)
 		return error_set(err, ERR_INVALID,
 			"--price is for the ledger of one node; the agents tell a Prometheus server what "
 			"their nodes cost");
@@ -371,10 +374,10 @@ static int add_prometheus_costs(const struct options *o, const struct cost_reque
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
 		CLEANUP(buf_fini) struct buf answer = BUF_INIT(FETCH_REPLY_MAX);
 
-		cost_query_text(&text, &cost_queries[i], q->to_s - q->from_s);
-		if (fetch_query(&f, buf_str(&text), q->to_s, &answer, err) < 0 ||
+		cost_query_text(&text, &cost_queries[i], request->to_s - request->from_s);
+		if (fetch_query(&f, buf_str(&text), request->to_s, &answer, err) < 0 ||
 			cost_query_read(answers, &cost_queries[i], buf_str(&answer), answer.len,
-				q->from_s, q->to_s, err) < 0)
+				request->from_s, request->to_s, err) < 0)
 			return -1;
 	}
 	return cost_summary_merge(summary, answers, err);
@@ -390,29 +393,30 @@ static int run_cost_command(const struct cmd *cmd, const struct options *o, stru
 	};
 	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	struct cost_request q = { .price_nano = -1 };
+	struct cost_request request = { .price_nano = -1 };
 	struct cost_print p;
 	bool remote = option_str(o, "prometheus", NULL) != NULL;
 
 	(void)cmd;
-	if (parse_cost_request(o, &q, err) < 0 || cost_summary_new(&summary, q.by, err) < 0)
+	if (parse_cost_request(o, &request, err) < 0 ||
+		cost_summary_new(&summary, request.by, err) < 0)
 		return -1;
 	if (remote && option_str(o, "ledger", NULL))
 		return error_set(err, ERR_INVALID,
 			"--ledger and --prometheus: expected one of them");
-	if ((remote ? add_prometheus_costs(o, &q, summary, err)
-		    : add_usage_db_costs(o, &q, summary, err)) < 0)
+	if ((remote ? add_prometheus_costs(o, &request, summary, err)
+		    : add_usage_db_costs(o, &request, summary, err)) < 0)
 		return -1;
 	p = (struct cost_print){
 		.summary = summary,
-		.by = q.by,
-		.from_s = q.from_s,
-		.to_s = q.to_s,
+		.by = request.by,
+		.from_s = request.from_s,
+		.to_s = request.to_s,
 		.estimated = remote,
 		.provider = option_str(o, "provider", "unknown"),
 		.account = option_str(o, "billing-account", "unknown"),
 	};
-	if (print[q.form](&text, &p, err) < 0)
+	if (print[request.form](&text, &p, err) < 0)
 		return -1;
 	return output_write(NULL, buf_str(&text), text.len, err);
 }

@@ -173,37 +173,38 @@ static int check_options(const struct options *o, struct error *err)
  * A simulated node has no files except those of its GPUs. Its machine type is the name of its model,
  * as on the machines that the models are named after.
  */
-static int read_node_label_facts(const struct labels_output *w, const struct config *c,
+static int read_node_label_facts(const struct labels_output *output, const struct config *c,
 	struct label_facts_store *facts, struct strv *notes, struct error *err)
 {
-	const char *model = option_str(w->o, "node", NULL);
-	const char *file =
-		option_str(w->o, "machine-type-file", model ? "" : c->gfd.machine_type_file);
+	const char *model = option_str(output->o, "node", NULL);
+	const char *file = option_str(output->o, "machine-type-file",
+		model ? "" : c->gfd.machine_type_file);
 
-	if (label_facts_read(facts, file, option_str(w->o, "sysfs", NULL), notes, err) < 0)
+	if (label_facts_read(facts, file, option_str(output->o, "sysfs", NULL), notes, err) < 0)
 		return -1;
 	if (model)
 		facts->facts.vgpu = VGPU_UNKNOWN;
 	if (model && !facts->facts.machine && !strchr(model, '/'))
 		facts->facts.machine = model;
-	if (!option_bool(w->o, "no-timestamp", c->gfd.no_timestamp))
+	if (!option_bool(output->o, "no-timestamp", c->gfd.no_timestamp))
 		facts->facts.timestamp_s = time_wall_ns() / NS_PER_SEC;
 	return 0;
 }
 
-static int probe_labels_node(const struct labels_output *w, const struct config *c,
+static int probe_labels_node(const struct labels_output *output, const struct config *c,
 	struct node_probe *node, struct error *err)
 {
-	const char *root = option_str(w->o, "driver-root-ctr-path", c->container_driver_root);
-	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
-		.procfs = option_str(w->o, "procfs", NULL) };
+	const char *root =
+		option_str(output->o, "driver-root-ctr-path", c->container_driver_root);
+	const struct node_roots roots = { .sysfs = option_str(output->o, "sysfs", NULL),
+		.procfs = option_str(output->o, "procfs", NULL) };
 
 	/* A library named by --nvml is no exception: .nvml has the error of NVML. */
-	if (node_probe(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
+	if (node_probe(node, output->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
 		return -1;
 	if (node->inv)
 		return 0;
-	if (option_bool(w->o, "fail-on-init-error", c->fail_on_init_error)) {
+	if (option_bool(output->o, "fail-on-init-error", c->fail_on_init_error)) {
 		error_copy(err, &node->nvml);
 		return -1;
 	}
@@ -211,20 +212,20 @@ static int probe_labels_node(const struct labels_output *w, const struct config 
 	return inventory_new(&node->inv, 0, err);
 }
 
-static int build_node_labels(struct labels_output *w, struct config *c, struct error *err)
+static int build_node_labels(struct labels_output *output, struct config *c, struct error *err)
 {
 	struct label_facts_store facts = { .machine = NULL };
 	struct node_probe node = { .inv = NULL };
-	int r = choose_mig(w->o, c, err);
+	int r = choose_mig(output->o, c, err);
 
 	if (r >= 0)
-		r = probe_labels_node(w, c, &node, err);
+		r = probe_labels_node(output, c, &node, err);
 	if (r >= 0 && node.nvml.code != ERR_NONE)
-		r = strv_add(&w->notes, node.nvml.msg, err);
+		r = strv_add(&output->notes, node.nvml.msg, err);
 	if (r >= 0)
-		r = read_node_label_facts(w, c, &facts, &w->notes, err);
+		r = read_node_label_facts(output, c, &facts, &output->notes, err);
 	if (r >= 0)
-		r = labels_new(&w->labels, node.inv, c, &facts.facts, &w->notes, err);
+		r = labels_new(&output->labels, node.inv, c, &facts.facts, &output->notes, err);
 	label_facts_fini(&facts);
 	inventory_free(node.inv);
 	return r;
@@ -234,18 +235,19 @@ static void each_config(void *arg, const char *name, const char *text, struct co
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	const char *entry = strrchr(name, '#');
-	struct labels_output *w = arg;
+	struct labels_output *output = arg;
 	int r = 0;
 
 	(void)more; /* `config check` reports them */
-	if (!text || (w->entry && (!entry || strcmp(entry + 1, w->entry) != 0)) || w->n++ > 0)
+	if (!text || (output->entry && (!entry || strcmp(entry + 1, output->entry) != 0)) ||
+		output->n++ > 0)
 		return;
 	for (size_t i = 0; i < warnings->n && r >= 0; i++)
-		r = strv_add(&w->notes, warnings->v[i], &w->err);
+		r = strv_add(&output->notes, warnings->v[i], &output->err);
 	if (r >= 0 && err)
-		error_copy(&w->err, err);
+		error_copy(&output->err, err);
 	else if (r >= 0)
-		(void)build_node_labels(w, config, &w->err);
+		(void)build_node_labels(output, config, &output->err);
 }
 
 static const char *ignore_labels_env(const char *name)
@@ -254,7 +256,7 @@ static const char *ignore_labels_env(const char *name)
 	return NULL;
 }
 
-static int make_from_file(struct labels_output *w, const char *file, struct error *err)
+static int make_from_file(struct labels_output *output, const char *file, struct error *err)
 {
 	const struct config_sources sources = { .env = ignore_labels_env };
 	CLEANUP(freep) char *path = strdup(file);
@@ -264,27 +266,27 @@ static int make_from_file(struct labels_output *w, const char *file, struct erro
 		return error_nomem(err);
 	if (hash && access(path, F_OK) != 0) {
 		*hash = '\0';
-		w->entry = hash + 1;
+		output->entry = hash + 1;
 	}
-	if (config_each(path, &sources, each_config, w, err) < 0)
+	if (config_each(path, &sources, each_config, output, err) < 0)
 		return -1;
-	if (w->n != 1)
+	if (output->n != 1)
 		return error_set(err, ERR_INVALID,
 			"--config-file: expected one config, found %u in '%s'; FILE#ENTRY names "
 			"one of a ConfigMap",
-			w->n, file);
-	if (w->err.code != ERR_NONE) {
-		error_copy(err, &w->err);
+			output->n, file);
+	if (output->err.code != ERR_NONE) {
+		error_copy(err, &output->err);
 		return -1;
 	}
 	return 0;
 }
 
-static int make_from_defaults(struct labels_output *w, struct error *err)
+static int make_from_defaults(struct labels_output *output, struct error *err)
 {
 	CLEANUP(config_freep) struct config *c = NULL;
 
-	return config_new(&c, err) < 0 ? -1 : build_node_labels(w, c, err);
+	return config_new(&c, err) < 0 ? -1 : build_node_labels(output, c, err);
 }
 
 /* ---- output ----------------------------------------------------------------------------------- */
@@ -305,37 +307,40 @@ static int as_json(const struct labels *l, struct buf *b, struct error *err)
 	return 0;
 }
 
-static int write_labels_output(const struct labels_output *w, struct error *err)
+static int write_labels_output(const struct labels_output *output, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
 
-	for (size_t i = 0; i < w->notes.n; i++)
-		(void)fprintf(stderr, "gpuslice labels: note: %s\n", w->notes.v[i]);
-	if (option_bool(w->o, "json", false)) {
-		if (as_json(w->labels, &b, err) < 0)
+	for (size_t i = 0; i < output->notes.n; i++)
+		(void)fprintf(stderr, "gpuslice labels: note: %s\n", output->notes.v[i]);
+	if (option_bool(output->o, "json", false)) {
+		if (as_json(output->labels, &b, err) < 0)
 			return -1;
 	} else {
-		for (size_t i = 0; i < w->labels->n; i++)
-			buf_printf(&b, "%s=%s\n", w->labels->v[i].key, w->labels->v[i].value);
+		for (size_t i = 0; i < output->labels->n; i++)
+			buf_printf(&b, "%s=%s\n", output->labels->v[i].key,
+				output->labels->v[i].value);
 	}
 	if (!buf_ok(&b))
 		return error_set(err, ERR_LIMIT, "more than %u bytes of labels", OUTPUT_MAX);
-	return output_write(option_str(w->o, "output-file", NULL), buf_str(&b), b.len, err);
+	return output_write(option_str(output->o, "output-file", NULL), buf_str(&b), b.len,
+		err);
 }
 
 static int run_labels_command(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct labels_output w = { .o = o };
+	struct labels_output output = { .o = o };
 	const char *path = option_str(o, "config-file", "");
 	int r = check_options(o, err);
 
 	(void)cmd;
 	if (r >= 0)
-		r = path[0] ? make_from_file(&w, path, err) : make_from_defaults(&w, err);
+		r = path[0] ? make_from_file(&output, path, err)
+			    : make_from_defaults(&output, err);
 	if (r >= 0)
-		r = write_labels_output(&w, err);
-	labels_free(w.labels);
-	strv_fini(&w.notes);
+		r = write_labels_output(&output, err);
+	labels_free(output.labels);
+	strv_fini(&output.notes);
 	return r;
 }
 

@@ -93,7 +93,7 @@ static int run_profile_command(const struct cmd *cmd, const struct options *o,
 	struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
-	CLEANUP(freep) struct profile_request *a = calloc(1, sizeof(*a));
+	CLEANUP(freep) struct profile_request *request = calloc(1, sizeof(*request));
 	CLEANUP(freep) struct bench_windows *windows = calloc(1, sizeof(*windows));
 	struct suite_workload room[SUITE_BUILTIN + 1];
 	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
@@ -107,20 +107,20 @@ static int run_profile_command(const struct cmd *cmd, const struct options *o,
 	int result;
 
 	(void)cmd;
-	if (!suite || !a || !windows)
+	if (!suite || !request || !windows)
 		return error_nomem(err);
-	if (profile_read_words(a, o, err) < 0 || profile_read_form(a, o, err) < 0 ||
-		bench_check_save("save", a->save_path, err) < 0)
+	if (profile_read_words(request, o, err) < 0 || profile_read_form(request, o, err) < 0 ||
+		bench_check_save("save", request->save_path, err) < 0)
 		return -1;
-	if (a->pod || a->pid)
-		return profile_run_observation(a, o, err);
-	if (profile_read_suite(suite, room, a, o, err) < 0)
+	if (request->pod || request->pid)
+		return profile_run_observation(request, o, err);
+	if (profile_read_suite(suite, room, request, o, err) < 0)
 		return -1;
 	result = bench_session_run(&r, &texts, &s, err);
 	if (result == 0 && r.head.interrupted)
 		result = error_set(err, ERR_CANCELLED, "interrupted");
 	if (result == 0)
-		result = profile_show(&r, windows, a, suite, err);
+		result = profile_show(&r, windows, request, suite, err);
 	bench_windows_fini(windows);
 	return result;
 }

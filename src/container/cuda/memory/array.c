@@ -122,31 +122,31 @@ struct array_creation {
 	uint64_t bytes, texels; /* by the descriptor */
 };
 
-static CUresult begin_array_create(struct array_creation *m, enum alloc_kind kind,
+static CUresult begin_array_create(struct array_creation *creation, enum alloc_kind kind,
 	const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
-	m->kind = kind;
-	m->bytes = array_bytes(d, levels);
-	m->texels = array_texels(d, levels);
-	return charge_begin(&m->charge, charges_current_gpu(), round_up_to_granule(m->bytes),
-		CHARGE_SEEN);
+	creation->kind = kind;
+	creation->bytes = array_bytes(d, levels);
+	creation->texels = array_texels(d, levels);
+	return charge_begin(&creation->charge, charges_current_gpu(),
+		round_up_to_granule(creation->bytes), CHARGE_SEEN);
 }
 
-static void end_array_create(struct array_creation *m, CUresult r, uint64_t handle)
+static void end_array_create(struct array_creation *creation, CUresult r, uint64_t handle)
 {
 	struct alloc_row row = { .context = current_context(),
 		.count = 1,
-		.gpu = m->charge.gpu };
-	uint64_t taken = r ? 0 : m->charge.bytes;
+		.gpu = creation->charge.gpu };
+	uint64_t taken = r ? 0 : creation->charge.bytes;
 
-	if (m->charge.gpu == CHARGES_NO_GPU)
+	if (creation->charge.gpu == CHARGES_NO_GPU)
 		return;
 	row.bytes = taken;
-	if (taken && m->bytes <= ARRAY_SMALL)
-		taken = array_chunk_add(&row, m->bytes, m->texels);
-	if (!r && (row.bytes || row.other) && !alloc_table_put(m->kind, handle, &row))
-		m->charge.kind = CHARGE_HIDDEN;
-	charge_end(&m->charge, taken);
+	if (taken && creation->bytes <= ARRAY_SMALL)
+		taken = array_chunk_add(&row, creation->bytes, creation->texels);
+	if (!r && (row.bytes || row.other) && !alloc_table_put(creation->kind, handle, &row))
+		creation->charge.kind = CHARGE_HIDDEN;
+	charge_end(&creation->charge, taken);
 }
 
 /* The row is removed before the driver call: another thread may be given the same handle at once. */
@@ -215,16 +215,16 @@ HOOK CUresult cuArrayDestroy(CUarray array)
 HOOK CUresult cuMipmappedArrayCreate(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *d,
 	unsigned int levels)
 {
-	struct array_creation m;
+	struct array_creation creation;
 	CUresult r;
 
 	if (!array || !d || !charges_active())
 		return REAL(cuMipmappedArrayCreate)(array, d, levels);
-	r = begin_array_create(&m, ALLOC_MIPMAP, d, levels);
+	r = begin_array_create(&creation, ALLOC_MIPMAP, d, levels);
 	if (r)
 		return r;
 	r = REAL(cuMipmappedArrayCreate)(array, d, levels);
-	end_array_create(&m, r, r ? 0 : get_array_key(*array));
+	end_array_create(&creation, r, r ? 0 : get_array_key(*array));
 	return r;
 }
 

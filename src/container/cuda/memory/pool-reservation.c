@@ -68,48 +68,48 @@ static uint64_t next_word(uint64_t word, uint64_t all, uint64_t out)
 	       (all & GRAINS_MASK);
 }
 
-static void add_outstanding(struct pool_reservation *l, uint64_t grains)
+static void add_outstanding(struct pool_reservation *reservation, uint64_t grains)
 {
-	uint64_t w = atomic_load(&l->word);
+	uint64_t w = atomic_load(&reservation->word);
 
-	while (!atomic_compare_exchange_weak(&l->word, &w,
+	while (!atomic_compare_exchange_weak(&reservation->word, &w,
 		next_word(w, get_charged_grains(w) + grains,
 			get_outstanding_grains(w) + grains)))
 		;
 }
 
-static void end_outstanding(struct pool_reservation *l, uint64_t grains)
+static void end_outstanding(struct pool_reservation *reservation, uint64_t grains)
 {
-	uint64_t w = atomic_load(&l->word);
+	uint64_t w = atomic_load(&reservation->word);
 
-	while (!atomic_compare_exchange_weak(&l->word, &w,
+	while (!atomic_compare_exchange_weak(&reservation->word, &w,
 		next_word(w, get_charged_grains(w), get_outstanding_grains(w) - grains)))
 		;
 }
 
 /* Users. */
 
-static bool enter_pool_reservation(struct pool_reservation *l)
+static bool enter_pool_reservation(struct pool_reservation *reservation)
 {
-	int32_t n = atomic_load(&l->users);
+	int32_t n = atomic_load(&reservation->users);
 
 	do
 		if (n < 0)
 			return false;
-	while (!atomic_compare_exchange_weak(&l->users, &n, n + 1));
+	while (!atomic_compare_exchange_weak(&reservation->users, &n, n + 1));
 	return true;
 }
 
-static void leave_pool_reservation(struct pool_reservation *l)
+static void leave_pool_reservation(struct pool_reservation *reservation)
 {
-	atomic_fetch_sub(&l->users, 1);
+	atomic_fetch_sub(&reservation->users, 1);
 }
 
 /* Driver calls. All run between quiet_begin() and quiet_end(). */
 
-static CUmemoryPool get_reservation_pool(const struct pool_reservation *l)
+static CUmemoryPool get_reservation_pool(const struct pool_reservation *reservation)
 {
-	return (CUmemoryPool)(uintptr_t)atomic_load(&l->key);
+	return (CUmemoryPool)(uintptr_t)atomic_load(&reservation->key);
 }
 
 static bool no_such(CUresult r)
@@ -118,37 +118,37 @@ static bool no_such(CUresult r)
 }
 
 /* False: not known. A pool disappears without notice when its device is reset; its size is then 0. */
-static bool read_reserved_bytes(struct pool_reservation *l, uint64_t *ret)
+static bool read_reserved_bytes(struct pool_reservation *reservation, uint64_t *ret)
 {
 	CUresult r;
 
 	*ret = 0;
-	switch (atomic_load(&l->kind)) {
+	switch (atomic_load(&reservation->kind)) {
 	case POOL_RESERVATION_POOL:
-		r = REAL(cuMemPoolGetAttribute)(get_reservation_pool(l),
+		r = REAL(cuMemPoolGetAttribute)(get_reservation_pool(reservation),
 			CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret);
 		break;
 	case POOL_RESERVATION_GRAPH:
-		r = REAL(cuDeviceGetGraphMemAttribute)(atomic_load(&l->device),
+		r = REAL(cuDeviceGetGraphMemAttribute)(atomic_load(&reservation->device),
 			CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret);
 		break;
 	default:
 		return false;
 	}
 	if (r == CUDA_SUCCESS) {
-		if (!(atomic_load(&l->flags) & POOL_RESERVATION_READ))
-			atomic_fetch_or(&l->flags, POOL_RESERVATION_READ);
+		if (!(atomic_load(&reservation->flags) & POOL_RESERVATION_READ))
+			atomic_fetch_or(&reservation->flags, POOL_RESERVATION_READ);
 		return true;
 	}
 	*ret = 0;
-	return no_such(r) && atomic_load(&l->flags) & POOL_RESERVATION_READ;
+	return no_such(r) && atomic_load(&reservation->flags) & POOL_RESERVATION_READ;
 }
 
 /* Gives cached memory back to the system. The caller is counted in .users. */
-static void trim_pool_reservation(struct pool_reservation *l)
+static void trim_pool_reservation(struct pool_reservation *reservation)
 {
-	if (atomic_load(&l->kind) == POOL_RESERVATION_POOL) {
-		(void)REAL(cuMemPoolTrimTo)(get_reservation_pool(l), 0);
+	if (atomic_load(&reservation->kind) == POOL_RESERVATION_POOL) {
+		(void)REAL(cuMemPoolTrimTo)(get_reservation_pool(reservation), 0);
 		return;
 	}
 	/*
@@ -159,9 +159,9 @@ static void trim_pool_reservation(struct pool_reservation *l)
 	 *
 	 * So either this thread sees the launching thread, or that thread sees that nothing is resident any more.
 	 */
-	atomic_fetch_add(&l->epoch, 1);
-	if (atomic_load(&l->users) == 1)
-		(void)REAL(cuDeviceGraphMemTrim)(atomic_load(&l->device));
+	atomic_fetch_add(&reservation->epoch, 1);
+	if (atomic_load(&reservation->users) == 1)
+		(void)REAL(cuDeviceGraphMemTrim)(atomic_load(&reservation->device));
 }
 
 /*
@@ -169,12 +169,12 @@ static void trim_pool_reservation(struct pool_reservation *l)
  * sum counts twice what such a call has added already. So the charge rises only if the size alone is above it:
  * growth that no bound covered.
  */
-static int64_t sync_pool_reservation(struct pool_reservation *l)
+static int64_t sync_pool_reservation(struct pool_reservation *reservation)
 {
-	uint64_t w = atomic_load(&l->word), now, want;
+	uint64_t w = atomic_load(&reservation->word), now, want;
 
 	do {
-		if (!read_reserved_bytes(l, &now))
+		if (!read_reserved_bytes(reservation, &now))
 			return 0;
 		now = round_up_to_granule(now) / CHARGES_GRANULE;
 		want = now + get_outstanding_grains(w);
@@ -182,18 +182,18 @@ static int64_t sync_pool_reservation(struct pool_reservation *l)
 			want = now > get_charged_grains(w) ? now : get_charged_grains(w);
 		if (want == get_charged_grains(w))
 			return 0;
-	} while (!atomic_compare_exchange_strong(&l->word, &w,
+	} while (!atomic_compare_exchange_strong(&reservation->word, &w,
 		next_word(w, want, get_outstanding_grains(w))));
 	return ((int64_t)want - (int64_t)get_charged_grains(w)) * (int64_t)CHARGES_GRANULE;
 }
 
 /* Corrects changes before an operation. The arbiter's last comparison may already contain memory that
  * shrank. */
-static void sync_before_operation(struct pool_reservation *l)
+static void sync_before_operation(struct pool_reservation *reservation)
 {
-	int gpu = atomic_load(&l->gpu);
-	enum charge_kind counts = (enum charge_kind)atomic_load(&l->counts);
-	int64_t more = sync_pool_reservation(l);
+	int gpu = atomic_load(&reservation->gpu);
+	enum charge_kind counts = (enum charge_kind)atomic_load(&reservation->counts);
+	int64_t more = sync_pool_reservation(reservation);
 
 	if (more < 0 && counts == CHARGE_SEEN)
 		charge_disown(gpu, (uint64_t)-more);
@@ -202,82 +202,84 @@ static void sync_before_operation(struct pool_reservation *l)
 }
 
 /* Corrects changes within an operation. */
-static void sync_within_operation(struct pool_reservation *l)
+static void sync_within_operation(struct pool_reservation *reservation)
 {
-	int64_t more = sync_pool_reservation(l);
+	int64_t more = sync_pool_reservation(reservation);
 
-	charge_adjust(atomic_load(&l->gpu), more, (enum charge_kind)atomic_load(&l->counts));
+	charge_adjust(atomic_load(&reservation->gpu), more,
+		(enum charge_kind)atomic_load(&reservation->counts));
 }
 
-static void clear_pool_reservation(struct pool_reservation *l)
+static void clear_pool_reservation(struct pool_reservation *reservation)
 {
-	atomic_store(&l->flags, 0);
-	atomic_store(&l->kind, POOL_RESERVATION_NONE);
-	atomic_store(&l->key, 0);
+	atomic_store(&reservation->flags, 0);
+	atomic_store(&reservation->kind, POOL_RESERVATION_NONE);
+	atomic_store(&reservation->key, 0);
 }
 
 /* Destroys a retired pool if it holds nothing. */
-static bool destroy_empty_pool(struct pool_reservation *l)
+static bool destroy_empty_pool(struct pool_reservation *reservation)
 {
 	int32_t nobody = 0;
 	uint64_t now;
 	bool gone = false;
 
-	if (!atomic_compare_exchange_strong(&l->users, &nobody, -1))
+	if (!atomic_compare_exchange_strong(&reservation->users, &nobody, -1))
 		return false;
-	if (atomic_load(&l->flags) & POOL_RESERVATION_DYING) {
-		sync_within_operation(l);
-		if (read_reserved_bytes(l, &now) && !now) {
-			CUresult r = REAL(cuMemPoolDestroy)(get_reservation_pool(l));
+	if (atomic_load(&reservation->flags) & POOL_RESERVATION_DYING) {
+		sync_within_operation(reservation);
+		if (read_reserved_bytes(reservation, &now) && !now) {
+			CUresult r = REAL(cuMemPoolDestroy)(get_reservation_pool(reservation));
 
 			gone = !r || no_such(r);
 		}
 	}
 	if (gone)
-		clear_pool_reservation(l);
-	atomic_store(&l->users, 0);
+		clear_pool_reservation(reservation);
+	atomic_store(&reservation->users, 0);
 	return gone;
 }
 
-void pool_reservation_forget(struct pool_reservation *l)
+void pool_reservation_forget(struct pool_reservation *reservation)
 {
 	int32_t nobody = 0;
 	uint64_t w;
 
-	if (!atomic_compare_exchange_strong(&l->users, &nobody, -1))
+	if (!atomic_compare_exchange_strong(&reservation->users, &nobody, -1))
 		return;
-	w = atomic_exchange(&l->word, 0);
+	w = atomic_exchange(&reservation->word, 0);
 	if (get_charged_grains(w))
-		charge_disown(atomic_load(&l->gpu), get_charged_grains(w) * CHARGES_GRANULE);
-	clear_pool_reservation(l);
-	atomic_store(&l->users, 0);
+		charge_disown(atomic_load(&reservation->gpu),
+			get_charged_grains(w) * CHARGES_GRANULE);
+	clear_pool_reservation(reservation);
+	atomic_store(&reservation->users, 0);
 }
 
-CUresult pool_reservation_retire(struct pool_reservation *l)
+CUresult pool_reservation_retire(struct pool_reservation *reservation)
 {
-	int gpu = atomic_load(&l->gpu);
-	CUdevice device = atomic_load(&l->device);
+	int gpu = atomic_load(&reservation->gpu);
+	CUdevice device = atomic_load(&reservation->device);
 	struct charge around;
 	CUmemoryPool other;
 	unsigned int mode = quiet_begin();
 
 	charge_free_begin(&around, gpu, CHARGE_SEEN);
-	if (enter_pool_reservation(l)) {
+	if (enter_pool_reservation(reservation)) {
 		uint64_t none = 0;
 
-		sync_before_operation(l);
-		(void)REAL(cuMemPoolSetAttribute)(get_reservation_pool(l),
+		sync_before_operation(reservation);
+		(void)REAL(cuMemPoolSetAttribute)(get_reservation_pool(reservation),
 			CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
-		trim_pool_reservation(l);
-		sync_within_operation(l);
+		trim_pool_reservation(reservation);
+		sync_within_operation(reservation);
 		/* As the driver does after a destruction: the default pool becomes current. */
 		if (!REAL(cuDeviceGetMemPool)(&other, device) &&
-			other == get_reservation_pool(l) &&
+			other == get_reservation_pool(reservation) &&
 			!REAL(cuDeviceGetDefaultMemPool)(&other, device))
 			(void)REAL(cuDeviceSetMemPool)(device, other);
-		atomic_fetch_or(&l->flags, POOL_RESERVATION_DYING);
-		leave_pool_reservation(l);
-		(void)destroy_empty_pool(l);
+		atomic_fetch_or(&reservation->flags, POOL_RESERVATION_DYING);
+		leave_pool_reservation(reservation);
+		(void)destroy_empty_pool(reservation);
 	}
 	charge_free_end(&around, 0);
 	quiet_end(mode);
@@ -286,37 +288,40 @@ CUresult pool_reservation_retire(struct pool_reservation *l)
 
 /* Calls @fn for each reservation of the GPUs of @gpus that holds memory. Destroys retired pools that are
  * empty. */
-static void for_each_pool_reservation(uint32_t gpus, void (*fn)(struct pool_reservation *l))
+static void for_each_pool_reservation(uint32_t gpus,
+	void (*fn)(struct pool_reservation *reservation))
 {
 	unsigned int mode = quiet_begin();
 
-	for (struct pool_reservation *l = first_pool_reservation(); l; l = l->next) {
-		int gpu = atomic_load(&l->gpu);
+	for (struct pool_reservation *reservation = first_pool_reservation(); reservation;
+		reservation = reservation->next) {
+		int gpu = atomic_load(&reservation->gpu);
 
-		if (gpu < 0 || !(gpus >> gpu & 1) || !atomic_load(&l->key))
+		if (gpu < 0 || !(gpus >> gpu & 1) || !atomic_load(&reservation->key))
 			continue;
-		if (get_charged_grains(atomic_load(&l->word)) && enter_pool_reservation(l)) {
-			fn(l);
-			leave_pool_reservation(l);
+		if (get_charged_grains(atomic_load(&reservation->word)) &&
+			enter_pool_reservation(reservation)) {
+			fn(reservation);
+			leave_pool_reservation(reservation);
 		}
-		if (atomic_load(&l->flags) & POOL_RESERVATION_DYING)
-			(void)destroy_empty_pool(l);
+		if (atomic_load(&reservation->flags) & POOL_RESERVATION_DYING)
+			(void)destroy_empty_pool(reservation);
 	}
 	quiet_end(mode);
 }
 
-static void sync_or_trim(struct pool_reservation *l)
+static void sync_or_trim(struct pool_reservation *reservation)
 {
-	if (atomic_load(&l->flags) & POOL_RESERVATION_DYING)
-		trim_pool_reservation(l);
-	sync_within_operation(l);
+	if (atomic_load(&reservation->flags) & POOL_RESERVATION_DYING)
+		trim_pool_reservation(reservation);
+	sync_within_operation(reservation);
 }
 
-static void trim_one(struct pool_reservation *l)
+static void trim_one(struct pool_reservation *reservation)
 {
-	sync_before_operation(l);
-	trim_pool_reservation(l);
-	sync_within_operation(l);
+	sync_before_operation(reservation);
+	trim_pool_reservation(reservation);
+	sync_within_operation(reservation);
 }
 
 void pool_reservations_trim(int gpu)
@@ -346,8 +351,8 @@ void pool_reservation_wait_end(struct pool_reservation_wait *w)
 			charge_free_end(&w->around[i], 0);
 }
 
-CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
-	uint64_t bound)
+CUresult pool_reservation_begin(struct pool_reservation_op *op,
+	struct pool_reservation *reservation, uint64_t bound)
 {
 	enum charge_kind counts;
 	unsigned int mode;
@@ -355,10 +360,10 @@ CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_rese
 	int gpu;
 
 	op->reservation = NULL;
-	gpu = l ? atomic_load(&l->gpu) : CHARGES_NO_GPU;
+	gpu = reservation ? atomic_load(&reservation->gpu) : CHARGES_NO_GPU;
 	if (gpu == CHARGES_GPU_UNKNOWN) {
-		gpu = charges_device_gpu(atomic_load(&l->device));
-		atomic_store(&l->gpu, gpu);
+		gpu = charges_device_gpu(atomic_load(&reservation->device));
+		atomic_store(&reservation->gpu, gpu);
 		if (gpu >= 0)
 			atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);
 	}
@@ -367,69 +372,71 @@ CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_rese
 	bound = round_up_to_granule(bound);
 	if (bound / CHARGES_GRANULE > GRAINS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	counts = (enum charge_kind)atomic_load(&l->counts);
+	counts = (enum charge_kind)atomic_load(&reservation->counts);
 	charge_free_begin(&op->around, gpu, counts);
 	mode = quiet_begin();
-	if (get_charged_grains(atomic_load(&l->word)) && enter_pool_reservation(l)) {
-		sync_before_operation(l);
-		leave_pool_reservation(l);
+	if (get_charged_grains(atomic_load(&reservation->word)) &&
+		enter_pool_reservation(reservation)) {
+		sync_before_operation(reservation);
+		leave_pool_reservation(reservation);
 	}
 	quiet_end(mode);
 	r = charge_begin(&op->charge, gpu, bound, counts);
-	if (r || !enter_pool_reservation(l)) {
+	if (r || !enter_pool_reservation(reservation)) {
 		if (!r)
 			charge_end(&op->charge, 0);
 		charge_free_end(&op->around, 0);
 		return r;
 	}
-	add_outstanding(l, bound / CHARGES_GRANULE);
-	op->reservation = l;
+	add_outstanding(reservation, bound / CHARGES_GRANULE);
+	op->reservation = reservation;
 	return CUDA_SUCCESS;
 }
 
 void pool_reservation_end(struct pool_reservation_op *op)
 {
-	struct pool_reservation *l = op->reservation;
+	struct pool_reservation *reservation = op->reservation;
 	uint64_t bound = op->charge.bytes;
 	unsigned int mode;
 
-	if (!l)
+	if (!reservation)
 		return;
 	op->reservation = NULL;
 	/* First the bound becomes a charge. From the next line on, other threads may find the charge too
 	 * high and release it. */
 	charge_end(&op->charge, bound);
-	end_outstanding(l, bound / CHARGES_GRANULE);
+	end_outstanding(reservation, bound / CHARGES_GRANULE);
 	mode = quiet_begin();
-	sync_within_operation(l);
+	sync_within_operation(reservation);
 	quiet_end(mode);
-	leave_pool_reservation(l);
+	leave_pool_reservation(reservation);
 	charge_free_end(&op->around, 0);
 }
 
 struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key)
 {
-	for (struct pool_reservation *l = first_pool_reservation(); l; l = l->next)
-		if (atomic_load_explicit(&l->key, memory_order_acquire) == key &&
-			atomic_load(&l->kind) == kind &&
-			!(atomic_load(&l->flags) & POOL_RESERVATION_DYING))
-			return l;
+	for (struct pool_reservation *reservation = first_pool_reservation(); reservation;
+		reservation = reservation->next)
+		if (atomic_load_explicit(&reservation->key, memory_order_acquire) == key &&
+			atomic_load(&reservation->kind) == kind &&
+			!(atomic_load(&reservation->flags) & POOL_RESERVATION_DYING))
+			return reservation;
 	return NULL;
 }
 
 /* The caller holds .making. */
 static struct pool_reservation *new_pool_reservation(struct pool_reservations *p)
 {
-	struct pool_reservation *l, *block;
+	struct pool_reservation *reservation, *block;
 
-	for (l = atomic_load(&p->list); l; l = l->next)
-		if (!atomic_load(&l->key) && !atomic_load(&l->users))
-			return l;
+	for (reservation = atomic_load(&p->list); reservation; reservation = reservation->next)
+		if (!atomic_load(&reservation->key) && !atomic_load(&reservation->users))
+			return reservation;
 	if (p->first_used < POOL_RESERVATIONS_FIRST) {
-		l = &p->first[p->first_used++];
-		l->next = atomic_load(&p->list);
-		atomic_store(&p->list, l);
-		return l;
+		reservation = &p->first[p->first_used++];
+		reservation->next = atomic_load(&p->list);
+		atomic_store(&p->list, reservation);
+		return reservation;
 	}
 	block = mmap(NULL, POOL_RESERVATIONS_BLOCK * sizeof(*block), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -447,28 +454,28 @@ static struct pool_reservation *new_pool_reservation(struct pool_reservations *p
 struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, uint64_t key,
 	CUdevice device, int gpu, enum charge_kind counts)
 {
-	struct pool_reservation *l = pool_reservation_find(kind, key);
+	struct pool_reservation *reservation = pool_reservation_find(kind, key);
 	struct pool_reservations *p = get_pool_reservations();
 
-	if (l || !p)
-		return l;
+	if (reservation || !p)
+		return reservation;
 	sys_lock(&p->making);
-	l = pool_reservation_find(kind, key);
-	if (!l) {
-		l = new_pool_reservation(p);
-		if (l) {
-			atomic_store(&l->gpu, gpu);
-			atomic_store(&l->counts, counts);
-			atomic_store(&l->device, device);
-			atomic_store(&l->flags, 0);
-			atomic_store(&l->epoch, 1);
-			atomic_store(&l->stream, 0);
-			atomic_store(&l->kind, kind);
-			atomic_store_explicit(&l->key, key, memory_order_release);
+	reservation = pool_reservation_find(kind, key);
+	if (!reservation) {
+		reservation = new_pool_reservation(p);
+		if (reservation) {
+			atomic_store(&reservation->gpu, gpu);
+			atomic_store(&reservation->counts, counts);
+			atomic_store(&reservation->device, device);
+			atomic_store(&reservation->flags, 0);
+			atomic_store(&reservation->epoch, 1);
+			atomic_store(&reservation->stream, 0);
+			atomic_store(&reservation->kind, kind);
+			atomic_store_explicit(&reservation->key, key, memory_order_release);
 			if (gpu >= 0)
 				atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);
 		}
 	}
 	sys_unlock(&p->making);
-	return l;
+	return reservation;
 }

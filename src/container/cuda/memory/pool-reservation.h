@@ -77,11 +77,11 @@ struct pool_reservation *pool_reservation_get(enum pool_reservation_kind kind, u
 struct pool_reservation *pool_reservation_find(enum pool_reservation_kind kind, uint64_t key);
 
 /*
- * Before and after a call that may let @l grow by @bound. Returns 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing
- * charged, after cached memory was given back. @l == NULL: a reservation that is not counted.
+ * Before and after a call that may let @reservation grow by @bound. Returns 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing
+ * charged, after cached memory was given back. @reservation == NULL: a reservation that is not counted.
  */
-CUresult pool_reservation_begin(struct pool_reservation_op *op, struct pool_reservation *l,
-	uint64_t bound);
+CUresult pool_reservation_begin(struct pool_reservation_op *op,
+	struct pool_reservation *reservation, uint64_t bound);
 /* After the call, whatever its result: the charge becomes the size that the driver states. Does nothing if
  * pool_reservation_begin() failed, or counted nothing. */
 void pool_reservation_end(struct pool_reservation_op *op);
@@ -89,10 +89,10 @@ void pool_reservation_end(struct pool_reservation_op *op);
 /* The program destroys a pool that it created (POOL_RESERVATION_OURS). The driver destroys the pool when the
  * pool holds nothing, because its size is unreadable afterwards. This happens now, or at a later wait or
  * trim. */
-CUresult pool_reservation_retire(struct pool_reservation *l);
+CUresult pool_reservation_retire(struct pool_reservation *reservation);
 
 /* The pool is gone, and its key may come again for another pool. The arbiter corrects its charge. */
-void pool_reservation_forget(struct pool_reservation *l);
+void pool_reservation_forget(struct pool_reservation *reservation);
 
 /*
  * Around a call that waits for the GPU, or frees, and so may let reservations shrink. With no reservation on a GPU

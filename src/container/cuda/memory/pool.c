@@ -86,18 +86,18 @@ static struct pool_reservation *unknown_pool(CUmemoryPool pool, CUdevice device)
 static struct pool_reservation *find_pool_reservation(CUmemoryPool pool, CUstream stream,
 	bool own)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool ? pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool)) : NULL;
 	CUdevice device;
 
-	if (l || stream_device(stream, own, &device))
-		return l;
+	if (reservation || stream_device(stream, own, &device))
+		return reservation;
 	if (pool)
 		return unknown_pool(pool, device);
 	if (REAL(cuDeviceGetMemPool)(&pool, device))
 		return NULL;
-	l = pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool));
-	return l ? l : add_device_reservation(pool, device);
+	reservation = pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool));
+	return reservation ? reservation : add_device_reservation(pool, device);
 }
 
 /* Variants of the call: from a named pool or the current one; stream 0 as legacy stream or the thread's own. */
@@ -108,71 +108,72 @@ struct pool_request {
 	bool from_pool, own;
 };
 
-static CUresult real_alloc(CUdeviceptr *ptr, const struct pool_request *q)
+static CUresult real_alloc(CUdeviceptr *ptr, const struct pool_request *request)
 {
-	if (q->from_pool)
-		return q->own ? REAL(cuMemAllocFromPoolAsync_ptsz)(ptr, q->bytes, q->pool,
-					q->stream)
-			      : REAL(cuMemAllocFromPoolAsync)(ptr, q->bytes, q->pool,
-					q->stream);
-	return q->own ? REAL(cuMemAllocAsync_ptsz)(ptr, q->bytes, q->stream)
-		      : REAL(cuMemAllocAsync)(ptr, q->bytes, q->stream);
+	if (request->from_pool)
+		return request->own ? REAL(cuMemAllocFromPoolAsync_ptsz)(ptr, request->bytes,
+					      request->pool, request->stream)
+				    : REAL(cuMemAllocFromPoolAsync)(ptr, request->bytes,
+					      request->pool, request->stream);
+	return request->own ? REAL(cuMemAllocAsync_ptsz)(ptr, request->bytes, request->stream)
+			    : REAL(cuMemAllocAsync)(ptr, request->bytes, request->stream);
 }
 
-static CUresult alloc_from_pool(CUdeviceptr *ptr, const struct pool_request *q)
+static CUresult alloc_from_pool(CUdeviceptr *ptr, const struct pool_request *request)
 {
 	struct pool_reservation_op op;
-	struct pool_reservation *l;
+	struct pool_reservation *reservation;
 	CUresult r;
 
-	if (!charges_active() || (q->from_pool && !q->pool))
-		return real_alloc(ptr, q);
-	if (stream_captures(q->stream, q->own)) {
+	if (!charges_active() || (request->from_pool && !request->pool))
+		return real_alloc(ptr, request);
+	if (stream_captures(request->stream, request->own)) {
 		graph_expect_memory();
-		return real_alloc(ptr, q);
+		return real_alloc(ptr, request);
 	}
-	l = find_pool_reservation(q->pool, q->stream, q->own);
-	r = pool_reservation_begin(&op, l, pool_reservation_growth(q->bytes));
-	if (r && stream_wait_idle(q->stream, q->own))
-		r = pool_reservation_begin(&op, l, pool_reservation_growth(q->bytes));
+	reservation = find_pool_reservation(request->pool, request->stream, request->own);
+	r = pool_reservation_begin(&op, reservation, pool_reservation_growth(request->bytes));
+	if (r && stream_wait_idle(request->stream, request->own))
+		r = pool_reservation_begin(&op, reservation,
+			pool_reservation_growth(request->bytes));
 	if (r)
 		return r;
-	r = real_alloc(ptr, q);
+	r = real_alloc(ptr, request);
 	pool_reservation_end(&op);
 	return r;
 }
 
 HOOK CUresult cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream stream)
 {
-	struct pool_request q = { .bytes = bytes, .stream = stream };
+	struct pool_request request = { .bytes = bytes, .stream = stream };
 
-	return alloc_from_pool(ptr, &q);
+	return alloc_from_pool(ptr, &request);
 }
 
 HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ptr, size_t bytes, CUstream stream)
 {
-	struct pool_request q = { .bytes = bytes, .stream = stream, .own = true };
+	struct pool_request request = { .bytes = bytes, .stream = stream, .own = true };
 
-	return alloc_from_pool(ptr, &q);
+	return alloc_from_pool(ptr, &request);
 }
 
 HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
 	CUstream stream)
 {
-	struct pool_request q = { .bytes = bytes,
+	struct pool_request request = { .bytes = bytes,
 		.pool = pool,
 		.stream = stream,
 		.from_pool = true };
 
-	return alloc_from_pool(ptr, &q);
+	return alloc_from_pool(ptr, &request);
 }
 
 HOOK CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ptr, size_t bytes, CUmemoryPool pool,
 	CUstream stream)
 {
-	struct pool_request q = { bytes, pool, stream, true, true };
+	struct pool_request request = { bytes, pool, stream, true, true };
 
-	return alloc_from_pool(ptr, &q);
+	return alloc_from_pool(ptr, &request);
 }
 
 /*
@@ -215,7 +216,7 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
 	CUmemPoolProps mine;
 	uint64_t limit, used;
-	struct pool_reservation *l;
+	struct pool_reservation *reservation;
 	CUresult r;
 	int gpu;
 
@@ -233,38 +234,38 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 		r = REAL(cuMemPoolCreate)(pool, props);
 	if (r)
 		return r;
-	l = add_pool_reservation(*pool, &props->location, props->allocType);
-	if (l)
-		atomic_fetch_or(&l->flags, POOL_RESERVATION_OURS);
+	reservation = add_pool_reservation(*pool, &props->location, props->allocType);
+	if (reservation)
+		atomic_fetch_or(&reservation->flags, POOL_RESERVATION_OURS);
 	return CUDA_SUCCESS;
 }
 
 HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool));
-	uint32_t flags = l ? atomic_load(&l->flags) : 0;
+	uint32_t flags = reservation ? atomic_load(&reservation->flags) : 0;
 	CUresult r;
 
 	/* CUDA 11.2 does not tell what a pool holds, so there is nothing to wait for. */
 	if (flags & POOL_RESERVATION_OURS && flags & POOL_RESERVATION_READ &&
-		atomic_load(&l->gpu) >= 0)
-		return pool_reservation_retire(l);
+		atomic_load(&reservation->gpu) >= 0)
+		return pool_reservation_retire(reservation);
 	r = REAL(cuMemPoolDestroy)(pool);
-	if (!r && l)
-		pool_reservation_forget(l);
+	if (!r && reservation)
+		pool_reservation_forget(reservation);
 	return r;
 }
 
 HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool));
 	struct pool_reservation_op op;
 	CUresult r;
 
 	/* A bound of 0 is always granted. */
-	(void)pool_reservation_begin(&op, l, 0);
+	(void)pool_reservation_begin(&op, reservation, 0);
 	r = REAL(cuMemPoolTrimTo)(pool, keep);
 	pool_reservation_end(&op);
 	return r;
@@ -272,12 +273,12 @@ HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 
 HOOK CUresult cuMemPoolSetAttribute(CUmemoryPool pool, unsigned int attribute, void *value)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool_reservation_find(POOL_RESERVATION_POOL, get_pool_key(pool));
 	struct pool_reservation_op op;
 	CUresult r;
 
-	(void)pool_reservation_begin(&op, l, 0);
+	(void)pool_reservation_begin(&op, reservation, 0);
 	r = REAL(cuMemPoolSetAttribute)(pool, attribute, value);
 	pool_reservation_end(&op);
 	return r;

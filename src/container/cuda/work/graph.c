@@ -265,50 +265,51 @@ struct graph_instantiation {
 	bool active;
 };
 
-static CUresult begin_graph_instantiate(struct graph_instantiation *m, CUgraph graph,
-	unsigned long long flags)
+static CUresult begin_graph_instantiate(struct graph_instantiation *instantiation,
+	CUgraph graph, unsigned long long flags)
 {
 	struct needs needs = { .devices = 0 };
 	size_t nodes = 0;
 	CUresult r;
 
-	*m = (struct graph_instantiation){ .active = charges_active() };
-	if (!m->active)
+	*instantiation = (struct graph_instantiation){ .active = charges_active() };
+	if (!instantiation->active)
 		return CUDA_SUCCESS;
 	if (may_have_memory_nodes())
 		walk_graph_nodes(graph, &needs, 0);
-	m->row.other = needs.devices;
+	instantiation->row.other = needs.devices;
 	for (int d = 0; d < SLICE_GPUS_MAX; d++) {
 		uint64_t bound = graph_need_bound(&needs.on[d]);
 
-		if (bound > m->row.bytes)
-			m->row.bytes = bound;
+		if (bound > instantiation->row.bytes)
+			instantiation->row.bytes = bound;
 	}
 	if (REAL(cuGraphGetNodes)(graph, NULL, &nodes))
 		nodes = 0;
-	r = charge_begin(&m->code, charges_current_gpu(), graph_code_bound(nodes),
+	r = charge_begin(&instantiation->code, charges_current_gpu(), graph_code_bound(nodes),
 		CHARGE_HIDDEN);
 	if (r || !(flags & INSTANTIATE_UPLOAD))
 		return r;
-	r = launch_begin(&m->upload, needs.devices, m->row.bytes);
+	r = launch_begin(&instantiation->upload, needs.devices, instantiation->row.bytes);
 	if (r)
-		charge_end(&m->code, 0);
+		charge_end(&instantiation->code, 0);
 	return r;
 }
 
-static void end_graph_instantiate(struct graph_instantiation *m, CUresult r,
+static void end_graph_instantiate(struct graph_instantiation *instantiation, CUresult r,
 	const CUgraphExec *exec)
 {
 	struct alloc_row old;
 
-	if (!m->active)
+	if (!instantiation->active)
 		return;
-	if (!r && m->row.other)
-		(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &m->row);
+	if (!r && instantiation->row.other)
+		(void)alloc_table_put(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec,
+			&instantiation->row);
 	else if (!r && may_have_memory_nodes()) /* a graph that went with its context left it */
 		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &old);
-	launch_end(&m->upload);
-	charge_end(&m->code, r ? 0 : m->code.bytes);
+	launch_end(&instantiation->upload);
+	charge_end(&instantiation->code, r ? 0 : instantiation->code.bytes);
 }
 
 /* @parameters have an @exec, where the driver stores the executable graph, and a @graph. */
@@ -363,14 +364,14 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool_reservation_find(POOL_RESERVATION_GRAPH, (uint64_t)device + 1);
 	struct pool_reservation_op op;
 	CUresult r;
 
-	(void)pool_reservation_begin(&op, l, 0);
-	if (l)
-		atomic_fetch_add(&l->epoch, 1);
+	(void)pool_reservation_begin(&op, reservation, 0);
+	if (reservation)
+		atomic_fetch_add(&reservation->epoch, 1);
 	r = REAL(cuDeviceGraphMemTrim)(device);
 	pool_reservation_end(&op);
 	return r;

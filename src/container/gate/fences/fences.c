@@ -68,28 +68,28 @@ bool fence_record_event(CUevent event, CUstream stream, bool thread_stream)
 
 /* ---- contexts ----------------------------------------------------------------------------------- */
 
-static struct fence_context *fences_find_context(struct fences *m, CUcontext context)
+static struct fence_context *fences_find_context(struct fences *f, CUcontext context)
 {
 	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++)
-		if (m->contexts[i].context == context)
-			return &m->contexts[i];
+		if (f->contexts[i].context == context)
+			return &f->contexts[i];
 	return NULL;
 }
 
-bool fences_is_context_leaving(struct fences *m, CUcontext context)
+bool fences_is_context_leaving(struct fences *f, CUcontext context)
 {
-	const struct fence_context *c = fences_find_context(m, context);
+	const struct fence_context *c = fences_find_context(f, context);
 
 	return c && c->leaving;
 }
 
-bool fences_lock_context(struct fences *m, CUcontext context)
+bool fences_lock_context(struct fences *f, CUcontext context)
 {
-	if (!sys_trylock(&m->lock))
+	if (!sys_trylock(&f->lock))
 		return false;
-	if (!fences_is_context_leaving(m, context))
+	if (!fences_is_context_leaving(f, context))
 		return true;
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 	return false;
 }
 
@@ -120,18 +120,18 @@ static void clear_context_events(struct fence_context *c)
  * submitting thread finds TURN_DOORBELL, takes the slow path, and adds its context
  * (fences_add_current_context()). A gate thread that is awake stays so.
  */
-static void arm_doorbell(struct fences *m, unsigned int gpu)
+static void arm_doorbell(struct fences *f, unsigned int gpu)
 {
-	struct turn_page *page = atomic_load(&m->page);
+	struct turn_page *page = atomic_load(&f->page);
 
-	if (page && gpu < m->gpus)
+	if (page && gpu < f->gpus)
 		(void)atomic_fetch_or(&page->gpus[gpu].gate, TURN_DOORBELL);
 }
 
-static void break_context(struct fences *m, struct fence_context *c)
+static void break_context(struct fences *f, struct fence_context *c)
 {
-	if (!c->broken && atomic_fetch_sub(&m->rings[c->gpu].contexts, 1) == 1)
-		arm_doorbell(m, c->gpu);
+	if (!c->broken && atomic_fetch_sub(&f->rings[c->gpu].contexts, 1) == 1)
+		arm_doorbell(f, c->gpu);
 	c->broken = true;
 }
 
@@ -140,19 +140,19 @@ static void break_context(struct fences *m, struct fence_context *c)
  * gone, or was reset, and no hook saw that. What was in it is over. What is in a context that has its
  * handle now is not.
  */
-static void renew_fence_context(struct fences *m, struct fence_context *c)
+static void renew_fence_context(struct fences *f, struct fence_context *c)
 {
 	clear_context_events(c);
 	c->id = read_context_id(c->context);
 	if (!c->id)
-		break_context(m, c);
+		break_context(f, c);
 }
 
-static void remove_fence_context(struct fences *m, struct fence_context *c)
+static void remove_fence_context(struct fences *f, struct fence_context *c)
 {
-	break_context(m, c);
-	fences_drop_own(m, c->context);
-	fences_drop_waits(m, c->context);
+	break_context(f, c);
+	fences_drop_own(f, c->context);
+	fences_drop_waits(f, c->context);
 	*c = (struct fence_context){ 0 };
 }
 
@@ -179,45 +179,45 @@ static enum fence_answer make_events(struct fence_context *c)
 }
 
 /* The lock is held. NULL: there is no place. */
-static struct fence_context *add_fence_context(struct fences *m, CUcontext context,
+static struct fence_context *add_fence_context(struct fences *f, CUcontext context,
 	unsigned int gpu)
 {
-	struct fence_context *c = fences_find_context(m, context);
+	struct fence_context *c = fences_find_context(f, context);
 	unsigned long long id = read_context_id(context);
 
 	/* A broken context may be there again, after a reset that no hook saw. */
 	if (c && !c->broken && c->gpu == gpu && c->id == id)
 		return c;
 	if (c)
-		remove_fence_context(m, c);
-	c = fences_find_context(m, NULL);
+		remove_fence_context(f, c);
+	c = fences_find_context(f, NULL);
 	if (!c)
 		return NULL;
 	*c = (struct fence_context){ .context = context, .id = id, .gpu = gpu };
-	(void)atomic_fetch_add(&m->rings[gpu].contexts, 1);
+	(void)atomic_fetch_add(&f->rings[gpu].contexts, 1);
 	return c;
 }
 
-static void count_capture(struct fences *m, _Atomic uint32_t *captures);
+static void count_capture(struct fences *f, _Atomic uint32_t *captures);
 
-static void add_or_count(struct fences *m, CUcontext context, unsigned int gpu,
+static void add_or_count(struct fences *f, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early)
 {
-	struct fence_context *c = add_fence_context(m, context, gpu);
+	struct fence_context *c = add_fence_context(f, context, gpu);
 
 	if (c && early)
 		(void)make_events(c);
-	if (c || m->full)
+	if (c || f->full)
 		return;
-	m->full = true;
-	if (m->unknown_captures)
+	f->full = true;
+	if (f->unknown_captures)
 		return;
-	m->risk_wait_ns = FENCE_RISK_NS;
-	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
-	count_capture(m, captures);
+	f->risk_wait_ns = FENCE_RISK_NS;
+	f->risk_ns = sys_now_ns() + f->risk_wait_ns;
+	count_capture(f, captures);
 }
 
-void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
+void fences_add_context(struct fences *f, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early)
 {
 	unsigned int mode;
@@ -225,54 +225,54 @@ void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
 	if (!context || gpu >= SLICE_GPUS_MAX)
 		return;
 	mode = quiet_begin();
-	sys_lock(&m->lock);
-	add_or_count(m, context, gpu, captures, early);
-	sys_unlock(&m->lock);
+	sys_lock(&f->lock);
+	add_or_count(f, context, gpu, captures, early);
+	sys_unlock(&f->lock);
 	quiet_end(mode);
 }
 
-void fences_context_leaves(struct fences *m, CUcontext context)
+void fences_context_leaves(struct fences *f, CUcontext context)
 {
 	struct fence_context *c;
 
-	sys_lock(&m->lock);
-	c = context ? fences_find_context(m, context) : NULL;
+	sys_lock(&f->lock);
+	c = context ? fences_find_context(f, context) : NULL;
 	if (c)
 		c->leaving++;
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 }
 
 /* The context's events went with it. */
-void fences_context_gone(struct fences *m, CUcontext context)
+void fences_context_gone(struct fences *f, CUcontext context)
 {
 	struct fence_context *c;
 
 	if (!context)
 		return;
-	sys_lock(&m->lock);
-	c = fences_find_context(m, context);
+	sys_lock(&f->lock);
+	c = fences_find_context(f, context);
 	/* Another context may have its handle since, and be known. */
 	if (c && (c->leaving || !c->id || !is_fence_context_valid(c)))
-		remove_fence_context(m, c);
+		remove_fence_context(f, c);
 	else if (!c) {
-		fences_drop_own(m, context);
-		fences_drop_waits(m, context);
+		fences_drop_own(f, context);
+		fences_drop_waits(f, context);
 	}
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 }
 
-void fences_context_stays(struct fences *m, CUcontext context)
+void fences_context_stays(struct fences *f, CUcontext context)
 {
 	struct fence_context *c;
 	unsigned int mode = quiet_begin();
 
-	sys_lock(&m->lock);
-	c = context ? fences_find_context(m, context) : NULL;
+	sys_lock(&f->lock);
+	c = context ? fences_find_context(f, context) : NULL;
 	if (c && is_fence_context_valid(c))
 		c->leaving -= c->leaving > 0;
 	else if (c) /* it went, and another context has its handle */
-		remove_fence_context(m, c);
-	sys_unlock(&m->lock);
+		remove_fence_context(f, c);
+	sys_unlock(&f->lock);
 	quiet_end(mode);
 }
 
@@ -283,16 +283,16 @@ CUcontext fences_current_context(void)
 	return REAL(cuCtxGetCurrent)(&context) ? NULL : green_primary(context);
 }
 
-void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures)
+void fences_add_current_context(struct fences *f, unsigned int gpu, _Atomic uint32_t *captures)
 {
 	if (__builtin_expect(
-		    atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) != 0,
+		    atomic_load_explicit(&f->rings[gpu].contexts, memory_order_relaxed) != 0,
 		    1))
 		return;
-	fences_add_context(m, fences_current_context(), gpu, captures, true);
+	fences_add_context(f, fences_current_context(), gpu, captures, true);
 	/* The thread has no context, and the driver refuses its work; the next thread may have one. */
-	if (!atomic_load(&m->rings[gpu].contexts))
-		arm_doorbell(m, gpu);
+	if (!atomic_load(&f->rings[gpu].contexts))
+		arm_doorbell(f, gpu);
 }
 
 /* ---- what has passed ---------------------------------------------------------------------------- */
@@ -318,11 +318,11 @@ static void raise_done(uint64_t *done, const struct fence_ring *r, _Atomic uint6
 }
 
 /* Whether the fence at @place has passed in all contexts. The lock is held. */
-static enum fence_answer check_fence_passed(struct fences *m, unsigned int gpu,
+static enum fence_answer check_fence_passed(struct fences *f, unsigned int gpu,
 	unsigned int place)
 {
 	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++) {
-		struct fence_context *c = &m->contexts[i];
+		struct fence_context *c = &f->contexts[i];
 		enum fence_answer a;
 
 		if (!c->context || c->gpu != gpu || !c->set[place])
@@ -333,9 +333,9 @@ static enum fence_answer check_fence_passed(struct fences *m, unsigned int gpu,
 		if (a == FENCE_ANSWER_DRIVER_DOWN)
 			return FENCE_ANSWER_DRIVER_DOWN;
 		if (a == FENCE_BROKEN)
-			break_context(m, c);
+			break_context(f, c);
 		else if (a == FENCE_GONE)
-			renew_fence_context(m, c);
+			renew_fence_context(f, c);
 		else if (a != FENCE_PASSED)
 			return FENCE_PENDING;
 		c->set[place] = false;
@@ -344,13 +344,13 @@ static enum fence_answer check_fence_passed(struct fences *m, unsigned int gpu,
 }
 
 /* The lock is held. */
-static enum fence_answer poll_fence_ring(struct fences *m, unsigned int gpu)
+static enum fence_answer poll_fence_ring(struct fences *f, unsigned int gpu)
 {
-	struct fence_ring *r = &m->rings[gpu];
+	struct fence_ring *r = &f->rings[gpu];
 
 	while (r->passed < atomic_load(&r->placed)) {
 		enum fence_answer a =
-			check_fence_passed(m, gpu, (r->passed + 1) % FENCES_PENDING);
+			check_fence_passed(f, gpu, (r->passed + 1) % FENCES_PENDING);
 
 		if (a != FENCE_PASSED)
 			return a;
@@ -370,10 +370,10 @@ static void clear_stuck(struct fence_ring *r)
 
 /* A fence is expected after @each_ns for each of its submissions in flight, and FENCE_STUCK_NS. The lock
  * is held. */
-static void update_stuck(struct fences *m, unsigned int gpu, uint64_t now, uint64_t each_ns,
+static void update_stuck(struct fences *f, unsigned int gpu, uint64_t now, uint64_t each_ns,
 	uint64_t done, uint64_t in_flight, bool settled)
 {
-	struct fence_ring *r = &m->rings[gpu];
+	struct fence_ring *r = &f->rings[gpu];
 	uint64_t first = r->passed + 1, target, wait;
 
 	if (first > atomic_load(&r->placed)) {
@@ -393,7 +393,7 @@ static void update_stuck(struct fences *m, unsigned int gpu, uint64_t now, uint6
 	}
 	if (now <= r->due_ns)
 		return;
-	atomic_store(&r->blocked, fences_poll_blocked(m, gpu));
+	atomic_store(&r->blocked, fences_poll_blocked(f, gpu));
 	if (!atomic_load(&r->stuck))
 		atomic_store(&r->stuck, 1);
 	else if (!settled)
@@ -401,32 +401,32 @@ static void update_stuck(struct fences *m, unsigned int gpu, uint64_t now, uint6
 	atomic_store(&r->unseen, in_flight);
 }
 
-enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gpu_page *p,
+enum fence_result fences_poll(struct fences *f, unsigned int gpu, struct turn_gpu_page *p,
 	uint64_t now, uint64_t each_ns, uint64_t *done)
 {
-	struct fence_ring *r = &m->rings[gpu];
+	struct fence_ring *r = &f->rings[gpu];
 	/* Loaded in this order: equal only if no thread is between the two counts. */
 	uint64_t ended = atomic_load(&p->ended), begun = atomic_load(&p->begun);
 	enum fence_answer a;
 	bool pending;
 
-	sys_lock(&m->lock);
-	a = poll_fence_ring(m, gpu);
+	sys_lock(&f->lock);
+	a = poll_fence_ring(f, gpu);
 	if (a != FENCE_ANSWER_DRIVER_DOWN)
-		a = fences_poll_own(m, gpu, &pending);
+		a = fences_poll_own(f, gpu, &pending);
 	if (a != FENCE_ANSWER_DRIVER_DOWN) {
 		raise_done(done, r, &p->ended);
-		update_stuck(m, gpu, now, each_ns, *done, begun > *done ? begun - *done : 0,
+		update_stuck(f, gpu, now, each_ns, *done, begun > *done ? begun - *done : 0,
 			!pending && begun == ended);
 	}
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 	return a == FENCE_ANSWER_DRIVER_DOWN ? FENCE_DRIVER_DOWN : FENCE_OK;
 }
 
 /* ---- placing ------------------------------------------------------------------------------------ */
 
 /* Records the fence on one context. */
-static enum fence_answer record_in(struct fences *m, struct fence_context *c,
+static enum fence_answer record_in(struct fences *f, struct fence_context *c,
 	unsigned int place)
 {
 	enum fence_answer a = make_events(c);
@@ -436,24 +436,24 @@ static enum fence_answer record_in(struct fences *m, struct fence_context *c,
 	/* A context that has gone may answer anything. */
 	if (a == FENCE_GONE || (a != FENCE_PASSED && a != FENCE_ANSWER_DRIVER_DOWN &&
 				       !is_fence_context_valid(c))) {
-		renew_fence_context(m, c);
+		renew_fence_context(f, c);
 		return c->broken ? FENCE_BROKEN : FENCE_UNKNOWN;
 	}
 	if (a == FENCE_BROKEN)
-		break_context(m, c);
+		break_context(f, c);
 	return a;
 }
 
 /* On all contexts of @gpu. The lock is held. FENCE_PASSED: also where there is none. */
-static enum fence_answer record_fence(struct fences *m, unsigned int gpu, unsigned int place)
+static enum fence_answer record_fence(struct fences *f, unsigned int gpu, unsigned int place)
 {
 	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++) {
-		struct fence_context *c = &m->contexts[i];
+		struct fence_context *c = &f->contexts[i];
 		enum fence_answer a;
 
 		if (!c->context || c->gpu != gpu || c->broken)
 			continue;
-		a = c->leaving ? FENCE_UNKNOWN : record_in(m, c, place);
+		a = c->leaving ? FENCE_UNKNOWN : record_in(f, c, place);
 		if (a == FENCE_BROKEN)
 			continue;
 		if (a != FENCE_PASSED)
@@ -463,11 +463,11 @@ static enum fence_answer record_fence(struct fences *m, unsigned int gpu, unsign
 	return FENCE_PASSED;
 }
 
-static void clear_fence(struct fences *m, unsigned int gpu, unsigned int place)
+static void clear_fence(struct fences *f, unsigned int gpu, unsigned int place)
 {
 	for (unsigned int i = 0; i < FENCE_CONTEXTS; i++)
-		if (m->contexts[i].gpu == gpu)
-			m->contexts[i].set[place] = false;
+		if (f->contexts[i].gpu == gpu)
+			f->contexts[i].set[place] = false;
 }
 
 /*
@@ -475,36 +475,36 @@ static void clear_fence(struct fences *m, unsigned int gpu, unsigned int place)
  * reports, or for contexts without a place. There must be submissions up to @target without an own fence,
  * and the last try must be long ago. The lock is held.
  */
-static bool may_risk_fence(struct fences *m, unsigned int gpu, uint32_t captures,
+static bool may_risk_fence(struct fences *f, unsigned int gpu, uint32_t captures,
 	uint64_t target)
 {
 	bool pending;
 
-	if (captures != 1 || !(m->unknown_captures || m->full) || sys_now_ns() < m->risk_ns ||
-		fences_poll_own(m, gpu, &pending) != FENCE_PASSED || pending ||
-		count_known_done(&m->rings[gpu]) >= target)
+	if (captures != 1 || !(f->unknown_captures || f->full) || sys_now_ns() < f->risk_ns ||
+		fences_poll_own(f, gpu, &pending) != FENCE_PASSED || pending ||
+		count_known_done(&f->rings[gpu]) >= target)
 		return false;
-	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	f->risk_ns = sys_now_ns() + f->risk_wait_ns;
 	return true;
 }
 
 /* The driver refused a fence though no capture is known, or only that one. */
-static void note_unknown_capture(struct fences *m, _Atomic uint32_t *captures)
+static void note_unknown_capture(struct fences *f, _Atomic uint32_t *captures)
 {
-	if (!m->unknown_captures && !m->full)
+	if (!f->unknown_captures && !f->full)
 		(void)atomic_fetch_add(captures, 1);
-	m->risk_wait_ns = m->unknown_captures ? 2 * m->risk_wait_ns : FENCE_RISK_NS;
-	if (m->risk_wait_ns > FENCE_RISK_MAX_NS)
-		m->risk_wait_ns = FENCE_RISK_MAX_NS;
-	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
-	m->unknown_captures = true;
+	f->risk_wait_ns = f->unknown_captures ? 2 * f->risk_wait_ns : FENCE_RISK_NS;
+	if (f->risk_wait_ns > FENCE_RISK_MAX_NS)
+		f->risk_wait_ns = FENCE_RISK_MAX_NS;
+	f->risk_ns = sys_now_ns() + f->risk_wait_ns;
+	f->unknown_captures = true;
 }
 
 /* @mine: captures that have not begun yet. The lock is held. */
-static enum fence_result place_fence(struct fences *m, unsigned int gpu,
+static enum fence_result place_fence(struct fences *f, unsigned int gpu,
 	_Atomic uint64_t *ended, _Atomic uint32_t *captures, uint32_t mine)
 {
-	struct fence_ring *r = &m->rings[gpu];
+	struct fence_ring *r = &f->rings[gpu];
 	/* A thread that begins a capture counts it with the lock held. */
 	uint32_t others = atomic_load(captures) - mine;
 	uint64_t number = atomic_load(&r->placed) + 1, target = atomic_load(ended);
@@ -514,13 +514,13 @@ static enum fence_result place_fence(struct fences *m, unsigned int gpu,
 	/* Behind a stuck fence another fence shows nothing. Where no context is known there is no work:
 	 * the driver refuses work of a thread without one. */
 	if (number - r->passed == FENCES_PENDING || atomic_load(&r->stuck) ||
-		(others && !may_risk_fence(m, gpu, others, target)))
+		(others && !may_risk_fence(f, gpu, others, target)))
 		return FENCE_LATER;
-	a = record_fence(m, gpu, place);
+	a = record_fence(f, gpu, place);
 	if (a != FENCE_PASSED) {
-		clear_fence(m, gpu, place);
+		clear_fence(f, gpu, place);
 		if (a == FENCE_REFUSED)
-			note_unknown_capture(m, captures);
+			note_unknown_capture(f, captures);
 		return a == FENCE_ANSWER_DRIVER_DOWN ? FENCE_DRIVER_DOWN
 		       : a == FENCE_MISSING          ? FENCE_UNSUPPORTED
 						     : FENCE_LATER;
@@ -535,40 +535,40 @@ static enum fence_result place_fence(struct fences *m, unsigned int gpu,
 	return FENCE_OK;
 }
 
-enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+enum fence_result fences_place(struct fences *f, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint64_t *done)
 {
 	enum fence_result ret;
 
-	sys_lock(&m->lock);
-	ret = place_fence(m, gpu, ended, captures, 0);
+	sys_lock(&f->lock);
+	ret = place_fence(f, gpu, ended, captures, 0);
 	/* Where all contexts have gone the fence has passed. */
-	if (ret == FENCE_OK && !atomic_load(&m->rings[gpu].contexts) &&
-		poll_fence_ring(m, gpu) == FENCE_PASSED)
-		raise_done(done, &m->rings[gpu], ended);
-	sys_unlock(&m->lock);
+	if (ret == FENCE_OK && !atomic_load(&f->rings[gpu].contexts) &&
+		poll_fence_ring(f, gpu) == FENCE_PASSED)
+		raise_done(done, &f->rings[gpu], ended);
+	sys_unlock(&f->lock);
 	return ret;
 }
 
-void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+void fences_place_after_submit(struct fences *f, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart)
 {
-	struct fence_ring *r = &m->rings[gpu];
+	struct fence_ring *r = &f->rings[gpu];
 	CUcontext context;
 	unsigned int mode;
 
-	if (atomic_load(ended) - atomic_load(&r->last) < apart || !sys_trylock(&m->lock))
+	if (atomic_load(ended) - atomic_load(&r->last) < apart || !sys_trylock(&f->lock))
 		return;
 	if (atomic_load(ended) - atomic_load(&r->last) >= apart) {
 		mode = quiet_begin();
 		context = fences_current_context();
-		if (context && !fences_find_context(m, context))
-			add_or_count(m, context, gpu, captures, true);
+		if (context && !fences_find_context(f, context))
+			add_or_count(f, context, gpu, captures, true);
 		/* The gate thread sees any error when it tries. */
-		(void)place_fence(m, gpu, ended, captures, 0);
+		(void)place_fence(f, gpu, ended, captures, 0);
 		quiet_end(mode);
 	}
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 }
 
 /* The lock is held.
@@ -577,58 +577,58 @@ void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint6
  * 2. This thread places a fence behind all that has ended.
  * 3. A submitting thread that did not see the count has ended before step 2, and that fence counts it, or
  *    is about to submit at this moment. */
-static void count_capture(struct fences *m, _Atomic uint32_t *captures)
+static void count_capture(struct fences *f, _Atomic uint32_t *captures)
 {
-	struct turn_page *page = atomic_load(&m->page);
+	struct turn_page *page = atomic_load(&f->page);
 
 	(void)atomic_fetch_add(captures, 1);
-	for (uint32_t i = 0; page && i < m->gpus; i++) {
+	for (uint32_t i = 0; page && i < f->gpus; i++) {
 		_Atomic uint64_t *ended = &page->gpus[i].ended;
 
 		/* Only the gate thread polls what has passed: with all places taken there is no fence. */
-		if (atomic_load(ended) != atomic_load(&m->rings[i].last))
-			(void)place_fence(m, i, ended, captures, 1);
+		if (atomic_load(ended) != atomic_load(&f->rings[i].last))
+			(void)place_fence(f, i, ended, captures, 1);
 	}
 }
 
-void fences_capture_begins(struct fences *m, _Atomic uint32_t *captures)
+void fences_capture_begins(struct fences *f, _Atomic uint32_t *captures)
 {
 	unsigned int mode = quiet_begin();
 
-	sys_lock(&m->lock);
-	count_capture(m, captures);
-	sys_unlock(&m->lock);
+	sys_lock(&f->lock);
+	count_capture(f, captures);
+	sys_unlock(&f->lock);
 	quiet_end(mode);
 }
 
-uint64_t fences_count_ahead(struct fences *m, unsigned int gpu, uint64_t done)
+uint64_t fences_count_ahead(struct fences *f, unsigned int gpu, uint64_t done)
 {
-	const struct fence_ring *r = &m->rings[gpu];
+	const struct fence_ring *r = &f->rings[gpu];
 	uint64_t target, ret = 0;
 
-	sys_lock(&m->lock);
+	sys_lock(&f->lock);
 	if (r->passed < atomic_load(&r->placed)) {
 		target = r->targets[(r->passed + 1) % FENCES_PENDING];
 		ret = target > done ? target - done : 1;
 	}
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 	return ret;
 }
 
-uint64_t fences_front_ns(struct fences *m, unsigned int gpu)
+uint64_t fences_front_ns(struct fences *f, unsigned int gpu)
 {
-	const struct fence_ring *r = &m->rings[gpu];
+	const struct fence_ring *r = &f->rings[gpu];
 	uint64_t ret = 0;
 
-	sys_lock(&m->lock);
+	sys_lock(&f->lock);
 	if (r->passed < atomic_load(&r->placed))
 		ret = cost_model_in_flight_ns(&r->cost_model,
 			r->snapshots[(r->passed + 1) % FENCES_PENDING].work_ns);
-	sys_unlock(&m->lock);
+	sys_unlock(&f->lock);
 	return ret;
 }
 
-uint64_t fences_last_target(const struct fences *m, unsigned int gpu)
+uint64_t fences_last_target(const struct fences *f, unsigned int gpu)
 {
-	return atomic_load(&m->rings[gpu].last);
+	return atomic_load(&f->rings[gpu].last);
 }

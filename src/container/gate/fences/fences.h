@@ -141,25 +141,25 @@ enum fence_result {
 
 /* Adds a context of the program, which exists. @early: make its events now. Where there is no place for it,
  * @captures is raised by 1 for good. Nothing happens if @context is NULL, or @gpu is no place of a page. */
-void fences_add_context(struct fences *m, CUcontext context, unsigned int gpu,
+void fences_add_context(struct fences *f, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early);
 
 /* Around a call of the driver that may destroy @context: fences_context_leaves() before it, then one of the
  * other two. Several threads may do so for one context. Until then no thread touches the context, and its
  * work counts as in flight. An unknown context, or NULL, is ignored. */
-void fences_context_leaves(struct fences *m, CUcontext context);
+void fences_context_leaves(struct fences *f, CUcontext context);
 /* The context has gone. Its work counts as done, and its place is free. Events that other tables have in it
  * are forgotten, too, also those of an unknown context. */
-void fences_context_gone(struct fences *m, CUcontext context);
+void fences_context_gone(struct fences *f, CUcontext context);
 /* The driver has not destroyed the context. Takes one fences_context_leaves() back. */
-void fences_context_stays(struct fences *m, CUcontext context);
+void fences_context_stays(struct fences *f, CUcontext context);
 
 /* The calling thread's context, or the primary context of its green one; NULL: none. */
 CUcontext fences_current_context(void);
 
 /* Adds the calling thread's context, if no context of @gpu is known: no hook saw it being made. While none is
  * known TURN_DOORBELL is set at the gate (container/gate/internal.h), so that submitting threads come here. */
-void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint32_t *captures);
+void fences_add_current_context(struct fences *f, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- fences ------------------------------------------------------------------------------------- */
 
@@ -167,12 +167,12 @@ void fences_add_current_context(struct fences *m, unsigned int gpu, _Atomic uint
  * Counts one capture more in @captures, before it begins: from then on no fence is recorded. What is in
  * flight gets its fence first. Thread: any.
  */
-void fences_capture_begins(struct fences *m, _Atomic uint32_t *captures);
+void fences_capture_begins(struct fences *f, _Atomic uint32_t *captures);
 
 /* Polls the fences of @gpu. @p: the GPU's part of the page. *done: raised to the submissions that are known to
  * be done, at most .ended. @each_ns: estimate for one submission. Returns FENCE_OK, or FENCE_DRIVER_DOWN.
  * Precondition: the thread is in the relaxed capture mode. Thread: the gate thread. */
-enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gpu_page *p,
+enum fence_result fences_poll(struct fences *f, unsigned int gpu, struct turn_gpu_page *p,
 	uint64_t now, uint64_t each_ns, uint64_t *done);
 
 /*
@@ -180,7 +180,7 @@ enum fence_result fences_poll(struct fences *m, unsigned int gpu, struct turn_gp
  * *done is raised as by fences_poll(), if all contexts of the GPU have gone: the fence then passes at once.
  * Precondition: the thread is in the relaxed capture mode. Thread: the gate thread.
  */
-enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+enum fence_result fences_place(struct fences *f, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint64_t *done);
 
 /*
@@ -189,22 +189,22 @@ enum fence_result fences_place(struct fences *m, unsigned int gpu, _Atomic uint6
  * much at once: one fence behind all of it shows nothing until all is done. Thread: any, next to a
  * submission of its own.
  */
-void fences_place_after_submit(struct fences *m, unsigned int gpu, _Atomic uint64_t *ended,
+void fences_place_after_submit(struct fences *f, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart);
 
 /* Submissions up to the first fence that has not passed, less @done; 0: there is none. */
-uint64_t fences_count_ahead(struct fences *m, unsigned int gpu, uint64_t done);
+uint64_t fences_count_ahead(struct fences *f, unsigned int gpu, uint64_t done);
 /* Submissions, counted like .ended, that the last fence placed is behind; 0: none was placed. No lock. */
-uint64_t fences_last_target(const struct fences *m, unsigned int gpu);
+uint64_t fences_last_target(const struct fences *f, unsigned int gpu);
 /* Estimated ns of work up to the first fence that has not passed, without work that is known to be done
  * (container/gate/cost-model.h); 0: there is none. */
-uint64_t fences_front_ns(struct fences *m, unsigned int gpu);
+uint64_t fences_front_ns(struct fences *f, unsigned int gpu);
 
 /* Records an event behind what the calling thread has just submitted to @stream, unless @stream captures.
  * The thread counts .ended after this call. @stream is 0 also for what has no stream: it is in the order of
  * stream 0. @thread_stream: stream 0 is the calling thread's own (_ptsz). Without a free slot nothing is
  * recorded. Thread: any. */
-void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool thread_stream);
+void fences_record_own(struct fences *f, unsigned int gpu, CUstream stream, bool thread_stream);
 
 /* ---- blocked. Thread: any ----------------------------------------------------------------------- */
 
@@ -214,53 +214,53 @@ void fences_record_own(struct fences *m, unsigned int gpu, CUstream stream, bool
  * or behind it. Returns the place, for fences_wait_end(). 0: the wait is not noted: the stream captures, all
  * FENCE_WAITS places are in use, or the driver made or recorded no event.
  */
-unsigned int fences_wait_begin(struct fences *m, unsigned int gpu, CUstream stream,
+unsigned int fences_wait_begin(struct fences *f, unsigned int gpu, CUstream stream,
 	bool thread_stream);
 /* Ends what fences_wait_begin() began, on the same thread. @place: not 0. @given: the driver has accepted the
  * call; if not, the wait is forgotten. */
-void fences_wait_end(struct fences *m, unsigned int place, CUstream stream, bool thread_stream,
+void fences_wait_end(struct fences *f, unsigned int place, CUstream stream, bool thread_stream,
 	bool given);
 
 /* Whether the first fence is stuck, and a stream of the GPU is blocked at a wait that fences_wait_begin()
  * noted. As of the gate thread's last poll. */
-static inline bool fences_is_blocked(const struct fences *m, unsigned int gpu)
+static inline bool fences_is_blocked(const struct fences *f, unsigned int gpu)
 {
-	return atomic_load_explicit(&m->rings[gpu].blocked, memory_order_relaxed);
+	return atomic_load_explicit(&f->rings[gpu].blocked, memory_order_relaxed);
 }
 
 /* ---- stuck. Thread: any ------------------------------------------------------------------------- */
 
 /* Whether the first fence is stuck: submissions should have own fences. */
-static inline bool fences_is_stuck(const struct fences *m, unsigned int gpu)
+static inline bool fences_is_stuck(const struct fences *f, unsigned int gpu)
 {
-	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed);
+	return atomic_load_explicit(&f->rings[gpu].stuck, memory_order_relaxed);
 }
 
 /* Whether the first fence is stuck, and submissions with an own fence are done since. */
-static inline bool fences_others_progress(const struct fences *m, unsigned int gpu)
+static inline bool fences_others_progress(const struct fences *f, unsigned int gpu)
 {
-	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed) == 2;
+	return atomic_load_explicit(&f->rings[gpu].stuck, memory_order_relaxed) == 2;
 }
 
 /* How many submissions in flight have no known end until the stuck fence passes: an upper bound. They may be
  * done or not, so they count as in flight. But a window that is full of them shows nothing. 0: no fence is
  * stuck. */
-static inline uint64_t fences_count_unseen(const struct fences *m, unsigned int gpu)
+static inline uint64_t fences_count_unseen(const struct fences *f, unsigned int gpu)
 {
-	return atomic_load_explicit(&m->rings[gpu].unseen, memory_order_relaxed);
+	return atomic_load_explicit(&f->rings[gpu].unseen, memory_order_relaxed);
 }
 
 /* Whether the last of @in_flight submissions passes in any case, to show whether other work progresses: one
  * submission beyond those of unknown end. */
-static inline bool fences_may_probe(const struct fences *m, unsigned int gpu,
+static inline bool fences_may_probe(const struct fences *f, unsigned int gpu,
 	uint64_t in_flight)
 {
-	return atomic_load_explicit(&m->rings[gpu].stuck, memory_order_relaxed) == 1 &&
-	       in_flight <= fences_count_unseen(m, gpu) + 1;
+	return atomic_load_explicit(&f->rings[gpu].stuck, memory_order_relaxed) == 1 &&
+	       in_flight <= fences_count_unseen(f, gpu) + 1;
 }
 
 /* For how many ns the first fence has been stuck; 0: it is not. Thread: the gate thread. */
-static inline uint64_t fences_stuck_ns(const struct fences *m, unsigned int gpu, uint64_t now)
+static inline uint64_t fences_stuck_ns(const struct fences *f, unsigned int gpu, uint64_t now)
 {
-	return fences_is_stuck(m, gpu) ? now - m->rings[gpu].due_ns : 0;
+	return fences_is_stuck(f, gpu) ? now - f->rings[gpu].due_ns : 0;
 }

@@ -29,19 +29,19 @@ bool fence_make_event(CUevent *event);
 bool fence_record_event(CUevent event, CUstream stream, bool thread_stream);
 
 /* Whether no thread may touch the context now. */
-bool fences_is_context_leaving(struct fences *m, CUcontext context);
+bool fences_is_context_leaving(struct fences *f, CUcontext context);
 /* Takes the lock, so that the context does not go meanwhile, if the lock is free. False: the lock is not
  * free, or the context is leaving; the lock is not taken. */
-bool fences_lock_context(struct fences *m, CUcontext context);
+bool fences_lock_context(struct fences *f, CUcontext context);
 
 /* Polls the own fences of @gpu. *pending: some have not passed, or are about to be recorded. Returns
  * FENCE_PASSED, or FENCE_ANSWER_DRIVER_DOWN. */
-enum fence_answer fences_poll_own(struct fences *m, unsigned int gpu, bool *pending);
+enum fence_answer fences_poll_own(struct fences *f, unsigned int gpu, bool *pending);
 
 /* The context has gone: its own fences count as passed, and their slots are free. */
-void fences_drop_own(struct fences *m, CUcontext context);
+void fences_drop_own(struct fences *f, CUcontext context);
 
 /* Whether a stream of @gpu is blocked at a wait that others must end. */
-bool fences_poll_blocked(struct fences *m, unsigned int gpu);
+bool fences_poll_blocked(struct fences *f, unsigned int gpu);
 /* The context has gone: the slots of its waits are free. */
-void fences_drop_waits(struct fences *m, CUcontext context);
+void fences_drop_waits(struct fences *f, CUcontext context);

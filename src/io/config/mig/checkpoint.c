@@ -15,47 +15,47 @@
 static int read_checkpoint_number(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *up, const char *key, uint32_t max, uint32_t *ret)
 {
-	const struct config_value_path w = { up, key, 0 };
+	const struct config_value_path path = { up, key, 0 };
 	const struct yaml_node *v = yaml_get(n, key, true);
 	int64_t number = 0;
 	char found[YAML_SHOW_MAX];
 
 	if (v && v->type != YAML_NULL &&
 		(!yaml_integer(v, &number) || number < 0 || number > max))
-		return read_fail(r, v, &w, ERR_INVALID,
+		return read_fail(r, v, &path, ERR_INVALID,
 			"expected a number from 0 to %u, found %s", max,
 			yaml_show(v, found, sizeof(found)));
 	*ret = (uint32_t)number;
 	return 0;
 }
 
-/* The list at the last key of @w; NULL: absent or null. */
+/* The list at the last key of @path; NULL: absent or null. */
 static int read_checkpoint_list(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, size_t max, const struct yaml_node **ret)
+	const struct config_value_path *path, size_t max, const struct yaml_node **ret)
 {
-	const struct yaml_node *v = yaml_get(n, w->key, true);
+	const struct yaml_node *v = yaml_get(n, path->key, true);
 	char found[YAML_SHOW_MAX];
 
 	*ret = v && v->type == YAML_LIST ? v : NULL;
 	if (!v || v->type == YAML_NULL)
 		return 0;
 	if (v->type != YAML_LIST)
-		return read_fail(r, v, w, ERR_INVALID, "expected a list or null, found %s",
+		return read_fail(r, v, path, ERR_INVALID, "expected a list or null, found %s",
 			yaml_show(v, found, sizeof(found)));
 	if (v->n > max)
-		return read_fail(r, v, w, ERR_LIMIT, "expected at most %zu elements, found %zu",
-			max, v->n);
+		return read_fail(r, v, path, ERR_LIMIT,
+			"expected at most %zu elements, found %zu", max, v->n);
 	return 0;
 }
 
 /* Checks that all keys of @n are in @keys, which ends with NULL. */
 static int check_checkpoint_keys(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *const keys[])
+	const struct config_value_path *path, const char *const keys[])
 {
 	char found[YAML_SHOW_MAX];
 
 	if (n->type != YAML_OBJECT)
-		return read_fail(r, n, w, ERR_INVALID, "expected an object, found %s",
+		return read_fail(r, n, path, ERR_INVALID, "expected an object, found %s",
 			yaml_show(n, found, sizeof(found)));
 	for (size_t i = 0; i < n->n; i++) {
 		size_t k = 0;
@@ -63,38 +63,38 @@ static int check_checkpoint_keys(struct config_reader *r, const struct yaml_node
 		while (keys[k] && strcasecmp(keys[k], n->pairs[i].key->text) != 0)
 			k++;
 		if (!keys[k])
-			return read_fail(r, n->pairs[i].key, w, ERR_INVALID,
+			return read_fail(r, n->pairs[i].key, path, ERR_INVALID,
 				"unexpected field: %.80s", n->pairs[i].key->text);
 	}
 	return 0;
 }
 
 static int read_ci(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct mig_saved_ci *ci)
+	const struct config_value_path *path, struct mig_saved_ci *ci)
 {
 	static const char *const keys[] = { "ProfileID", "EngProfileID", NULL };
 
-	if (check_checkpoint_keys(r, n, w, keys) < 0 ||
-		read_checkpoint_number(r, n, w, keys[0], INT32_MAX, &ci->profile) < 0)
+	if (check_checkpoint_keys(r, n, path, keys) < 0 ||
+		read_checkpoint_number(r, n, path, keys[0], INT32_MAX, &ci->profile) < 0)
 		return -1;
-	return read_checkpoint_number(r, n, w, keys[1], INT32_MAX, &ci->engine);
+	return read_checkpoint_number(r, n, path, keys[1], INT32_MAX, &ci->engine);
 }
 
 static int read_gi(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct mig_saved_gi *gi)
+	const struct config_value_path *path, struct mig_saved_gi *gi)
 {
 	static const char *const keys[] = { "ProfileID", "Placement", "ComputeInstances",
 		NULL };
 	static const char *const place_keys[] = { "Start", "Size", NULL };
-	const struct config_value_path place = { w, keys[1], 0 }, cis = { w, keys[2], 0 };
+	const struct config_value_path place = { path, keys[1], 0 }, cis = { path, keys[2], 0 };
 	const struct yaml_node *at, *list;
 
-	if (check_checkpoint_keys(r, n, w, keys) < 0 ||
-		read_checkpoint_number(r, n, w, keys[0], INT32_MAX, &gi->profile) < 0)
+	if (check_checkpoint_keys(r, n, path, keys) < 0 ||
+		read_checkpoint_number(r, n, path, keys[0], INT32_MAX, &gi->profile) < 0)
 		return -1;
 	at = yaml_get(n, place.key, true);
 	if (!at)
-		return read_fail(r, n, w, ERR_INVALID, "missing required field: Placement");
+		return read_fail(r, n, path, ERR_INVALID, "missing required field: Placement");
 	if (check_checkpoint_keys(r, at, &place, place_keys) < 0 ||
 		read_checkpoint_number(r, at, &place, "Start", MIG_SLOTS_MAX - 1, &gi->start) <
 			0 ||
@@ -112,15 +112,15 @@ static int read_gi(struct config_reader *r, const struct yaml_node *n,
 }
 
 static int read_saved_gpu(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, struct mig_checkpoint *c)
+	const struct config_value_path *path, struct mig_checkpoint *c)
 {
 	static const char *const keys[] = { "UUID", "MigMode", "GpuInstances", NULL };
-	const struct config_value_path uuid = { w, keys[0], 0 }, gis = { w, keys[2], 0 };
+	const struct config_value_path uuid = { path, keys[0], 0 }, gis = { path, keys[2], 0 };
 	struct mig_saved_gpu *s = &c->gpus[c->n];
 	const struct yaml_node *v, *list;
 	uint32_t mode = 0;
 
-	if (check_checkpoint_keys(r, n, w, keys) < 0)
+	if (check_checkpoint_keys(r, n, path, keys) < 0)
 		return -1;
 	v = yaml_get(n, uuid.key, true);
 	if (!v || v->type != YAML_STR || !*v->text || v->len >= sizeof(s->uuid))
@@ -130,7 +130,7 @@ static int read_saved_gpu(struct config_reader *r, const struct yaml_node *n,
 	if (mig_checkpoint_find(c, v->text))
 		return read_fail(r, v, &uuid, ERR_INVALID, "%s is there already", v->text);
 	memcpy(s->uuid, v->text, v->len + 1);
-	if (read_checkpoint_number(r, n, w, keys[1], 1, &mode) < 0 ||
+	if (read_checkpoint_number(r, n, path, keys[1], 1, &mode) < 0 ||
 		read_checkpoint_list(r, n, &gis, MIG_GIS_MAX, &list) < 0)
 		return -1;
 	s->enabled = mode;

@@ -18,9 +18,9 @@
  * *tree; 0: empty. */
 int mig_top(struct config_reader *r, struct yaml **tree, const struct yaml_node **ret) MUST_USE;
 
-/* A type error in the words of Go's decoder for the value @n at the key path @w. Returns -1. */
+/* A type error in the words of Go's decoder for the value @n at the key path @path. Returns -1. */
 int mig_type_error(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *expected, const char *go_type);
+	const struct config_value_path *path, const char *expected, const char *go_type);
 
 /* Only the decoder's text: "json: cannot unmarshal ... into Go value of type ...". */
 void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size_t cap);
@@ -28,11 +28,11 @@ void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size
 
 /* "unexpected field: K" with the allowed fields. Returns -1. */
 int mig_unexpected(struct config_reader *r, const struct yaml_node *key,
-	const struct config_value_path *w, const char *expected);
+	const struct config_value_path *path, const char *expected);
 
 /* Prefixes the position to an error of a function that knows no position. Returns -1. */
 int mig_at(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w);
+	const struct config_value_path *path);
 
 /* Reads a file of at most MIG_FILE_MAX bytes, or standard input for "-". ret->name is for messages. */
 int mig_file_read(const char *path, struct buf *b, struct yaml_source *ret,

@@ -25,23 +25,23 @@ void mig_go_text(const struct yaml_node *n, const char *go_type, char *ret, size
 }
 
 int mig_type_error(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *expected, const char *go_type)
+	const struct config_value_path *path, const char *expected, const char *go_type)
 {
 	char go[MIG_GO_TEXT_MAX];
 
 	mig_go_text(n, go_type, go, sizeof(go));
-	return read_fail(r, n, w, ERR_INVALID, "%s; expected %s", go, expected);
+	return read_fail(r, n, path, ERR_INVALID, "%s; expected %s", go, expected);
 }
 
 int mig_unexpected(struct config_reader *r, const struct yaml_node *key,
-	const struct config_value_path *w, const char *expected)
+	const struct config_value_path *path, const char *expected)
 {
-	return read_fail(r, key, w, ERR_INVALID, "unexpected field: %.80s; expected %s",
+	return read_fail(r, key, path, ERR_INVALID, "unexpected field: %.80s; expected %s",
 		key->text, expected);
 }
 
 int mig_at(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w)
+	const struct config_value_path *path)
 {
 	struct error inner = ERROR_INIT;
 
@@ -49,12 +49,12 @@ int mig_at(struct config_reader *r, const struct yaml_node *n,
 		inner = *r->err;
 	if (inner.code == ERR_NOMEM)
 		return -1;
-	return read_fail(r, n, w, inner.code, "%s", inner.msg);
+	return read_fail(r, n, path, inner.code, "%s", inner.msg);
 }
 
 static int check_mig_file_version(struct config_reader *r, const struct yaml_node *top)
 {
-	const struct config_value_path w = { NULL, "version", 0 };
+	const struct config_value_path path = { NULL, "version", 0 };
 	const struct yaml_node *n = yaml_get(top, "version", false);
 	bool manifest = yaml_get(top, "kind", false) != NULL;
 
@@ -66,9 +66,9 @@ static int check_mig_file_version(struct config_reader *r, const struct yaml_nod
 				  "an entry under its data"
 				: "");
 	if (n->type != YAML_STR && n->type != YAML_NULL)
-		return mig_type_error(r, n, &w, SUPPORTED_VERSION, "string");
+		return mig_type_error(r, n, &path, SUPPORTED_VERSION, "string");
 	if (strcmp(n->text, SUPPORTED_VERSION) != 0)
-		return read_fail(r, n, &w, ERR_INVALID,
+		return read_fail(r, n, &path, ERR_INVALID,
 			"unknown version: %.80s; expected " SUPPORTED_VERSION,
 			n->type == YAML_NULL ? "" : n->text);
 	return 0;

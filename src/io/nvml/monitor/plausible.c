@@ -64,40 +64,43 @@ bool plausible_value(const struct sample_value *v)
 	return v->i >= 0 && v->i <= COUNTER_MAX;
 }
 
-static void check_device_memory(struct sample_device *u)
+static void check_device_memory(struct sample_device *device)
 {
-	bool good = u->memory_known && u->memory_total <= PLAUSIBLE_BYTES_MAX &&
-		    u->memory_used <= u->memory_total && u->memory_free <= u->memory_total;
+	bool good = device->memory_known && device->memory_total <= PLAUSIBLE_BYTES_MAX &&
+		    device->memory_used <= device->memory_total &&
+		    device->memory_free <= device->memory_total;
 
-	u->reserved_known = good && u->reserved_known && u->memory_reserved <= u->memory_total;
-	u->memory_known = good;
+	device->reserved_known = good && device->reserved_known &&
+				 device->memory_reserved <= device->memory_total;
+	device->memory_known = good;
 	if (!good)
-		u->memory_total = u->memory_used = u->memory_free = 0;
-	if (!u->reserved_known)
-		u->memory_reserved = 0;
+		device->memory_total = device->memory_used = device->memory_free = 0;
+	if (!device->reserved_known)
+		device->memory_reserved = 0;
 }
 
-static void check_times(struct sample_device *u, uint64_t now_ns)
+static void check_times(struct sample_device *device, uint64_t now_ns)
 {
-	if (u->at_ns > now_ns)
-		u->at_ns = now_ns;
-	if (u->interval_ns > PLAUSIBLE_INTERVAL_MAX || u->interval_ns > now_ns)
-		u->interval_ns = 0;
-	u->busy_known = u->busy_known && u->interval_ns > 0 && u->busy_ns <= u->interval_ns;
-	if (!u->busy_known)
-		u->busy_ns = 0;
+	if (device->at_ns > now_ns)
+		device->at_ns = now_ns;
+	if (device->interval_ns > PLAUSIBLE_INTERVAL_MAX || device->interval_ns > now_ns)
+		device->interval_ns = 0;
+	device->busy_known = device->busy_known && device->interval_ns > 0 &&
+			     device->busy_ns <= device->interval_ns;
+	if (!device->busy_known)
+		device->busy_ns = 0;
 }
 
 /* One impossible busy time makes the times of all processes of the device doubtful. */
-static void check_device_processes(struct sample_device *u)
+static void check_device_processes(struct sample_device *device)
 {
-	uint64_t max = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;
-	bool good = u->processes_known && u->interval_ns > 0;
+	uint64_t max = device->busy_known ? device->busy_ns : device->interval_ns, sum = 0;
+	bool good = device->processes_known && device->interval_ns > 0;
 
-	if (!u->processes_known)
-		u->n_processes = 0;
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		struct sample_process *p = &u->processes[i];
+	if (!device->processes_known)
+		device->n_processes = 0;
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		struct sample_process *p = &device->processes[i];
 
 		if (p->bytes > PLAUSIBLE_BYTES_MAX)
 			p->bytes = GPU_BYTES_UNKNOWN;
@@ -106,8 +109,8 @@ static void check_device_processes(struct sample_device *u)
 		good = good && p->busy_ns <= max - sum;
 		sum += good ? p->busy_ns : 0;
 	}
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		struct sample_process *p = &u->processes[i];
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		struct sample_process *p = &device->processes[i];
 
 		p->busy_known = p->busy_known && good;
 		if (!p->busy_known)
@@ -115,22 +118,23 @@ static void check_device_processes(struct sample_device *u)
 	}
 }
 
-static void check_device_values(struct sample_device *u)
+static void check_device_values(struct sample_device *device)
 {
-	uint32_t of = u->gi == GPU_NO_INSTANCE ? FIELD_OF_GPU : FIELD_OF_MIG | FIELD_OF_GI;
+	uint32_t of = device->gi == GPU_NO_INSTANCE ? FIELD_OF_GPU : FIELD_OF_MIG | FIELD_OF_GI;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < u->n_values; i++) {
-		if ((fields[u->values[i].field].of & of) && plausible_value(&u->values[i]))
-			u->values[n++] = u->values[i];
+	for (uint32_t i = 0; i < device->n_values; i++) {
+		if ((fields[device->values[i].field].of & of) &&
+			plausible_value(&device->values[i]))
+			device->values[n++] = device->values[i];
 	}
-	u->n_values = n;
+	device->n_values = n;
 }
 
-void plausible_check_device(struct sample_device *u, uint64_t now_ns)
+void plausible_check_device(struct sample_device *device, uint64_t now_ns)
 {
-	check_device_memory(u);
-	check_times(u, now_ns);
-	check_device_processes(u);
-	check_device_values(u);
+	check_device_memory(device);
+	check_times(device, now_ns);
+	check_device_processes(device);
+	check_device_values(device);
 }

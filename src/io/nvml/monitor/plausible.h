@@ -18,8 +18,8 @@
 #define PLAUSIBLE_BYTES_MAX    (UINT64_C(1) << 50)
 #define PLAUSIBLE_INTERVAL_MAX (UINT64_C(3600) * 1000000000) /* ns; an hour */
 
-/* Makes @u plausible; @now_ns is the monotonic time of its arrival. */
-void plausible_check_device(struct sample_device *u, uint64_t now_ns);
+/* Makes @device plausible; @now_ns is the monotonic time of its arrival. */
+void plausible_check_device(struct sample_device *device, uint64_t now_ns);
 
 /* Whether the value is possible for the field at position @v->field. */
 bool plausible_value(const struct sample_value *v);

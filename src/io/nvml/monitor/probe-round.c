@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-void probe_round_fini(struct probe_round *l)
+void probe_round_fini(struct probe_round *round)
 {
-	l->last = inventory_free(l->last);
-	l->next = inventory_free(l->next);
-	l->active = false;
+	round->last = inventory_free(round->last);
+	round->next = inventory_free(round->next);
+	round->active = false;
 }
 
-void probe_round_abandon(struct probe_round *l)
+void probe_round_abandon(struct probe_round *round)
 {
-	l->next = inventory_free(l->next);
-	l->active = false;
+	round->next = inventory_free(round->next);
+	round->active = false;
 }
 
 /*
@@ -35,13 +35,13 @@ static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 	return true;
 }
 
-void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_probe *ret)
+void probe_round_start(struct probe_round *round, uint64_t now_ns, struct worker_probe *ret)
 {
-	probe_round_abandon(l);
-	*ret = (struct worker_probe){ .seq = ++l->seq, .p2p = l->p2p };
+	probe_round_abandon(round);
+	*ret = (struct worker_probe){ .seq = ++round->seq, .p2p = round->p2p };
 	worker_head(&ret->head, WORKER_PROBE);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
-		struct probe_round_mark *m = &l->marks[i];
+		struct probe_round_mark *m = &round->marks[i];
 
 		if (m->stuck && now_ns >= m->retry_at_ns)
 			m->stuck = false;
@@ -49,15 +49,16 @@ void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_pro
 		if (m->skipped)
 			ret->skip[ret->n_skip++] = (uint16_t)i;
 	}
-	for (uint32_t i = 0; l->last && l->last->links && i < l->last->n; i++) {
-		if (l->last->gpus[i].uuid[0] && links_known(l->last, i, l->p2p))
-			ret->known[ret->n_known++] = worker_uuid_hash(l->last->gpus[i].uuid);
+	for (uint32_t i = 0; round->last && round->last->links && i < round->last->n; i++) {
+		if (round->last->gpus[i].uuid[0] && links_known(round->last, i, round->p2p))
+			ret->known[ret->n_known++] =
+				worker_uuid_hash(round->last->gpus[i].uuid);
 	}
-	l->active = true;
-	l->n_received = 0;
-	memset(l->received, 0, sizeof l->received);
-	memset(l->received_mig, 0, sizeof l->received_mig);
-	memset(l->row, 0, sizeof l->row);
+	round->active = true;
+	round->n_received = 0;
+	memset(round->received, 0, sizeof round->received);
+	memset(round->received_mig, 0, sizeof round->received_mig);
+	memset(round->row, 0, sizeof round->row);
 }
 
 static int set_probe_round_error(struct error *err, const char *what)
@@ -65,49 +66,51 @@ static int set_probe_round_error(struct error *err, const char *what)
 	return error_set(err, ERR_INVALID, "the NVML worker sent %s", what);
 }
 
-static int feed_begin(struct probe_round *l, const struct worker_begin *b, struct error *err)
+static int feed_begin(struct probe_round *round, const struct worker_begin *b,
+	struct error *err)
 {
-	if (l->next)
+	if (round->next)
 		return set_probe_round_error(err, "a second beginning");
-	if (inventory_new(&l->next, b->n, err) < 0)
+	if (inventory_new(&round->next, b->n, err) < 0)
 		return -1;
-	static_assert(sizeof l->next->driver_version == sizeof b->driver_version &&
-			      sizeof l->next->nvml_version == sizeof b->nvml_version,
+	static_assert(sizeof round->next->driver_version == sizeof b->driver_version &&
+			      sizeof round->next->nvml_version == sizeof b->nvml_version,
 		"texts are checked for their end");
-	memcpy(l->next->driver_version, b->driver_version, sizeof b->driver_version);
-	memcpy(l->next->nvml_version, b->nvml_version, sizeof b->nvml_version);
-	l->next->cuda_version = b->cuda_version;
+	memcpy(round->next->driver_version, b->driver_version, sizeof b->driver_version);
+	memcpy(round->next->nvml_version, b->nvml_version, sizeof b->nvml_version);
+	round->next->cuda_version = b->cuda_version;
 	return 0;
 }
 
-static int feed_gpu(struct probe_round *l, const struct gpu *g, struct error *err)
+static int feed_gpu(struct probe_round *round, const struct gpu *g, struct error *err)
 {
-	if (!l->next || g->index >= l->next->n)
+	if (!round->next || g->index >= round->next->n)
 		return set_probe_round_error(err, "a GPU that it did not announce");
-	if (l->received[g->index] || l->marks[g->index].skipped)
+	if (round->received[g->index] || round->marks[g->index].skipped)
 		return set_probe_round_error(err,
 			"a GPU twice, or one that it was told to leave alone");
-	l->next->gpus[g->index] = *g;
-	l->received[g->index] = true;
-	l->n_received++;
+	round->next->gpus[g->index] = *g;
+	round->received[g->index] = true;
+	round->n_received++;
 	return 0;
 }
 
-static int feed_mig(struct probe_round *l, const struct worker_mig *m, struct error *err)
+static int feed_mig(struct probe_round *round, const struct worker_mig *m, struct error *err)
 {
-	if (!l->next || m->gpu >= l->next->n || !l->received[m->gpu] ||
-		l->received_mig[m->gpu] || !l->next->gpus[m->gpu].mig_enabled)
+	if (!round->next || m->gpu >= round->next->n || !round->received[m->gpu] ||
+		round->received_mig[m->gpu] || !round->next->gpus[m->gpu].mig_enabled)
 		return set_probe_round_error(err, "MIG devices of a GPU that has none to come");
-	l->received_mig[m->gpu] = true;
-	return inventory_add_mig(l->next, m->gpu, m->mig, m->n, err);
+	round->received_mig[m->gpu] = true;
+	return inventory_add_mig(round->next, m->gpu, m->mig, m->n, err);
 }
 
-static int feed_links(struct probe_round *l, const struct worker_links *k, struct error *err)
+static int feed_links(struct probe_round *round, const struct worker_links *k,
+	struct error *err)
 {
-	if (!l->next || !l->next->links || k->n != l->next->n || l->row[k->row])
+	if (!round->next || !round->next->links || k->n != round->next->n || round->row[k->row])
 		return set_probe_round_error(err, "links that do not fit to the GPUs");
-	memcpy(&l->next->links[(size_t)k->row * k->n], k->links, k->n * sizeof k->links[0]);
-	l->row[k->row] = true;
+	memcpy(&round->next->links[(size_t)k->row * k->n], k->links, k->n * sizeof k->links[0]);
+	round->row[k->row] = true;
 	return 0;
 }
 
@@ -251,9 +254,9 @@ static void copy_known_links(struct inventory *next, const struct inventory *las
  * Puts the MIG devices in order: those received now, and the last ones of GPUs in MIG mode without a new list.
  * @old[i]: the position of GPU i in the last inventory; -1: not known, or GPU i is healthy.
  */
-static int sort_migs(struct probe_round *l, const int *old, struct error *err)
+static int sort_migs(struct probe_round *round, const int *old, struct error *err)
 {
-	struct inventory *next = l->next;
+	struct inventory *next = round->next;
 	struct inventory came = { .n_mig = next->n_mig, .mig = next->mig };
 	struct gpu_mig rows[GPU_MIG_MAX];
 	int r = 0;
@@ -263,31 +266,31 @@ static int sort_migs(struct probe_round *l, const int *old, struct error *err)
 	for (uint32_t i = 0; i < next->n && r == 0; i++) {
 		uint32_t n = 0;
 
-		if (l->received_mig[i])
+		if (round->received_mig[i])
 			n = inventory_mig_of(&came, i, rows);
 		else if (old[i] >= 0 && next->gpus[i].mig_enabled)
-			n = inventory_mig_of(l->last, (uint32_t)old[i], rows);
+			n = inventory_mig_of(round->last, (uint32_t)old[i], rows);
 		r = inventory_add_mig(next, i, rows, n, err);
 	}
 	free(came.mig);
 	return r;
 }
 
-static int feed_end(struct probe_round *l, struct error *err)
+static int feed_end(struct probe_round *round, struct error *err)
 {
-	struct inventory *next = l->next;
+	struct inventory *next = round->next;
 	int was[GPU_NODE_MAX];
 	uint32_t skipped = 0;
 
 	if (!next)
 		return set_probe_round_error(err, "an end without a beginning");
 	for (uint32_t i = 0; i < next->n; i++)
-		skipped += l->marks[i].skipped;
-	if (l->n_received + skipped != next->n)
+		skipped += round->marks[i].skipped;
+	if (round->n_received + skipped != next->n)
 		return set_probe_round_error(err, "fewer GPUs than it announced");
 	for (uint32_t i = 0; i < next->n; i++)
 		if (next->gpus[i].fault == GPU_OK && next->gpus[i].mig_enabled &&
-			l->received[i] && !l->received_mig[i])
+			round->received[i] && !round->received_mig[i])
 			return set_probe_round_error(err,
 				"a GPU in MIG mode without the list of its devices");
 	refuse_twins(next);
@@ -297,22 +300,22 @@ static int feed_end(struct probe_round *l, struct error *err)
 		struct gpu *g = &next->gpus[i];
 		const struct gpu *old;
 
-		if (l->marks[i].skipped) {
+		if (round->marks[i].skipped) {
 			*g = (struct gpu){ .index = i, .numa_node = -1 };
-			set_gpu_stuck(g, l->marks[i].reason);
+			set_gpu_stuck(g, round->marks[i].reason);
 		}
-		old = g->fault == GPU_OK ? NULL : find_previous_gpu(l->last, next, g);
+		old = g->fault == GPU_OK ? NULL : find_previous_gpu(round->last, next, g);
 		if (old) {
-			was[i] = (int)(old - l->last->gpus);
+			was[i] = (int)(old - round->last->gpus);
 			restore_gpu_fields(g, old);
 		}
 	}
-	if (sort_migs(l, was, err) < 0)
+	if (sort_migs(round, was, err) < 0)
 		return -1;
 	refuse_mig_twins(next);
-	copy_known_links(next, l->last);
+	copy_known_links(next, round->last);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
-		struct probe_round_mark *m = &l->marks[i];
+		struct probe_round_mark *m = &round->marks[i];
 
 		m->crashes = 0;
 		if (m->stuck && m->n == 0)
@@ -320,32 +323,32 @@ static int feed_end(struct probe_round *l, struct error *err)
 		if (m->stuck && m->n != next->n)
 			m->retry_at_ns = 0;
 	}
-	inventory_free(l->last);
-	l->last = STEAL_PTR(l->next);
-	l->active = false;
+	inventory_free(round->last);
+	round->last = STEAL_PTR(round->next);
+	round->active = false;
 	return 1;
 }
 
-int probe_round_feed(struct probe_round *l, const union worker_msg *m, struct error *err)
+int probe_round_feed(struct probe_round *round, const union worker_msg *m, struct error *err)
 {
-	if (!l->active)
+	if (!round->active)
 		return set_probe_round_error(err, "an answer that nobody asked for");
 	switch ((enum worker_type)m->head.type) {
 	case WORKER_BEGIN:
-		return m->begin.seq == l->seq ? feed_begin(l, &m->begin, err)
-					      : set_probe_round_error(err, "an old answer");
+		return m->begin.seq == round->seq ? feed_begin(round, &m->begin, err)
+						  : set_probe_round_error(err, "an old answer");
 	case WORKER_GPU:
-		return m->gpu.seq == l->seq ? feed_gpu(l, &m->gpu.gpu, err)
-					    : set_probe_round_error(err, "an old answer");
+		return m->gpu.seq == round->seq ? feed_gpu(round, &m->gpu.gpu, err)
+						: set_probe_round_error(err, "an old answer");
 	case WORKER_MIG:
-		return m->mig.seq == l->seq ? feed_mig(l, &m->mig, err)
-					    : set_probe_round_error(err, "an old answer");
+		return m->mig.seq == round->seq ? feed_mig(round, &m->mig, err)
+						: set_probe_round_error(err, "an old answer");
 	case WORKER_LINKS:
-		return m->links.seq == l->seq ? feed_links(l, &m->links, err)
-					      : set_probe_round_error(err, "an old answer");
+		return m->links.seq == round->seq ? feed_links(round, &m->links, err)
+						  : set_probe_round_error(err, "an old answer");
 	case WORKER_END:
-		return m->end.seq == l->seq ? feed_end(l, err)
-					    : set_probe_round_error(err, "an old answer");
+		return m->end.seq == round->seq ? feed_end(round, err)
+						: set_probe_round_error(err, "an old answer");
 	case WORKER_PROBE:
 	case WORKER_READ:
 	case WORKER_PROCESSES:
@@ -366,47 +369,47 @@ int probe_round_feed(struct probe_round *l, const union worker_msg *m, struct er
 	}
 }
 
-void probe_round_mark_stuck(struct probe_round *l, uint32_t index, uint64_t retry_at_ns,
+void probe_round_mark_stuck(struct probe_round *round, uint32_t index, uint64_t retry_at_ns,
 	const char *reason)
 {
 	struct probe_round_mark *m;
 
 	if (index >= GPU_NODE_MAX)
 		return;
-	m = &l->marks[index];
+	m = &round->marks[index];
 	m->stuck = true;
 	m->crashes = 0;
-	m->n = l->next ? l->next->n : l->last ? l->last->n : 0;
+	m->n = round->next ? round->next->n : round->last ? round->last->n : 0;
 	m->retry_at_ns = retry_at_ns;
 	(void)snprintf(m->reason, sizeof m->reason, "%s", reason);
-	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
-		if (l->last->gpus[i].index == index)
-			set_gpu_stuck(&l->last->gpus[i], reason);
+	for (uint32_t i = 0; round->last && i < round->last->n; i++) {
+		if (round->last->gpus[i].index == index)
+			set_gpu_stuck(&round->last->gpus[i], reason);
 	}
 }
 
-void probe_round_unskip_all(struct probe_round *l)
+void probe_round_unskip_all(struct probe_round *round)
 {
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++)
-		l->marks[i].retry_at_ns = 0;
+		round->marks[i].retry_at_ns = 0;
 }
 
-uint64_t probe_round_retry_at(const struct probe_round *l)
+uint64_t probe_round_retry_at(const struct probe_round *round)
 {
 	uint64_t at = UINT64_MAX;
 
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
-		if (l->marks[i].stuck && l->marks[i].retry_at_ns < at)
-			at = l->marks[i].retry_at_ns;
+		if (round->marks[i].stuck && round->marks[i].retry_at_ns < at)
+			at = round->marks[i].retry_at_ns;
 	}
 	return at;
 }
 
-bool probe_round_needs_session(const struct probe_round *l)
+bool probe_round_needs_session(const struct probe_round *round)
 {
-	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
-		if (l->last->gpus[i].fault == GPU_FAULT_LOST ||
-			l->last->gpus[i].fault == GPU_FAULT_RESET)
+	for (uint32_t i = 0; round->last && i < round->last->n; i++) {
+		if (round->last->gpus[i].fault == GPU_FAULT_LOST ||
+			round->last->gpus[i].fault == GPU_FAULT_RESET)
 			return true;
 	}
 	return false;

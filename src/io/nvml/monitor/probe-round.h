@@ -38,33 +38,33 @@ struct probe_round {
 };
 
 /* Frees both inventories. The marks stay. */
-void probe_round_fini(struct probe_round *l);
+void probe_round_fini(struct probe_round *round);
 
 /* Starts a probe: @ret says which GPUs to skip, and which have known links. */
-void probe_round_start(struct probe_round *l, uint64_t now_ns, struct worker_probe *ret);
+void probe_round_start(struct probe_round *round, uint64_t now_ns, struct worker_probe *ret);
 
 /* The worker has ended: drops the probe under way. */
-void probe_round_abandon(struct probe_round *l);
+void probe_round_abandon(struct probe_round *round);
 
 /*
  * Applies a BEGIN, GPU, MIG, LINKS or END that worker_msg_check() accepted. 1: the probe is complete and .last is
  * new. 0: the probe goes on. < 0: the worker violates the protocol, or no memory.
  */
-int probe_round_feed(struct probe_round *l, const union worker_msg *m,
+int probe_round_feed(struct probe_round *round, const union worker_msg *m,
 	struct error *err) MUST_USE;
 
 /* The worker hung or crashed on GPU @index: skip this GPU until @retry_at_ns. Marks it in .last, too. */
-void probe_round_mark_stuck(struct probe_round *l, uint32_t index, uint64_t retry_at_ns,
+void probe_round_mark_stuck(struct probe_round *round, uint32_t index, uint64_t retry_at_ns,
 	const char *reason);
 
 /* The next probe includes stuck GPUs, whatever their retry time. */
-void probe_round_unskip_all(struct probe_round *l);
+void probe_round_unskip_all(struct probe_round *round);
 
 /* The earliest retry time of a stuck GPU; UINT64_MAX: no GPU is stuck. */
-uint64_t probe_round_retry_at(const struct probe_round *l);
+uint64_t probe_round_retry_at(const struct probe_round *round);
 
 /*
  * Whether a GPU of the last probe is in a state (lost, waits for a reset) for which this NVML session may never
  * report the end.
  */
-bool probe_round_needs_session(const struct probe_round *l);
+bool probe_round_needs_session(const struct probe_round *round);

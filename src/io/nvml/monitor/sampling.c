@@ -55,7 +55,7 @@ static int add_worker_device(struct sampling *s, const struct worker_device *m,
 {
 	const struct sample_device *before = get_last_device(s);
 	bool mig = m->gi != GPU_NO_INSTANCE;
-	struct sample_device *u;
+	struct sample_device *device;
 
 	if (mig ? !before || before->gpu != m->gpu || s->n_mig >= GPU_MIG_MAX
 		: before && before->gpu >= m->gpu)
@@ -63,63 +63,64 @@ static int add_worker_device(struct sampling *s, const struct worker_device *m,
 	if (sample_find(s->sample, m->uuid))
 		return set_sample_error(err, "a unit comes twice");
 	s->n_mig = mig ? s->n_mig + 1 : 0;
-	u = add_sample_device(s);
-	if (!u)
+	device = add_sample_device(s);
+	if (!device)
 		return error_nomem(err);
-	memcpy(u->uuid, m->uuid, sizeof u->uuid);
-	memcpy(u->reason, m->reason, sizeof u->reason);
-	u->gpu = m->gpu;
-	u->gi = m->gi;
-	u->ci = m->ci;
-	u->at_ns = m->at_ns;
-	u->interval_ns = m->interval_ns;
-	u->busy_ns = m->busy_ns;
-	u->memory_total = m->memory_total;
-	u->memory_used = m->memory_used;
-	u->memory_free = m->memory_free;
-	u->memory_reserved = m->memory_reserved;
-	u->memory_known = (m->known & WORKER_DEVICE_MEMORY) != 0;
-	u->reserved_known = (m->known & WORKER_DEVICE_RESERVED) != 0;
-	u->busy_known = (m->known & WORKER_DEVICE_BUSY) != 0;
-	u->processes_known = (m->known & WORKER_DEVICE_PROCESSES) != 0;
+	memcpy(device->uuid, m->uuid, sizeof device->uuid);
+	memcpy(device->reason, m->reason, sizeof device->reason);
+	device->gpu = m->gpu;
+	device->gi = m->gi;
+	device->ci = m->ci;
+	device->at_ns = m->at_ns;
+	device->interval_ns = m->interval_ns;
+	device->busy_ns = m->busy_ns;
+	device->memory_total = m->memory_total;
+	device->memory_used = m->memory_used;
+	device->memory_free = m->memory_free;
+	device->memory_reserved = m->memory_reserved;
+	device->memory_known = (m->known & WORKER_DEVICE_MEMORY) != 0;
+	device->reserved_known = (m->known & WORKER_DEVICE_RESERVED) != 0;
+	device->busy_known = (m->known & WORKER_DEVICE_BUSY) != 0;
+	device->processes_known = (m->known & WORKER_DEVICE_PROCESSES) != 0;
 	return 0;
 }
 
-static int add_device_values(struct sample_device *u, const struct worker_values *m,
+static int add_device_values(struct sample_device *device, const struct worker_values *m,
 	struct error *err)
 {
-	if (u->values)
+	if (device->values)
 		return set_sample_error(err, "values come twice");
-	u->values = calloc(m->n + 1, sizeof *u->values);
-	if (!u->values)
+	device->values = calloc(m->n + 1, sizeof *device->values);
+	if (!device->values)
 		return error_nomem(err);
-	memcpy(u->values, m->v, m->n * sizeof *u->values);
-	u->n_values = m->n;
+	memcpy(device->values, m->v, m->n * sizeof *device->values);
+	device->n_values = m->n;
 	return 0;
 }
 
-static int add_device_texts(struct sample_device *u, const struct worker_texts *m,
+static int add_device_texts(struct sample_device *device, const struct worker_texts *m,
 	struct error *err)
 {
-	if (u->texts)
+	if (device->texts)
 		return set_sample_error(err, "texts come twice");
-	u->texts = calloc(m->n + 1, sizeof *u->texts);
-	if (!u->texts)
+	device->texts = calloc(m->n + 1, sizeof *device->texts);
+	if (!device->texts)
 		return error_nomem(err);
-	memcpy(u->texts, m->v, m->n * sizeof *u->texts);
-	u->n_texts = m->n;
+	memcpy(device->texts, m->v, m->n * sizeof *device->texts);
+	device->n_texts = m->n;
 	return 0;
 }
 
-static int add_device_users(struct sampling *s, struct sample_device *u,
+static int add_device_users(struct sampling *s, struct sample_device *device,
 	const struct worker_users *m, struct error *err)
 {
 	if (m->n == 0 || m->n > SAMPLING_PROCESSES_MAX - s->n_processes)
 		return 0;
-	if (!ARRAY_EXTEND(&u->processes, u->n_processes, m->n, SAMPLING_PROCESSES_MAX))
+	if (!ARRAY_EXTEND(&device->processes, device->n_processes, m->n,
+		    SAMPLING_PROCESSES_MAX))
 		return error_nomem(err);
-	memcpy(&u->processes[u->n_processes], m->v, m->n * sizeof *m->v);
-	u->n_processes += m->n;
+	memcpy(&device->processes[device->n_processes], m->v, m->n * sizeof *m->v);
+	device->n_processes += m->n;
 	s->n_processes += m->n;
 	return 0;
 }
@@ -127,24 +128,24 @@ static int add_device_users(struct sampling *s, struct sample_device *u,
 int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
 	struct error *err)
 {
-	struct sample_device *u;
+	struct sample_device *device;
 
 	/* All of these messages have .seq at the same place. */
 	if (!s->active || s->broken || m->device.seq != s->seq)
 		return 0;
-	u = get_last_device(s);
+	device = get_last_device(s);
 	if (m->head.type == WORKER_DEVICE) {
-		if (u)
-			plausible_check_device(u, now_ns);
+		if (device)
+			plausible_check_device(device, now_ns);
 		return add_worker_device(s, &m->device, err);
 	}
-	if (!u)
+	if (!device)
 		return set_sample_error(err, "figures of no unit");
 	if (m->head.type == WORKER_VALUES)
-		return add_device_values(u, &m->values, err);
+		return add_device_values(device, &m->values, err);
 	if (m->head.type == WORKER_TEXTS)
-		return add_device_texts(u, &m->texts, err);
-	return add_device_users(s, u, &m->users, err);
+		return add_device_texts(device, &m->texts, err);
+	return add_device_users(s, device, &m->users, err);
 }
 
 /* ---- the end ---- */
@@ -165,18 +166,19 @@ static int compare_sample_devices(const void *a, const void *b)
 static int add_missing_device(struct sampling *s, const char *uuid, uint32_t gpu, uint32_t gi,
 	uint32_t ci, const char *why, struct error *err)
 {
-	struct sample_device *u;
+	struct sample_device *device;
 
 	if (!uuid[0] || sample_find(s->sample, uuid))
 		return 0;
-	u = add_sample_device(s);
-	if (!u)
+	device = add_sample_device(s);
+	if (!device)
 		return error_nomem(err);
-	(void)snprintf(u->uuid, sizeof u->uuid, "%s", uuid);
-	(void)snprintf(u->reason, sizeof u->reason, "%s", why[0] ? why : "it was not read");
-	u->gpu = gpu;
-	u->gi = gi;
-	u->ci = ci;
+	(void)snprintf(device->uuid, sizeof device->uuid, "%s", uuid);
+	(void)snprintf(device->reason, sizeof device->reason, "%s",
+		why[0] ? why : "it was not read");
+	device->gpu = gpu;
+	device->gi = gi;
+	device->ci = ci;
 	return 0;
 }
 

@@ -87,16 +87,17 @@ static void forget_unseen(struct nvml_sampler *s)
 static void read_device_memory(struct sample_reading *r)
 {
 	const struct source_memo *m = &r->query.memo;
-	struct worker_device *u = r->device;
+	struct worker_device *device = r->device;
 
 	if (!sample_may_query(r, SAMPLE_QUERY_MEMORY) ||
 		!sample_answered(r, SAMPLE_QUERY_MEMORY, source_memory(&r->query)))
 		return;
-	u->known |= WORKER_DEVICE_MEMORY | (m->reserved_known ? WORKER_DEVICE_RESERVED : 0);
-	u->memory_total = m->memory.total;
-	u->memory_used = m->memory.used;
-	u->memory_free = m->memory.free;
-	u->memory_reserved = m->memory.reserved;
+	device->known |=
+		WORKER_DEVICE_MEMORY | (m->reserved_known ? WORKER_DEVICE_RESERVED : 0);
+	device->memory_total = m->memory.total;
+	device->memory_used = m->memory.used;
+	device->memory_free = m->memory.free;
+	device->memory_reserved = m->memory.reserved;
 }
 
 /* A call returns NVML's unit; DCGM's unit may be a multiple of it. */
@@ -133,10 +134,10 @@ static void read_calls(struct sample_reading *r)
  */
 static void read_busy(struct sample_reading *r, bool whole)
 {
-	struct worker_device *u = r->device;
+	struct worker_device *device = r->device;
 	double busy = r->gpm_busy;
 
-	if (u->interval_ns == 0 || !whole)
+	if (device->interval_ns == 0 || !whole)
 		return;
 	if (busy < 0) {
 		if (r->of != FIELD_OF_GPU || !sample_may_query(r, SAMPLE_QUERY_RATES) ||
@@ -145,34 +146,36 @@ static void read_busy(struct sample_reading *r, bool whole)
 		busy = r->query.memo.rates.gpu / 100.0;
 	}
 	busy = busy > 1 ? 1 : busy;
-	u->busy_ns = (uint64_t)(busy * (double)u->interval_ns);
-	if (u->busy_ns > u->interval_ns)
-		u->busy_ns = u->interval_ns;
-	u->known |= WORKER_DEVICE_BUSY;
+	device->busy_ns = (uint64_t)(busy * (double)device->interval_ns);
+	if (device->busy_ns > device->interval_ns)
+		device->busy_ns = device->interval_ns;
+	device->known |= WORKER_DEVICE_BUSY;
 }
 
 /* @whole: the device is a GPU, or a MIG device with its whole GPU instance. */
 static void read_sample_device(struct nvml_sampler *s, bool whole)
 {
 	struct sample_reading *r = &s->reading;
-	struct worker_device *u = r->device;
+	struct worker_device *device = r->device;
 	uint64_t before_ns = r->state->at_ns;
 
 	read_device_memory(r);
 	sample_gpm_collect(r);
-	u->at_ns = r->now_ns;
-	u->interval_ns = before_ns && u->at_ns > before_ns ? u->at_ns - before_ns : 0;
-	r->state->at_ns = u->at_ns;
+	device->at_ns = r->now_ns;
+	device->interval_ns =
+		before_ns && device->at_ns > before_ns ? device->at_ns - before_ns : 0;
+	r->state->at_ns = device->at_ns;
 	sample_gpm_read(r);
 	read_calls(r);
 	if (r->of & FIELD_OF_GPU)
 		sample_fields(r);
 	read_busy(r, whole);
-	if (u->gi != GPU_NO_INSTANCE || !r->state->mig_enabled)
+	if (device->gi != GPU_NO_INSTANCE || !r->state->mig_enabled)
 		sample_users(r, &s->processes, s->utilization, UTILIZATION_ROOM);
 	if (r->gone) {
 		s->gone = true;
-		probe_text(u->reason, sizeof u->reason, nvml_strerror(s->p->nvml, r->gone));
+		probe_text(device->reason, sizeof device->reason,
+			nvml_strerror(s->p->nvml, r->gone));
 	}
 }
 

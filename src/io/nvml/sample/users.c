@@ -78,19 +78,19 @@ static bool any_known(const struct sample_reading *r)
  */
 static void fit_times(struct sample_reading *r)
 {
-	struct worker_device *u = r->device;
+	struct worker_device *device = r->device;
 	struct share_state *s = &r->state->shares;
-	bool busy_known = (u->known & WORKER_DEVICE_BUSY) != 0, gpm = r->gpm_busy >= 0;
-	struct share_time t = { .interval_ns = u->interval_ns,
-		.busy_ns = busy_known ? u->busy_ns : u->interval_ns,
+	bool busy_known = (device->known & WORKER_DEVICE_BUSY) != 0, gpm = r->gpm_busy >= 0;
+	struct share_time t = { .interval_ns = device->interval_ns,
+		.busy_ns = busy_known ? device->busy_ns : device->interval_ns,
 		.reserve_ns = busy_known && gpm && any_known(r) ? SHARE_RESERVE_NS : 0 };
 	uint64_t sum = share_wanted(s, r->users, r->n_users), busy;
 
 	if (busy_known && !gpm && sum > t.busy_ns)
-		t.busy_ns = sum < u->interval_ns ? sum : u->interval_ns;
+		t.busy_ns = sum < device->interval_ns ? sum : device->interval_ns;
 	busy = share_settle(s, r->users, &r->n_users, ARRAY_LEN(r->users), &t);
 	if (busy_known)
-		u->busy_ns = busy;
+		device->busy_ns = busy;
 }
 
 void sample_users(struct sample_reading *r, const struct probe_processes *list,

@@ -164,24 +164,24 @@ void web_pack_request(struct buf *b, const struct web_request *req)
 	set_packet_len(b);
 }
 
-void web_pack_reply(struct buf *b, const struct web_packed_reply *a)
+void web_pack_reply(struct buf *b, const struct web_packed_reply *reply)
 {
-	struct answer p = { .status = a->status,
-		.shared = a->shared,
-		.n_extra = (uint32_t)a->n_extra,
-		.cpu_ns = a->cpu_ns,
-		.len = a->len };
+	struct answer p = { .status = reply->status,
+		.shared = reply->shared,
+		.n_extra = (uint32_t)reply->n_extra,
+		.cpu_ns = reply->cpu_ns,
+		.len = reply->len };
 
-	memcpy(p.etag, a->etag, sizeof(p.etag));
+	memcpy(p.etag, reply->etag, sizeof(p.etag));
 	add_packet_head(b, WEB_PACKET_REPLY, &p.head);
-	add_packet_text(b, a->type);
-	for (size_t i = 0; i < a->n_extra; i++) {
-		add_packet_text(b, a->extra[i].name);
-		add_packet_text(b, a->extra[i].value);
+	add_packet_text(b, reply->type);
+	for (size_t i = 0; i < reply->n_extra; i++) {
+		add_packet_text(b, reply->extra[i].name);
+		add_packet_text(b, reply->extra[i].value);
 	}
 	end_texts(b, WEB_PACKET_REPLY);
-	if (!a->shared && a->len)
-		buf_add(b, a->body, a->len);
+	if (!reply->shared && reply->len)
+		buf_add(b, reply->body, reply->len);
 	set_packet_len(b);
 }
 
@@ -356,8 +356,8 @@ int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 }
 
 /* The bytes after the texts are the body, unless the body is in a memfd. */
-static int get_body(const struct answer *p, const struct texts *t, struct web_packed_reply *a,
-	struct error *err)
+static int get_body(const struct answer *p, const struct texts *t,
+	struct web_packed_reply *reply, struct error *err)
 {
 	if (t->wrong)
 		return set_packet_error(err, "a text without an end");
@@ -365,16 +365,16 @@ static int get_body(const struct answer *p, const struct texts *t, struct web_pa
 		p->len != (p->shared ? p->len : (size_t)(t->end - t->at)) ||
 		(p->shared && t->at != t->end))
 		return set_packet_error(err, "a body of another length");
-	a->len = p->len;
-	a->shared = p->shared != 0;
-	a->body = a->shared ? NULL : t->at;
+	reply->len = p->len;
+	reply->shared = p->shared != 0;
+	reply->body = reply->shared ? NULL : t->at;
 	return 0;
 }
 
 int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *ret,
 	struct error *err)
 {
-	struct web_packed_reply a = { .status = 0 };
+	struct web_packed_reply reply = { .status = 0 };
 	struct answer p;
 	struct texts t = { .at = NULL };
 
@@ -383,17 +383,17 @@ int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *re
 	if (p.status < 100 || p.status > 599 || p.n_extra > WEB_EXTRA_MAX ||
 		!memchr(p.etag, '\0', sizeof(p.etag)))
 		return set_packet_error(err, "a reply that is none");
-	a.status = p.status;
-	a.cpu_ns = p.cpu_ns;
-	memcpy(a.etag, p.etag, sizeof(a.etag));
-	a.type = next_text(&t);
-	for (; a.n_extra < p.n_extra; a.n_extra++) {
-		a.extra[a.n_extra].name = next_text(&t);
-		a.extra[a.n_extra].value = next_text(&t);
+	reply.status = p.status;
+	reply.cpu_ns = p.cpu_ns;
+	memcpy(reply.etag, p.etag, sizeof(reply.etag));
+	reply.type = next_text(&t);
+	for (; reply.n_extra < p.n_extra; reply.n_extra++) {
+		reply.extra[reply.n_extra].name = next_text(&t);
+		reply.extra[reply.n_extra].value = next_text(&t);
 	}
-	if (get_body(&p, &t, &a, err) < 0)
+	if (get_body(&p, &t, &reply, err) < 0)
 		return -1;
-	*ret = a;
+	*ret = reply;
 	return 0;
 }
 

@@ -103,7 +103,7 @@ void web_pack_start(struct buf *b, const struct web_setup *s);
 void web_pack_message(struct buf *b, const struct web_message *w);
 void web_pack_listen(struct buf *b, bool only_local);
 void web_pack_request(struct buf *b, const struct web_request *req);
-void web_pack_reply(struct buf *b, const struct web_packed_reply *a);
+void web_pack_reply(struct buf *b, const struct web_packed_reply *reply);
 
 /* ---- reading ---- */
 

@@ -16,110 +16,111 @@ struct in6_addr web_address(const struct sockaddr_storage *from)
 	return a;
 }
 
-enum web_verdict web_conn_list_admit(const struct web_conn_list *b, const struct in6_addr *addr)
+enum web_verdict web_conn_list_admit(const struct web_conn_list *list,
+	const struct in6_addr *addr)
 {
 	unsigned n = 0;
 
 	for (int s = 0; s < WEB_CONN_CUT; s++)
-		for (const struct web_conn *c = b->first[s]; c; c = c->next)
+		for (const struct web_conn *c = list->first[s]; c; c = c->next)
 			n += !memcmp(&c->addr, addr, sizeof(*addr));
-	if (n >= b->per_address)
+	if (n >= list->per_address)
 		return WEB_ADDRESS_FULL;
-	return b->open - b->cut >= b->connections ? WEB_FULL : WEB_ADMITTED;
+	return list->open - list->cut >= list->connections ? WEB_FULL : WEB_ADMITTED;
 }
 
-static void append_web_conn(struct web_conn_list *b, struct web_conn *c,
+static void append_web_conn(struct web_conn_list *list, struct web_conn *c,
 	enum web_conn_state state, uint64_t now_ns)
 {
-	b->cut += state == WEB_CONN_CUT;
+	list->cut += state == WEB_CONN_CUT;
 	c->state = state;
-	c->deadline_ns = now_ns + b->lasts_ns[state];
+	c->deadline_ns = now_ns + list->lasts_ns[state];
 	c->next = NULL;
-	c->prev = b->last[state];
+	c->prev = list->last[state];
 	if (c->prev)
 		c->prev->next = c;
 	else
-		b->first[state] = c;
-	b->last[state] = c;
+		list->first[state] = c;
+	list->last[state] = c;
 }
 
-static void unlink_web_conn(struct web_conn_list *b, struct web_conn *c)
+static void unlink_web_conn(struct web_conn_list *list, struct web_conn *c)
 {
-	b->cut -= c->state == WEB_CONN_CUT;
+	list->cut -= c->state == WEB_CONN_CUT;
 	if (c->prev)
 		c->prev->next = c->next;
 	else
-		b->first[c->state] = c->next;
+		list->first[c->state] = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
 	else
-		b->last[c->state] = c->prev;
+		list->last[c->state] = c->prev;
 }
 
-void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now_ns)
+void web_conn_list_add(struct web_conn_list *list, struct web_conn *c, uint64_t now_ns)
 {
-	c->serial = ++b->last_serial;
-	b->open++;
-	append_web_conn(b, c, WEB_CONN_REQUEST, now_ns);
+	c->serial = ++list->last_serial;
+	list->open++;
+	append_web_conn(list, c, WEB_CONN_REQUEST, now_ns);
 }
 
-struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd)
+struct web_conn *web_conn_list_find_new(const struct web_conn_list *list, int fd)
 {
 	/* Mostly the newest connection matches. */
-	for (struct web_conn *c = b->last[WEB_CONN_REQUEST]; c; c = c->prev)
+	for (struct web_conn *c = list->last[WEB_CONN_REQUEST]; c; c = c->prev)
 		if (!c->has_request && c->fd == fd)
 			return c;
 	return NULL;
 }
 
-void web_conn_list_set_state(struct web_conn_list *b, struct web_conn *c,
+void web_conn_list_set_state(struct web_conn_list *list, struct web_conn *c,
 	enum web_conn_state state, uint64_t now_ns)
 {
-	unlink_web_conn(b, c);
-	append_web_conn(b, c, state, now_ns);
+	unlink_web_conn(list, c);
+	append_web_conn(list, c, state, now_ns);
 }
 
-void web_conn_list_remove(struct web_conn_list *b, struct web_conn *c)
+void web_conn_list_remove(struct web_conn_list *list, struct web_conn *c)
 {
-	unlink_web_conn(b, c);
-	b->open--;
+	unlink_web_conn(list, c);
+	list->open--;
 }
 
-struct web_conn *web_conn_list_find_due(const struct web_conn_list *b, uint64_t now_ns)
+struct web_conn *web_conn_list_find_due(const struct web_conn_list *list, uint64_t now_ns)
 {
 	for (int s = 0; s < WEB_CONN_CUT; s++)
-		if (b->first[s] && b->first[s]->deadline_ns <= now_ns)
-			return b->first[s];
+		if (list->first[s] && list->first[s]->deadline_ns <= now_ns)
+			return list->first[s];
 	return NULL;
 }
 
-struct web_conn *web_conn_list_find_victim(const struct web_conn_list *b)
+struct web_conn *web_conn_list_find_victim(const struct web_conn_list *list)
 {
 	static const enum web_conn_state order[] = { WEB_CONN_ENDING, WEB_CONN_IDLE,
 		WEB_CONN_REQUEST };
 
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
-		if (b->first[order[i]])
-			return b->first[order[i]];
+		if (list->first[order[i]])
+			return list->first[order[i]];
 	return NULL;
 }
 
-uint64_t web_conn_list_deadline(const struct web_conn_list *b)
+uint64_t web_conn_list_deadline(const struct web_conn_list *list)
 {
 	uint64_t at = UINT64_MAX;
 
 	for (int s = 0; s < WEB_CONN_CUT; s++)
-		if (b->first[s] && b->first[s]->deadline_ns < at)
-			at = b->first[s]->deadline_ns;
+		if (list->first[s] && list->first[s]->deadline_ns < at)
+			at = list->first[s]->deadline_ns;
 	return at;
 }
 
-uint64_t web_conn_list_oldest_serial(const struct web_conn_list *b)
+uint64_t web_conn_list_oldest_serial(const struct web_conn_list *list)
 {
 	uint64_t serial = UINT64_MAX;
 
 	for (int s = 0; s < WEB_CONN_STATES_; s++)
-		for (const struct web_conn *c = b->first[s]; c; c = c->next)
+		for (const struct web_conn *c = list->first[s]; c; c = c->next)
 			if (c->serial < serial)
 				serial = c->serial;
 	return serial;

@@ -53,24 +53,24 @@ enum web_verdict { WEB_ADMITTED, WEB_FULL, WEB_ADDRESS_FULL };
 struct in6_addr web_address(const struct sockaddr_storage *from);
 
 /* Whether a new connection from @addr may come in, by the limits. Does not add it. */
-enum web_verdict web_conn_list_admit(const struct web_conn_list *b,
+enum web_verdict web_conn_list_admit(const struct web_conn_list *list,
 	const struct in6_addr *addr);
 
 /* Adds @c, with @fd and @addr set. The caller owns it. */
-void web_conn_list_add(struct web_conn_list *b, struct web_conn *c, uint64_t now_ns);
+void web_conn_list_add(struct web_conn_list *list, struct web_conn *c, uint64_t now_ns);
 /*
  * The connection with this descriptor that libmicrohttpd has not begun; NULL: none. accept() never returns the
  * number of an open connection, so at most one record fits.
  */
-struct web_conn *web_conn_list_find_new(const struct web_conn_list *b, int fd);
+struct web_conn *web_conn_list_find_new(const struct web_conn_list *list, int fd);
 /* Moves @c to a state from @now_ns on, also to its own, and sets the deadline. */
-void web_conn_list_set_state(struct web_conn_list *b, struct web_conn *c,
+void web_conn_list_set_state(struct web_conn_list *list, struct web_conn *c,
 	enum web_conn_state state, uint64_t now_ns);
 /* Does not free @c. */
-void web_conn_list_remove(struct web_conn_list *b, struct web_conn *c);
+void web_conn_list_remove(struct web_conn_list *list, struct web_conn *c);
 
 /* A connection whose time is up; NULL: none. The caller moves it to WEB_CONN_CUT. */
-struct web_conn *web_conn_list_find_due(const struct web_conn_list *b, uint64_t now_ns);
+struct web_conn *web_conn_list_find_due(const struct web_conn_list *list, uint64_t now_ns);
 /*
  * The connection that makes room when the server is full:
  *  1. the connection that has been in WEB_CONN_ENDING the longest;
@@ -79,8 +79,8 @@ struct web_conn *web_conn_list_find_due(const struct web_conn_list *b, uint64_t 
  * NULL: all connections are being answered. So silent connections, however many, keep out no client that sends a
  * request. The caller moves the connection to WEB_CONN_CUT.
  */
-struct web_conn *web_conn_list_find_victim(const struct web_conn_list *b);
+struct web_conn *web_conn_list_find_victim(const struct web_conn_list *list);
 /* The next deadline; UINT64_MAX: none. */
-uint64_t web_conn_list_deadline(const struct web_conn_list *b);
+uint64_t web_conn_list_deadline(const struct web_conn_list *list);
 /* The serial of the oldest open connection; UINT64_MAX: none. */
-uint64_t web_conn_list_oldest_serial(const struct web_conn_list *b);
+uint64_t web_conn_list_oldest_serial(const struct web_conn_list *list);

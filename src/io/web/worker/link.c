@@ -52,21 +52,21 @@ static int map_body(int fd, size_t len, struct owned *o)
 	return 0;
 }
 
-static int fill_reply(const struct web_packed_reply *a, int fd, struct owned *o,
+static int fill_reply(const struct web_packed_reply *reply, int fd, struct owned *o,
 	struct web_reply *r)
 {
-	if (a->shared && map_body(fd, a->len, o) < 0)
+	if (reply->shared && map_body(fd, reply->len, o) < 0)
 		return -1;
-	*r = (struct web_reply){ .type = *a->type ? a->type : NULL,
-		.body = o->map ? o->map : a->body,
-		.len = a->len,
+	*r = (struct web_reply){ .type = *reply->type ? reply->type : NULL,
+		.body = o->map ? o->map : reply->body,
+		.len = reply->len,
 		.release = owned_free,
 		.owner = o,
-		.n_extra = a->n_extra };
-	memcpy(r->etag, a->etag, sizeof(r->etag));
-	for (size_t i = 0; i < a->n_extra; i++) {
-		r->extra[i].name = a->extra[i].name;
-		r->extra[i].value = a->extra[i].value;
+		.n_extra = reply->n_extra };
+	memcpy(r->etag, reply->etag, sizeof(r->etag));
+	for (size_t i = 0; i < reply->n_extra; i++) {
+		r->extra[i].name = reply->extra[i].name;
+		r->extra[i].value = reply->extra[i].value;
 	}
 	return 0;
 }

@@ -198,10 +198,10 @@ static uint32_t count_desired_ci_slices(const struct mig_desired_gi *gi)
 }
 
 /* Puts the CI of @it into the last GI if that GI has the same kind and room. */
-static bool add_ci_to_last_gi(const struct mig_layout *l, struct mig_desired *w,
+static bool add_ci_to_last_gi(const struct mig_layout *l, struct mig_desired *desired,
 	const struct desired_instance *it)
 {
-	struct mig_desired_gi *last = w->n ? &w->gi[w->n - 1] : NULL;
+	struct mig_desired_gi *last = desired->n ? &desired->gi[desired->n - 1] : NULL;
 
 	if (!last || (int)last->profile != it->kind.profile || last->start != it->kind.start ||
 		last->n_ci == MIG_CIS_MAX ||
@@ -256,7 +256,7 @@ static int expand_mig_entry(const struct mig_entry *e, const struct mig_node_gpu
 	struct mig_desired *ret, struct strv *notes, struct error *err)
 {
 	struct desired_instance items[WANTED_MAX] = { 0 };
-	struct mig_desired w = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 	size_t n = 0;
 
 	for (size_t i = 0; i < e->n_rows; i++) {
@@ -273,17 +273,17 @@ static int expand_mig_entry(const struct mig_entry *e, const struct mig_node_gpu
 	}
 	qsort(items, n, sizeof(*items), compare_items);
 	for (size_t i = 0; i < n; i++) {
-		if (add_ci_to_last_gi(&g->layout, &w, &items[i]))
+		if (add_ci_to_last_gi(&g->layout, &desired, &items[i]))
 			continue;
-		if (w.n == MIG_GIS_MAX)
+		if (desired.n == MIG_GIS_MAX)
 			return set_too_many_gis_error(g, err);
-		w.gi[w.n++] =
+		desired.gi[desired.n++] =
 			(struct mig_desired_gi){ .profile = (uint32_t)items[i].kind.profile,
 				.start = items[i].kind.start,
 				.n_ci = 1,
 				.ci = { items[i].kind.slices } };
 	}
-	*ret = w;
+	*ret = desired;
 	return 0;
 }
 

@@ -12,21 +12,22 @@ static bool is_valid_layout_state(const struct mig_layout *layout, const struct 
 }
 
 /* Error for a start that the profile does not have; the text lists the valid starts. */
-static int check_start(const struct mig_layout *l, const struct mig_desired_gi *w,
+static int check_start(const struct mig_layout *l, const struct mig_desired_gi *desired,
 	struct error *err)
 {
-	uint32_t starts = l->profiles[w->profile].starts;
+	uint32_t starts = l->profiles[desired->profile].starts;
 	struct mig_list list = MIG_LIST_INIT;
 	char name[MIG_PROFILE_NAME_MAX];
 
-	if (w->start == MIG_START_ANY || (w->start < MIG_SLOTS_MAX && starts >> w->start & 1))
+	if (desired->start == MIG_START_ANY ||
+		(desired->start < MIG_SLOTS_MAX && starts >> desired->start & 1))
 		return 0;
 	for (uint32_t m = starts; m; m &= m - 1)
 		mig_list_add(&list, "%d", __builtin_ctz(m));
-	mig_layout_name(l, w->profile, 0, name);
+	mig_layout_name(l, desired->profile, 0, name);
 	return error_set(err, ERR_LIMIT,
-		"%s wanted at memory slot %" PRIu32 ", it can start at %s", name, w->start,
-		starts ? list.text : "none");
+		"%s wanted at memory slot %" PRIu32 ", it can start at %s", name,
+		desired->start, starts ? list.text : "none");
 }
 
 static bool is_same_desired_gi(const struct mig_desired_gi *a, const struct mig_desired_gi *b)

@@ -133,16 +133,16 @@ static void find_serving_gis(struct mig_search_instance *it, const struct mig_st
 }
 
 /* A copy with sorted CIs and zeros after them, so that equal items compare equal. */
-static struct mig_desired_gi copy_with_sorted_cis(const struct mig_desired_gi *w)
+static struct mig_desired_gi copy_with_sorted_cis(const struct mig_desired_gi *desired)
 {
-	struct mig_desired_gi ret = { .profile = w->profile, .start = w->start };
+	struct mig_desired_gi ret = { .profile = desired->profile, .start = desired->start };
 
-	for (; ret.n_ci < w->n_ci; ret.n_ci++) {
+	for (; ret.n_ci < desired->n_ci; ret.n_ci++) {
 		uint32_t at = ret.n_ci;
 
-		for (; at > 0 && ret.ci[at - 1] < w->ci[ret.n_ci]; at--)
+		for (; at > 0 && ret.ci[at - 1] < desired->ci[ret.n_ci]; at--)
 			ret.ci[at] = ret.ci[at - 1];
-		ret.ci[at] = w->ci[ret.n_ci];
+		ret.ci[at] = desired->ci[ret.n_ci];
 	}
 	return ret;
 }
@@ -156,15 +156,15 @@ static int compare_numbers(uint32_t a, uint32_t b)
 static int compare_search_items(const struct mig_search_instance *a,
 	const struct mig_search_instance *b)
 {
-	const struct mig_desired_gi *v = &a->desired, *w = &b->desired;
-	int order = compare_numbers(v->start == MIG_START_ANY, w->start == MIG_START_ANY);
+	const struct mig_desired_gi *v = &a->desired, *desired = &b->desired;
+	int order = compare_numbers(v->start == MIG_START_ANY, desired->start == MIG_START_ANY);
 
 	order = order ? order : compare_numbers(b->size, a->size);
-	order = order ? order : compare_numbers(v->profile, w->profile);
-	order = order ? order : compare_numbers(v->start, w->start);
-	order = order ? order : compare_numbers(v->n_ci, w->n_ci);
+	order = order ? order : compare_numbers(v->profile, desired->profile);
+	order = order ? order : compare_numbers(v->start, desired->start);
+	order = order ? order : compare_numbers(v->n_ci, desired->n_ci);
 	for (uint32_t i = 0; i < v->n_ci && !order; i++)
-		order = compare_numbers(w->ci[i], v->ci[i]);
+		order = compare_numbers(desired->ci[i], v->ci[i]);
 	return order;
 }
 

@@ -27,48 +27,48 @@ static void on_label_conflict(void *arg, uint32_t rounds)
 /* The facts cost a file read for each GPU, and change only with the GPUs or the config. */
 static int read_label_facts(struct cluster_client *c, struct strv *notes, struct error *err)
 {
-	struct cluster_labels *s = &c->label_state;
+	struct cluster_labels *labels = &c->label_state;
 	const char *file = c->c.facts->config->gfd.machine_type_file;
 	char *copy;
 
-	if (s->machine_file && !strcmp(s->machine_file, file) &&
-		s->n_gpus == c->c.facts->node.inv->n)
-		return strv_copy(notes, &s->fact_notes, err);
-	strv_clear(&s->fact_notes);
+	if (labels->machine_file && !strcmp(labels->machine_file, file) &&
+		labels->n_gpus == c->c.facts->node.inv->n)
+		return strv_copy(notes, &labels->fact_notes, err);
+	strv_clear(&labels->fact_notes);
 	copy = strdup(file);
-	if (!copy ||
-		label_facts_read(&s->facts, file, c->c.sysfs_root, &s->fact_notes, err) < 0) {
+	if (!copy || label_facts_read(&labels->facts, file, c->c.sysfs_root,
+			     &labels->fact_notes, err) < 0) {
 		free(copy);
 		return error_nomem(err);
 	}
-	free(s->machine_file);
-	s->machine_file = copy;
-	s->n_gpus = c->c.facts->node.inv->n;
-	return strv_copy(notes, &s->fact_notes, err);
+	free(labels->machine_file);
+	labels->machine_file = copy;
+	labels->n_gpus = c->c.facts->node.inv->n;
+	return strv_copy(notes, &labels->fact_notes, err);
 }
 
 static int new_node_labels(struct cluster_client *c, struct labels **ret, struct strv *notes,
 	struct error *err)
 {
-	struct cluster_labels *s = &c->label_state;
+	struct cluster_labels *labels = &c->label_state;
 
 	if (read_label_facts(c, notes, err) < 0)
 		return -1;
-	s->facts.facts.timestamp_s =
+	labels->facts.facts.timestamp_s =
 		c->c.facts->config->gfd.no_timestamp ? 0 : c->c.started_wall_ns / NS_PER_SEC;
-	return labels_new(ret, c->c.facts->node.inv, c->c.facts->config, &s->facts.facts, notes,
-		err);
+	return labels_new(ret, c->c.facts->node.inv, c->c.facts->config, &labels->facts.facts,
+		notes, err);
 }
 
-static void log_notes(struct cluster_labels *s, struct strv *notes)
+static void log_notes(struct cluster_labels *labels, struct strv *notes)
 {
-	struct strv old = s->notes;
+	struct strv old = labels->notes;
 
 	for (size_t i = 0; i < notes->n; i++) {
 		if (!strv_has(&old, notes->v[i]))
 			log_warn("labels", LOG_STR("note", notes->v[i]));
 	}
-	s->notes = *notes;
+	labels->notes = *notes;
 	*notes = old;
 }
 
@@ -136,12 +136,12 @@ static void cluster_labels_stop(struct cluster_client *c)
 
 static void cluster_labels_fini(struct cluster_client *c)
 {
-	struct cluster_labels *s = &c->label_state;
+	struct cluster_labels *labels = &c->label_state;
 
-	label_facts_fini(&s->facts);
-	strv_fini(&s->fact_notes);
-	strv_fini(&s->notes);
-	free(s->machine_file);
+	label_facts_fini(&labels->facts);
+	strv_fini(&labels->fact_notes);
+	strv_fini(&labels->notes);
+	free(labels->machine_file);
 }
 
 /* --- the startup taint --- */

@@ -81,22 +81,23 @@ struct agent_config {
 };
 
 /* Copies *context. Call agent_config_stop() and agent_config_fini() afterwards in any case. */
-void agent_config_init(struct agent_config *s, const struct agent_config_context *context);
+void agent_config_init(struct agent_config *config, const struct agent_config_context *context);
 
 /*
  * < 0: the options are wrong, or the single file is invalid and no config was saved. Call agent_config_stop() in
  * any case.
  */
-int agent_config_start(struct agent_config *s, struct error *err) MUST_USE;
+int agent_config_start(struct agent_config *config, struct error *err) MUST_USE;
 
 /* The Node is there, with this label; NULL: no label. */
-void agent_config_label(struct agent_config *s, const char *uid, const char *label);
-void agent_config_with_api(struct agent_config *s, struct api *api); /* with .link->node set */
-void agent_config_without_api(struct agent_config *s);  /* there will be no API server */
-void agent_config_gpus_changed(struct agent_config *s); /* in the facts */
-void agent_config_reload(struct agent_config *s);       /* checks the source now (SIGHUP) */
-void agent_config_retry(struct agent_config *s);        /* saving, if that failed */
+void agent_config_label(struct agent_config *config, const char *uid, const char *label);
+void agent_config_with_api(struct agent_config *config,
+	struct api *api);                                    /* with .link->node set */
+void agent_config_without_api(struct agent_config *config);  /* there will be no API server */
+void agent_config_gpus_changed(struct agent_config *config); /* in the facts */
+void agent_config_reload(struct agent_config *config); /* checks the source now (SIGHUP) */
+void agent_config_retry(struct agent_config *config);  /* saving, if that failed */
 
 /* The loop must run until all handles are closed. Then agent_config_fini() frees the config of the facts. */
-void agent_config_stop(struct agent_config *s);
-void agent_config_fini(struct agent_config *s);
+void agent_config_stop(struct agent_config *config);
+void agent_config_fini(struct agent_config *config);

@@ -23,7 +23,7 @@ static bool parse_saved_config_name(char ret[CONFIG_ENTRY_NAME_MAX], const json_
 	return true;
 }
 
-static int parse_saved_config(struct saved_config *k, const json_t *o, const char *source,
+static int parse_saved_config(struct saved_config *saved, const json_t *o, const char *source,
 	struct error *err)
 {
 	const char *from = json_string_value(json_object_get(o, "source"));
@@ -33,16 +33,16 @@ static int parse_saved_config(struct saved_config *k, const json_t *o, const cha
 
 	if (!from || !json_is_string(text) || json_string_length(text) > CONFIG_FILE_MAX ||
 		by < CHOICE_LABEL || by > CHOICE_EMPTY ||
-		!parse_saved_config_name(k->label, o, "label") ||
-		!parse_saved_config_name(k->entry, o, "entry"))
+		!parse_saved_config_name(saved->label, o, "label") ||
+		!parse_saved_config_name(saved->entry, o, "entry"))
 		return error_set(err, ERR_INVALID, "expected a kept config, found other JSON");
 	if (strcmp(from, source) != 0)
 		return error_set(err, ERR_NOT_FOUND, "the kept config is of '%s'", from);
-	k->by = (enum config_choice_by)by;
-	(void)snprintf(k->node_uid, sizeof(k->node_uid), "%s", uid ? uid : "");
-	k->text = (struct buf)BUF_INIT(CONFIG_FILE_MAX);
-	buf_add(&k->text, json_string_value(text), json_string_length(text));
-	return buf_ok(&k->text) ? 0 : error_nomem(err);
+	saved->by = (enum config_choice_by)by;
+	(void)snprintf(saved->node_uid, sizeof(saved->node_uid), "%s", uid ? uid : "");
+	saved->text = (struct buf)BUF_INIT(CONFIG_FILE_MAX);
+	buf_add(&saved->text, json_string_value(text), json_string_length(text));
+	return buf_ok(&saved->text) ? 0 : error_nomem(err);
 }
 
 int saved_config_parse(struct saved_config *ret, const char *json, size_t len,
@@ -71,12 +71,12 @@ int saved_config_read(struct saved_config *ret, const char *path, const char *so
 	return 0;
 }
 
-int saved_config_write(const struct saved_config *k, const char *path, const char *source,
+int saved_config_write(const struct saved_config *saved, const char *path, const char *source,
 	struct error *err)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s%}", "source", source, "label",
-		k->label, "entry", k->entry, "node", k->node_uid, "by", (int)k->by, "text",
-		buf_str(&k->text), k->text.len);
+		saved->label, "entry", saved->entry, "node", saved->node_uid, "by",
+		(int)saved->by, "text", buf_str(&saved->text), saved->text.len);
 	CLEANUP(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
 	json_decref(o);

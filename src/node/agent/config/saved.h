@@ -24,7 +24,7 @@ int saved_config_read(struct saved_config *ret, const char *path, const char *so
 	struct error *err) MUST_USE;
 
 /* Replaces the file at @path. @source: for saved_config_read(). ERR_INVALID: .text is not UTF-8. */
-int saved_config_write(const struct saved_config *k, const char *path, const char *source,
+int saved_config_write(const struct saved_config *saved, const char *path, const char *source,
 	struct error *err) MUST_USE;
 
 /* The parser by itself, without a file. */

@@ -9,74 +9,75 @@
 
 /* --- pending --- */
 
-static void free_pending_entry(struct monitoring_pending *g, size_t i)
+static void free_pending_entry(struct monitoring_pending *pending, size_t i)
 {
-	free(g->v[i].resource);
-	free(g->v[i].id);
-	g->n--;
-	memmove(&g->v[i], &g->v[i + 1], (g->n - i) * sizeof(g->v[0]));
+	free(pending->v[i].resource);
+	free(pending->v[i].id);
+	pending->n--;
+	memmove(&pending->v[i], &pending->v[i + 1], (pending->n - i) * sizeof(pending->v[0]));
 }
 
-static size_t find_pending_entry(const struct monitoring_pending *g, const char *resource,
+static size_t find_pending_entry(const struct monitoring_pending *pending, const char *resource,
 	const char *id)
 {
 	size_t i = 0;
 
-	while (i < g->n &&
-		(strcmp(g->v[i].id, id) != 0 || strcmp(g->v[i].resource, resource) != 0))
+	while (i < pending->n && (strcmp(pending->v[i].id, id) != 0 ||
+					 strcmp(pending->v[i].resource, resource) != 0))
 		i++;
 	return i;
 }
 
-int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
-	uint64_t at_ns, struct error *err)
+int monitoring_pending_add(struct monitoring_pending *pending, const char *resource,
+	const char *id, uint64_t at_ns, struct error *err)
 {
-	size_t at = find_pending_entry(g, resource, id);
+	size_t at = find_pending_entry(pending, resource, id);
 
-	if (at < g->n) {
-		g->v[at].at_ns = at_ns;
+	if (at < pending->n) {
+		pending->v[at].at_ns = at_ns;
 		return 0;
 	}
-	if (g->n == MONITORING_PENDING_MAX)
-		free_pending_entry(g, 0);
-	if (!ARRAY_GROW(&g->v, g->n, &g->room, MONITORING_PENDING_MAX))
+	if (pending->n == MONITORING_PENDING_MAX)
+		free_pending_entry(pending, 0);
+	if (!ARRAY_GROW(&pending->v, pending->n, &pending->room, MONITORING_PENDING_MAX))
 		return error_nomem(err);
-	g->v[g->n] = (struct monitoring_pending_entry){ .resource = strdup(resource),
-		.id = strdup(id),
-		.at_ns = at_ns };
-	g->n++;
-	if (g->v[g->n - 1].resource && g->v[g->n - 1].id)
+	pending->v[pending->n] =
+		(struct monitoring_pending_entry){ .resource = strdup(resource),
+			.id = strdup(id),
+			.at_ns = at_ns };
+	pending->n++;
+	if (pending->v[pending->n - 1].resource && pending->v[pending->n - 1].id)
 		return 0;
-	free_pending_entry(g, g->n - 1);
+	free_pending_entry(pending, pending->n - 1);
 	return error_nomem(err);
 }
 
-void monitoring_pending_fini(struct monitoring_pending *g)
+void monitoring_pending_fini(struct monitoring_pending *pending)
 {
-	while (g->n)
-		free_pending_entry(g, g->n - 1);
-	free(g->v);
-	*g = (struct monitoring_pending){ .n = 0 };
+	while (pending->n)
+		free_pending_entry(pending, pending->n - 1);
+	free(pending->v);
+	*pending = (struct monitoring_pending){ .n = 0 };
 }
 
 /* --- allocations --- */
 
-static void fini_allocation(struct monitoring_allocation *h)
+static void fini_allocation(struct monitoring_allocation *allocation)
 {
-	free(h->namespace_);
-	free(h->pod);
-	free(h->container);
-	free(h->resource);
-	free(h->id);
-	free(h->uid);
+	free(allocation->namespace_);
+	free(allocation->pod);
+	free(allocation->container);
+	free(allocation->resource);
+	free(allocation->id);
+	free(allocation->uid);
 }
 
-void monitoring_allocations_fini(struct monitoring_allocations *h)
+void monitoring_allocations_fini(struct monitoring_allocations *allocations)
 {
-	for (size_t i = 0; i < h->n; i++)
-		fini_allocation(&h->v[i]);
-	free(h->v);
-	*h = (struct monitoring_allocations){ .n = 0 };
+	for (size_t i = 0; i < allocations->n; i++)
+		fini_allocation(&allocations->v[i]);
+	free(allocations->v);
+	*allocations = (struct monitoring_allocations){ .n = 0 };
 }
 
 static int compare_allocation_devices(const struct monitoring_allocation *x,
@@ -105,17 +106,17 @@ static int compare_allocations(const void *a, const void *b)
 }
 
 /* The first allocation that is not ordered before @key. */
-static size_t find_first_allocation(const struct monitoring_allocations *h,
+static size_t find_first_allocation(const struct monitoring_allocations *allocations,
 	const struct monitoring_allocation *key,
 	int (*order)(const struct monitoring_allocation *,
 		const struct monitoring_allocation *))
 {
-	size_t low = 0, high = h->n;
+	size_t low = 0, high = allocations->n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (order(&h->v[mid], key) < 0)
+		if (order(&allocations->v[mid], key) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -129,25 +130,30 @@ static int in_order_of(const struct monitoring_allocation *x,
 	return compare_allocations(x, y);
 }
 
-/* The same replica of the same container in @h; NULL: that container did not hold the replica. */
-static const struct monitoring_allocation *same_in(const struct monitoring_allocations *h,
+/* The same replica of the same container in @allocations; NULL: that container did not hold the replica. */
+static const struct monitoring_allocation *same_in(
+	const struct monitoring_allocations *allocations,
 	const struct monitoring_allocation *key)
 {
-	size_t at = find_first_allocation(h, key, in_order_of);
+	size_t at = find_first_allocation(allocations, key, in_order_of);
 
-	return at < h->n && compare_allocations(&h->v[at], key) == 0 ? &h->v[at] : NULL;
+	return at < allocations->n && compare_allocations(&allocations->v[at], key) == 0
+		       ? &allocations->v[at]
+		       : NULL;
 }
 
 const struct monitoring_allocation *monitoring_allocations_find(
-	const struct monitoring_allocations *h, const char *resource, const char *id)
+	const struct monitoring_allocations *allocations, const char *resource, const char *id)
 {
 	const struct monitoring_allocation key = { .resource = (char *)(uintptr_t)resource,
 		.id = (char *)(uintptr_t)id };
 
-	for (size_t at = find_first_allocation(h, &key, compare_allocation_devices);
-		at < h->n && compare_allocation_devices(&h->v[at], &key) == 0; at++)
-		if (!h->v[at].superseded)
-			return &h->v[at];
+	for (size_t at = find_first_allocation(allocations, &key, compare_allocation_devices);
+		at < allocations->n &&
+		compare_allocation_devices(&allocations->v[at], &key) == 0;
+		at++)
+		if (!allocations->v[at].superseded)
+			return &allocations->v[at];
 	return NULL;
 }
 
@@ -164,24 +170,26 @@ static bool copy_allocation_text(struct monitoring_allocation *to, const struct 
 
 /* Sets the figures of the replica as now offered. A replica that is no longer offered keeps its last figures. A
  * replica that was never known counts as the whole device, without a memory limit. */
-static void set_allocation_replica(struct monitoring_allocation *h,
+static void set_allocation_replica(struct monitoring_allocation *allocation,
 	const struct monitoring_allocation *before, const struct monitoring_replicas *replicas)
 {
-	h->replica = monitoring_replicas_find(replicas, h->resource, h->id);
-	if (h->replica != MONITORING_NONE) {
-		h->share = replicas->v[h->replica].share;
-		h->mode = replicas->v[h->replica].mode;
-		h->memory_limit = replicas->v[h->replica].memory_limit;
+	allocation->replica =
+		monitoring_replicas_find(replicas, allocation->resource, allocation->id);
+	if (allocation->replica != MONITORING_NONE) {
+		allocation->share = replicas->v[allocation->replica].share;
+		allocation->mode = replicas->v[allocation->replica].mode;
+		allocation->memory_limit = replicas->v[allocation->replica].memory_limit;
 	} else if (before) {
-		h->share = before->share;
-		h->mode = before->mode;
-		h->memory_limit = before->memory_limit;
+		allocation->share = before->share;
+		allocation->mode = before->mode;
+		allocation->memory_limit = before->memory_limit;
 	} else {
-		bool replica = device_id_is_replica(h->id) || strstr(h->id, "/vgpu");
+		bool replica =
+			device_id_is_replica(allocation->id) || strstr(allocation->id, "/vgpu");
 
-		h->share = ACCOUNT_MILLION;
-		h->mode = replica ? ACCOUNT_TIME_SLICING : ACCOUNT_EXCLUSIVE;
-		h->memory_limit = UINT64_MAX;
+		allocation->share = ACCOUNT_MILLION;
+		allocation->mode = replica ? ACCOUNT_TIME_SLICING : ACCOUNT_EXCLUSIVE;
+		allocation->memory_limit = UINT64_MAX;
 	}
 }
 
@@ -196,15 +204,15 @@ static int fill_allocations(struct monitoring_allocations *ret, const struct pod
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_device *d = &list->v[i];
 		uint32_t device = monitoring_devices_find_id(devices, d->id, d->dynamic);
-		struct monitoring_allocation *h = &ret->v[ret->n];
+		struct monitoring_allocation *allocation = &ret->v[ret->n];
 
 		if (device == MONITORING_NONE)
 			continue;
 		ret->n++;
-		h->dynamic = d->dynamic;
-		if (!copy_allocation_text(h, d))
+		allocation->dynamic = d->dynamic;
+		if (!copy_allocation_text(allocation, d))
 			return error_nomem(err);
-		(void)snprintf(h->device_uuid, sizeof(h->device_uuid), "%s",
+		(void)snprintf(allocation->device_uuid, sizeof(allocation->device_uuid), "%s",
 			devices->v[device].uuid);
 	}
 	qsort(ret->v, ret->n, sizeof(*ret->v), compare_allocations);
@@ -218,68 +226,73 @@ static int fill_allocations(struct monitoring_allocations *ret, const struct pod
 	return 0;
 }
 
-/* Whether @uid belongs to a previous holder of this replica, and so not to the holder of @h. The checkpoint may
+/* Whether @uid belongs to a previous holder of this replica, and so not to the holder of @allocation. The checkpoint may
  * be older than the list. */
 static bool is_previous_owner_uid(const struct monitoring_allocations *before,
-	const struct monitoring_allocation *h, const char *uid)
+	const struct monitoring_allocation *allocation, const char *uid)
 {
-	size_t at = find_first_allocation(before, h, compare_allocation_devices);
+	size_t at = find_first_allocation(before, allocation, compare_allocation_devices);
 
-	for (; at < before->n && compare_allocation_devices(&before->v[at], h) == 0; at++)
+	for (; at < before->n && compare_allocation_devices(&before->v[at], allocation) == 0;
+		at++)
 		if (!strcmp(before->v[at].uid, uid) &&
-			(h->fresh || strcmp(before->v[at].pod, h->pod) != 0 ||
-				strcmp(before->v[at].namespace_, h->namespace_) != 0))
+			(allocation->fresh || strcmp(before->v[at].pod, allocation->pod) != 0 ||
+				strcmp(before->v[at].namespace_, allocation->namespace_) != 0))
 			return true;
 	return false;
 }
 
-static int set_uid(struct monitoring_allocation *h, const struct monitoring_allocations *before,
-	const struct monitoring_allocation *same, const struct monitoring_checkpoint *c,
-	struct error *err)
+static int set_uid(struct monitoring_allocation *allocation,
+	const struct monitoring_allocations *before, const struct monitoring_allocation *same,
+	const struct monitoring_checkpoint *c, struct error *err)
 {
-	const char *uid =
-		c ? monitoring_checkpoint_find_uid(c, h->container, h->resource, h->id) : "";
+	const char *uid = c ? monitoring_checkpoint_find_uid(c, allocation->container,
+				      allocation->resource, allocation->id)
+			    : "";
 	char *copy;
 
-	if (*uid && is_previous_owner_uid(before, h, uid))
+	if (*uid && is_previous_owner_uid(before, allocation, uid))
 		uid = "";
-	if (!*uid && same && !h->fresh)
+	if (!*uid && same && !allocation->fresh)
 		uid = same->uid;
 	if (!*uid)
 		return 0;
 	copy = strdup(uid);
 	if (!copy)
 		return error_nomem(err);
-	free(h->uid);
-	h->uid = copy;
+	free(allocation->uid);
+	allocation->uid = copy;
 	return 0;
 }
 
 /* Sets the time of the allocation, if the agent allocated the replica after the previous list. */
-static void set_since(struct monitoring_allocation *h, const struct monitoring_pending *g,
-	struct monitoring_span span)
+static void set_since(struct monitoring_allocation *allocation,
+	const struct monitoring_pending *pending, struct monitoring_span span)
 {
-	size_t at = find_pending_entry(g, h->resource, h->id);
+	size_t at = find_pending_entry(pending, allocation->resource, allocation->id);
 
-	if (at == g->n || g->v[at].at_ns > span.to_ns)
+	if (at == pending->n || pending->v[at].at_ns > span.to_ns)
 		return;
-	h->fresh = true;
-	h->since_ns = g->v[at].at_ns > span.from_ns ? g->v[at].at_ns : span.from_ns;
+	allocation->fresh = true;
+	allocation->since_ns =
+		pending->v[at].at_ns > span.from_ns ? pending->v[at].at_ns : span.from_ns;
 }
 
-static void drop_listed(struct monitoring_pending *g, const struct monitoring_allocations *h,
-	struct monitoring_span span)
+static void drop_listed(struct monitoring_pending *pending,
+	const struct monitoring_allocations *allocations, struct monitoring_span span)
 {
-	for (size_t i = 0; i < h->n; i++) {
-		size_t at = h->v[i].fresh ? find_pending_entry(g, h->v[i].resource, h->v[i].id)
-					  : g->n;
+	for (size_t i = 0; i < allocations->n; i++) {
+		size_t at = allocations->v[i].fresh
+				    ? find_pending_entry(pending, allocations->v[i].resource,
+					      allocations->v[i].id)
+				    : pending->n;
 
-		if (at < g->n)
-			free_pending_entry(g, at);
+		if (at < pending->n)
+			free_pending_entry(pending, at);
 	}
-	for (size_t i = g->n; i-- > 0;)
-		if (g->v[i].at_ns + MONITORING_PENDING_TIMEOUT_NS < span.to_ns)
-			free_pending_entry(g, i);
+	for (size_t i = pending->n; i-- > 0;)
+		if (pending->v[i].at_ns + MONITORING_PENDING_TIMEOUT_NS < span.to_ns)
+			free_pending_entry(pending, i);
 }
 
 /*
@@ -322,15 +335,16 @@ static void supersede_allocations(struct monitoring_allocation *v, size_t n,
 	}
 }
 
-static void supersede_all(struct monitoring_allocations *h,
+static void supersede_all(struct monitoring_allocations *allocations,
 	const struct monitoring_allocations *before, const struct pod_devices *list)
 {
-	for (size_t i = 0, k; i < h->n; i = k) {
-		for (k = i; k < h->n && compare_allocation_devices(&h->v[i], &h->v[k]) == 0;
+	for (size_t i = 0, k; i < allocations->n; i = k) {
+		for (k = i; k < allocations->n && compare_allocation_devices(&allocations->v[i],
+							  &allocations->v[k]) == 0;
 			k++)
 			;
-		if (k - i > 1 && !h->v[i].dynamic)
-			supersede_allocations(&h->v[i], k - i, before, list);
+		if (k - i > 1 && !allocations->v[i].dynamic)
+			supersede_allocations(&allocations->v[i], k - i, before, list);
 	}
 }
 
@@ -347,11 +361,12 @@ int monitoring_allocations_make(struct monitoring_allocations *ret,
 		set_since(&ret->v[i], pending, span);
 	supersede_all(ret, before, list);
 	for (size_t i = 0; i < ret->n; i++) {
-		struct monitoring_allocation *h = &ret->v[i];
-		const struct monitoring_allocation *same = same_in(before, h);
+		struct monitoring_allocation *allocation = &ret->v[i];
+		const struct monitoring_allocation *same = same_in(before, allocation);
 
-		set_allocation_replica(h, same, replicas);
-		if (!h->superseded && set_uid(h, before, same, checkpoint, err) < 0)
+		set_allocation_replica(allocation, same, replicas);
+		if (!allocation->superseded &&
+			set_uid(allocation, before, same, checkpoint, err) < 0)
 			goto fail;
 	}
 	drop_listed(pending, ret, span);

@@ -43,11 +43,11 @@ static uint32_t find_slice_usage(const struct stored_slice *slice, const char *u
 	const struct monitoring_allocations *allocations)
 {
 	for (size_t i = 0; i < slice->file.devices.n; i++) {
-		const struct monitoring_allocation *h = monitoring_allocations_find(allocations,
-			slice->file.resource, slice->file.devices.v[i]);
+		const struct monitoring_allocation *allocation = monitoring_allocations_find(
+			allocations, slice->file.resource, slice->file.devices.v[i]);
 
-		if (h && !strcasecmp(h->device_uuid, uuid))
-			return h->usage;
+		if (allocation && !strcasecmp(allocation->device_uuid, uuid))
+			return allocation->usage;
 	}
 	return MONITORING_NONE;
 }

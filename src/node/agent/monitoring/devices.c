@@ -40,16 +40,16 @@ static bool is_offered_whole(const struct offer *offer, const struct inventory *
 	return false;
 }
 
-static void add_gpu_device(struct monitoring_devices *u, const struct gpu *g, uint32_t at)
+static void add_gpu_device(struct monitoring_devices *devices, const struct gpu *g, uint32_t at)
 {
-	u->v[u->n++] = (struct monitoring_device){ .gpu = g,
+	devices->v[devices->n++] = (struct monitoring_device){ .gpu = g,
 		.gpu_index = at,
 		.mig_index = MONITORING_NONE,
 		.part = ACCOUNT_MILLION,
 		.uuid = g->uuid };
 }
 
-static void add_gpu_mig_devices(struct monitoring_devices *u, const struct inventory *inv,
+static void add_gpu_mig_devices(struct monitoring_devices *devices, const struct inventory *inv,
 	uint32_t at)
 {
 	uint32_t slices = monitoring_mig_compute_slices(&inv->gpus[at]), left = ACCOUNT_MILLION;
@@ -64,7 +64,7 @@ static void add_gpu_mig_devices(struct monitoring_devices *u, const struct inven
 		if (part > left)
 			part = left;
 		left -= (uint32_t)part;
-		u->v[u->n++] = (struct monitoring_device){ .gpu = &inv->gpus[at],
+		devices->v[devices->n++] = (struct monitoring_device){ .gpu = &inv->gpus[at],
 			.mig = m,
 			.gpu_index = at,
 			.mig_index = i,
@@ -93,43 +93,46 @@ int monitoring_devices_make(struct monitoring_devices *ret, const struct invento
 	return 0;
 }
 
-void monitoring_devices_fini(struct monitoring_devices *u)
+void monitoring_devices_fini(struct monitoring_devices *devices)
 {
-	free(u->v);
-	*u = (struct monitoring_devices){ .n = 0 };
+	free(devices->v);
+	*devices = (struct monitoring_devices){ .n = 0 };
 }
 
-uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u, const char *uuid)
+uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *devices,
+	const char *uuid)
 {
-	for (uint32_t i = 0; i < u->n; i++)
-		if (!strcmp(u->v[i].uuid, uuid))
+	for (uint32_t i = 0; i < devices->n; i++)
+		if (!strcmp(devices->v[i].uuid, uuid))
 			return i;
 	return MONITORING_NONE;
 }
 
 /* --- ids --- */
 
-static uint32_t find_device_by_uuid(const struct monitoring_devices *u, const char *id,
+static uint32_t find_device_by_uuid(const struct monitoring_devices *devices, const char *id,
 	size_t len)
 {
-	for (uint32_t i = 0; i < u->n; i++)
-		if (strlen(u->v[i].uuid) == len && !strncasecmp(u->v[i].uuid, id, len))
+	for (uint32_t i = 0; i < devices->n; i++)
+		if (strlen(devices->v[i].uuid) == len &&
+			!strncasecmp(devices->v[i].uuid, id, len))
 			return i;
 	return MONITORING_NONE;
 }
 
 /* "MIG-GPU-…/7/0" */
-static uint32_t by_old_name(const struct monitoring_devices *u, const char *id, size_t len)
+static uint32_t by_old_name(const struct monitoring_devices *devices, const char *id,
+	size_t len)
 {
 	char text[GPU_UUID_MAX + 32];
 
-	for (uint32_t i = 0; i < u->n; i++) {
+	for (uint32_t i = 0; i < devices->n; i++) {
 		int n;
 
-		if (!u->v[i].mig)
+		if (!devices->v[i].mig)
 			continue;
-		n = snprintf(text, sizeof(text), "MIG-%s/%u/%u", u->v[i].gpu->uuid,
-			u->v[i].mig->gi, u->v[i].mig->ci);
+		n = snprintf(text, sizeof(text), "MIG-%s/%u/%u", devices->v[i].gpu->uuid,
+			devices->v[i].mig->gi, devices->v[i].mig->ci);
 		if (n > 0 && (size_t)n == len && !strncasecmp(text, id, len))
 			return i;
 	}
@@ -167,7 +170,8 @@ static bool is_minor(const struct gpu *g, uint32_t minor)
 }
 
 /* "nvidia0", "nvidia0/gi1", "nvidia0/vgpu2", "nvidia0/gi1/vgpu0" */
-static uint32_t by_gke_name(const struct monitoring_devices *u, const char *p, const char *end)
+static uint32_t by_gke_name(const struct monitoring_devices *devices, const char *p,
+	const char *end)
 {
 	uint32_t minor, gi = GPU_NO_INSTANCE, copy;
 
@@ -179,8 +183,8 @@ static uint32_t by_gke_name(const struct monitoring_devices *u, const char *p, c
 			!parse_device_id_number(&p, end, &copy)) ||
 		p != end)
 		return MONITORING_NONE;
-	for (uint32_t i = 0; i < u->n; i++) {
-		const struct monitoring_device *x = &u->v[i];
+	for (uint32_t i = 0; i < devices->n; i++) {
+		const struct monitoring_device *x = &devices->v[i];
 
 		if (is_minor(x->gpu, minor) &&
 			(gi == GPU_NO_INSTANCE ? !x->mig : x->mig && x->mig->gi == gi))
@@ -203,7 +207,7 @@ static uint32_t start_in(const char *p, const char *end)
 }
 
 /* "gpu-0"; "gpu-0-mig-…-4" by its position, or if the GPU has only one MIG device. */
-static uint32_t by_driver_name(const struct monitoring_devices *u, const char *p,
+static uint32_t by_driver_name(const struct monitoring_devices *devices, const char *p,
 	const char *end)
 {
 	uint32_t minor, start, found = MONITORING_NONE;
@@ -215,10 +219,10 @@ static uint32_t by_driver_name(const struct monitoring_devices *u, const char *p
 	if (!mig && p != end)
 		return MONITORING_NONE;
 	start = mig ? start_in(p, end) : MONITORING_NONE;
-	for (uint32_t i = 0; i < u->n; i++) {
-		const struct gpu_mig *m = u->v[i].mig;
+	for (uint32_t i = 0; i < devices->n; i++) {
+		const struct gpu_mig *m = devices->v[i].mig;
 
-		if (!is_minor(u->v[i].gpu, minor) || mig != (m != NULL))
+		if (!is_minor(devices->v[i].gpu, minor) || mig != (m != NULL))
 			continue;
 		if (m && m->placed && start != MONITORING_NONE && m->start != start)
 			continue;
@@ -229,17 +233,17 @@ static uint32_t by_driver_name(const struct monitoring_devices *u, const char *p
 	return found;
 }
 
-uint32_t monitoring_devices_find_id(const struct monitoring_devices *u, const char *id,
+uint32_t monitoring_devices_find_id(const struct monitoring_devices *devices, const char *id,
 	bool dynamic)
 {
 	size_t len = device_id_physical_len(id);
-	uint32_t found = find_device_by_uuid(u, id, len);
+	uint32_t found = find_device_by_uuid(devices, id, len);
 
 	if (found == MONITORING_NONE)
-		found = by_old_name(u, id, len);
+		found = by_old_name(devices, id, len);
 	if (found == MONITORING_NONE)
-		found = dynamic ? by_driver_name(u, id, id + len)
-				: by_gke_name(u, id, id + len);
+		found = dynamic ? by_driver_name(devices, id, id + len)
+				: by_gke_name(devices, id, id + len);
 	return found;
 }
 
@@ -315,14 +319,14 @@ static int compare_replicas(const void *a, const void *b)
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-static void add_all(struct monitoring_replicas *s, const struct monitoring_devices *devices,
-	const struct inventory *of)
+static void add_all(struct monitoring_replicas *replicas,
+	const struct monitoring_devices *devices, const struct inventory *of)
 {
 	const char *last = NULL;
 	uint32_t device = MONITORING_NONE;
 
-	for (uint32_t i = 0; of && i < s->offer->n; i++) {
-		const struct resource *r = &s->offer->resources[i];
+	for (uint32_t i = 0; of && i < replicas->offer->n; i++) {
+		const struct resource *r = &replicas->offer->resources[i];
 
 		for (uint32_t k = 0; k < r->n_devices; k++) {
 			const struct offer_device *d = &r->devices[k];
@@ -334,34 +338,36 @@ static void add_all(struct monitoring_replicas *s, const struct monitoring_devic
 			last = uuid;
 			if (device == MONITORING_NONE)
 				continue;
-			s->v[s->n++] = (struct monitoring_replica){ .device_index = device,
-				.resource = r,
-				.device = d,
-				.mode = get_replica_mode(r, share),
-				.memory_limit = get_replica_memory_limit(r, d, share, of) };
+			replicas->v[replicas->n++] =
+				(struct monitoring_replica){ .device_index = device,
+					.resource = r,
+					.device = d,
+					.mode = get_replica_mode(r, share),
+					.memory_limit =
+						get_replica_memory_limit(r, d, share, of) };
 		}
 	}
 }
 
-static int make_index(struct monitoring_replicas *s, uint32_t n, struct error *err)
+static int make_index(struct monitoring_replicas *replicas, uint32_t n, struct error *err)
 {
 	uint32_t at = 0;
 
-	s->first = calloc(s->offer->n + 1, sizeof(*s->first));
-	s->by_resource = calloc(n + 1, sizeof(*s->by_resource));
-	if (!s->first || !s->by_resource)
+	replicas->first = calloc(replicas->offer->n + 1, sizeof(*replicas->first));
+	replicas->by_resource = calloc(n + 1, sizeof(*replicas->by_resource));
+	if (!replicas->first || !replicas->by_resource)
 		return error_nomem(err);
-	for (uint32_t i = 0; i < s->offer->n; i++) {
-		s->first[i] = at;
-		at += s->offer->resources[i].n_devices;
+	for (uint32_t i = 0; i < replicas->offer->n; i++) {
+		replicas->first[i] = at;
+		at += replicas->offer->resources[i].n_devices;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		s->by_resource[i] = MONITORING_NONE;
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct resource *r = s->v[i].resource;
+		replicas->by_resource[i] = MONITORING_NONE;
+	for (uint32_t i = 0; i < replicas->n; i++) {
+		const struct resource *r = replicas->v[i].resource;
 
-		s->by_resource[s->first[r - s->offer->resources] +
-			       (uint32_t)(s->v[i].device - r->devices)] = i;
+		replicas->by_resource[replicas->first[r - replicas->offer->resources] +
+				      (uint32_t)(replicas->v[i].device - r->devices)] = i;
 	}
 	return 0;
 }
@@ -395,21 +401,23 @@ int monitoring_replicas_make(struct monitoring_replicas *ret,
 	return 0;
 }
 
-void monitoring_replicas_fini(struct monitoring_replicas *s)
+void monitoring_replicas_fini(struct monitoring_replicas *replicas)
 {
-	free(s->v);
-	free(s->first);
-	free(s->by_resource);
-	*s = (struct monitoring_replicas){ .n = 0 };
+	free(replicas->v);
+	free(replicas->first);
+	free(replicas->by_resource);
+	*replicas = (struct monitoring_replicas){ .n = 0 };
 }
 
-uint32_t monitoring_replicas_find(const struct monitoring_replicas *s, const char *resource,
-	const char *id)
+uint32_t monitoring_replicas_find(const struct monitoring_replicas *replicas,
+	const char *resource, const char *id)
 {
-	const struct resource *r = s->offer ? offer_find(s->offer, resource) : NULL;
+	const struct resource *r =
+		replicas->offer ? offer_find(replicas->offer, resource) : NULL;
 	const struct offer_device *d = r ? resource_find(r, id) : NULL;
 
 	if (!d)
 		return MONITORING_NONE;
-	return s->by_resource[s->first[r - s->offer->resources] + (uint32_t)(d - r->devices)];
+	return replicas->by_resource[replicas->first[r - replicas->offer->resources] +
+				     (uint32_t)(d - r->devices)];
 }

@@ -39,14 +39,15 @@ struct monitoring_devices {
  * inventory. */
 int monitoring_devices_make(struct monitoring_devices *ret, const struct inventory *inv,
 	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
-void monitoring_devices_fini(struct monitoring_devices *u);
+void monitoring_devices_fini(struct monitoring_devices *devices);
 
 /* Position of the device @uuid; MONITORING_NONE: none. */
-uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *u, const char *uuid);
+uint32_t monitoring_devices_find_uuid(const struct monitoring_devices *devices,
+	const char *uuid);
 
 /* Position of the device that @id means; MONITORING_NONE: none. @dynamic: a DRA driver named it, for a resource
  * claim. */
-uint32_t monitoring_devices_find_id(const struct monitoring_devices *u, const char *id,
+uint32_t monitoring_devices_find_id(const struct monitoring_devices *devices, const char *id,
 	bool dynamic);
 
 /* Compute slices in the drawing of a GPU's MIG layout; 0: no MIG. */
@@ -88,8 +89,8 @@ struct monitoring_replicas {
 int monitoring_replicas_make(struct monitoring_replicas *ret,
 	const struct monitoring_devices *devices, const struct offer *offer,
 	const struct inventory *of, struct error *err) MUST_USE;
-void monitoring_replicas_fini(struct monitoring_replicas *s);
+void monitoring_replicas_fini(struct monitoring_replicas *replicas);
 
 /* Position of the replica that the kubelet knows by @resource and @id; MONITORING_NONE: none. */
-uint32_t monitoring_replicas_find(const struct monitoring_replicas *s, const char *resource,
-	const char *id);
+uint32_t monitoring_replicas_find(const struct monitoring_replicas *replicas,
+	const char *resource, const char *id);

@@ -20,10 +20,10 @@ struct monitoring_round {
 };
 
 /* The kubelet has reported allocations, at most MONITORING_UNKNOWN_ROUNDS_MAX rounds ago. */
-static inline bool monitoring_allocations_known(const struct monitoring *s)
+static inline bool monitoring_allocations_known(const struct monitoring *mon)
 {
-	return s->listing.listed_ns &&
-	       s->listing.unknown_rounds <= MONITORING_UNKNOWN_ROUNDS_MAX;
+	return mon->listing.listed_ns &&
+	       mon->listing.unknown_rounds <= MONITORING_UNKNOWN_ROUNDS_MAX;
 }
 
 /* count.c */

@@ -42,10 +42,10 @@ static void arm_round_timer(struct monitoring *mon, uint64_t ms)
 }
 
 /* The agent allocated a device within MONITORING_LIST_TIMEOUT_NS, and the kubelet has not listed that device yet. */
-static bool waits_for_list(const struct monitoring *s, uint64_t now)
+static bool waits_for_list(const struct monitoring *mon, uint64_t now)
 {
-	for (size_t i = 0; i < s->pending.n; i++)
-		if (s->pending.v[i].at_ns + MONITORING_LIST_TIMEOUT_NS > now)
+	for (size_t i = 0; i < mon->pending.n; i++)
+		if (mon->pending.v[i].at_ns + MONITORING_LIST_TIMEOUT_NS > now)
 			return true;
 	return false;
 }
@@ -146,9 +146,10 @@ static int prepare_persist_round(struct monitoring *mon, const struct monitoring
 static bool has_shared_device(const struct view *v)
 {
 	for (uint32_t i = 0; i < v->n_devices; i++) {
-		const struct view_device *u = &v->devices[i];
+		const struct view_device *device = &v->devices[i];
 
-		if (u->n_replicas > 1 && (u->mode == VIEW_TIME_SLICING || u->mode == VIEW_MPS))
+		if (device->n_replicas > 1 &&
+			(device->mode == VIEW_TIME_SLICING || device->mode == VIEW_MPS))
 			return true;
 	}
 	return false;
@@ -206,19 +207,19 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* A file that cannot be read leaves the last known checkpoint. */
-static void read_checkpoint(struct monitoring *s)
+static void read_checkpoint(struct monitoring *mon)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
 	struct monitoring_checkpoint c;
 	struct stat st;
 
-	if (stat(s->checkpoint.path, &st) < 0 || same_file(&st, &s->checkpoint.stat) ||
-		file_read(s->checkpoint.path, &b, NULL) < 0 ||
+	if (stat(mon->checkpoint.path, &st) < 0 || same_file(&st, &mon->checkpoint.stat) ||
+		file_read(mon->checkpoint.path, &b, NULL) < 0 ||
 		monitoring_checkpoint_parse(&c, buf_str(&b), b.len, NULL) < 0)
 		return;
-	monitoring_checkpoint_fini(&s->checkpoint.content);
-	s->checkpoint.content = c;
-	s->checkpoint.stat = st;
+	monitoring_checkpoint_fini(&mon->checkpoint.content);
+	mon->checkpoint.content = c;
+	mon->checkpoint.stat = st;
 }
 
 static void read_usage_processes(struct monitoring_processes *p, const struct sample *s)
@@ -241,22 +242,23 @@ static void read_work(uv_work_t *w)
 }
 
 /* Logs once for each process, as long as the fault lasts. */
-static void report_unread(struct monitoring *s)
+static void report_unread(struct monitoring *mon)
 {
-	struct monitoring_processes *p = &s->processes;
+	struct monitoring_processes *p = &mon->processes;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct monitoring_process *e = &p->v[i];
-		bool unread = e->oversize_rounds > 0 || e->over_budget;
+		struct monitoring_process *process = &p->v[i];
+		bool unread = process->oversize_rounds > 0 || process->over_budget;
 
-		if (unread && !e->logged &&
-			log_limit_pass(&s->unread_limit, s->round.began_ns, UNREAD_PER_NS,
+		if (unread && !process->logged &&
+			log_limit_pass(&mon->unread_limit, mon->round.began_ns, UNREAD_PER_NS,
 				UNREAD_BURST))
 			log_warn(
 				"the pod of a process on a GPU is not fully known: /proc/PID/cgroup or mountinfo is "
 				"longer, or takes the kernel longer, than is read",
-				LOG_UINT("pid", e->pid), LOG_STR("pod_uid", e->uid));
-		e->logged = unread;
+				LOG_UINT("pid", process->pid),
+				LOG_STR("pod_uid", process->uid));
+		process->logged = unread;
 	}
 }
 
@@ -348,14 +350,15 @@ static struct pod_devices *copy_list(const struct pod_devices *from)
 }
 
 /* Doubles the delay after each failure, up to half of LIST_AWAY_NS, as other clients share the kubelet's socket. */
-static void back_off_pod_list(struct monitoring *s)
+static void back_off_pod_list(struct monitoring *mon)
 {
-	uint64_t ns = s->c.options.interval_ns
-		      << (s->listing.failures < 5 ? s->listing.failures : 5);
+	uint64_t ns = mon->c.options.interval_ns
+		      << (mon->listing.failures < 5 ? mon->listing.failures : 5);
 
-	s->listing.failures++;
-	s->counters.list_errors++;
-	s->listing.not_before_ns = time_mono_ns() + (ns < LIST_AWAY_NS ? ns : LIST_AWAY_NS) / 2;
+	mon->listing.failures++;
+	mon->counters.list_errors++;
+	mon->listing.not_before_ns =
+		time_mono_ns() + (ns < LIST_AWAY_NS ? ns : LIST_AWAY_NS) / 2;
 }
 
 static void on_round_pod_list(void *arg, const struct pod_devices *list,
@@ -468,17 +471,17 @@ void monitoring_allocated(struct monitoring *mon, const char *resource, const ch
 		arm_next(mon);
 }
 
-static struct monitoring_xid_counter *xid_of(struct monitoring *s, const char *uuid,
+static struct monitoring_xid_counter *xid_of(struct monitoring *mon, const char *uuid,
 	uint32_t xid)
 {
-	for (size_t i = 0; i < s->xids.n; i++)
-		if (s->xids.v[i].xid == xid && !strcmp(s->xids.v[i].uuid, uuid))
-			return &s->xids.v[i];
-	if (!ARRAY_GROW(&s->xids.v, s->xids.n, &s->xids.room, MONITORING_XIDS_MAX))
+	for (size_t i = 0; i < mon->xids.n; i++)
+		if (mon->xids.v[i].xid == xid && !strcmp(mon->xids.v[i].uuid, uuid))
+			return &mon->xids.v[i];
+	if (!ARRAY_GROW(&mon->xids.v, mon->xids.n, &mon->xids.room, MONITORING_XIDS_MAX))
 		return NULL;
-	s->xids.v[s->xids.n] = (struct monitoring_xid_counter){ .xid = xid };
-	(void)snprintf(s->xids.v[s->xids.n].uuid, sizeof(s->xids.v[0].uuid), "%s", uuid);
-	return &s->xids.v[s->xids.n++];
+	mon->xids.v[mon->xids.n] = (struct monitoring_xid_counter){ .xid = xid };
+	(void)snprintf(mon->xids.v[mon->xids.n].uuid, sizeof(mon->xids.v[0].uuid), "%s", uuid);
+	return &mon->xids.v[mon->xids.n++];
 }
 
 void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
@@ -494,10 +497,10 @@ void monitoring_add_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
 bool monitoring_peak(const struct monitoring *mon, const char *uuid,
 	const struct pod_device *pod_device, uint64_t *ret)
 {
-	const struct account_device *u = accounts_find_device(&mon->accounts, uuid);
+	const struct account_device *device = accounts_find_device(&mon->accounts, uuid);
 
-	for (size_t i = 0; u && i < u->n_uses; i++) {
-		const struct account *use = u->uses[i];
+	for (size_t i = 0; device && i < device->n_uses; i++) {
+		const struct account *use = device->uses[i];
 
 		if (!use->live || !use->peak_known || strcmp(use->pod, pod_device->pod) != 0 ||
 			strcmp(use->namespace_, pod_device->namespace_) != 0 ||

@@ -205,9 +205,10 @@ static bool knows_all(const struct monitoring_pods *p,
 	const struct monitoring_allocations *allocations)
 {
 	for (size_t i = 0; i < allocations->n; i++) {
-		const struct monitoring_allocation *h = &allocations->v[i];
+		const struct monitoring_allocation *allocation = &allocations->v[i];
 
-		if (!monitoring_pod_list_find(&p->list, h->namespace_, h->pod, h->uid))
+		if (!monitoring_pod_list_find(&p->list, allocation->namespace_, allocation->pod,
+			    allocation->uid))
 			return false;
 	}
 	return true;

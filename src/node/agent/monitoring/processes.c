@@ -51,26 +51,27 @@ void monitoring_processes_end(struct monitoring_processes *p)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct monitoring_process *e = &p->v[i];
+		struct monitoring_process *process = &p->v[i];
 
-		e->missed_rounds = e->read_this_round ? 0 : e->missed_rounds + 1;
-		if (e->missed_rounds < MONITORING_ENDED_ROUNDS)
-			p->v[kept++] = *e;
+		process->missed_rounds =
+			process->read_this_round ? 0 : process->missed_rounds + 1;
+		if (process->missed_rounds < MONITORING_ENDED_ROUNDS)
+			p->v[kept++] = *process;
 	}
 	p->n = kept;
 }
 
 /* True: @b has the whole file. */
-static bool read_process_file(struct monitoring_processes *p, struct monitoring_process *e,
-	const char *name, struct buf *b)
+static bool read_process_file(struct monitoring_processes *p,
+	struct monitoring_process *process, const char *name, struct buf *b)
 {
-	enum procfs_outcome o = procfs_read(b, p->procfs, e->pid, name, &p->budget);
+	enum procfs_outcome o = procfs_read(b, p->procfs, process->pid, name, &p->budget);
 
 	if (o == PROCFS_TRUNCATED) {
-		e->oversize_rounds = MONITORING_OVERSIZE_ROUNDS;
-		e->truncated = true;
+		process->oversize_rounds = MONITORING_OVERSIZE_ROUNDS;
+		process->truncated = true;
 	}
-	e->over_budget = e->over_budget || o == PROCFS_SPENT;
+	process->over_budget = process->over_budget || o == PROCFS_SPENT;
 	return o == PROCFS_WHOLE;
 }
 
@@ -95,22 +96,23 @@ static bool in_root(const char *cgroup)
 	return !strcmp(cgroup, "0::/\n");
 }
 
-static void read_owner(struct monitoring_processes *p, struct monitoring_process *e,
+static void read_owner(struct monitoring_processes *p, struct monitoring_process *process,
 	struct buf *b)
 {
 	bool has_group, known;
 
-	e->uid[0] = e->container[0] = '\0';
-	e->oversize_rounds = 0;
-	e->truncated = e->over_budget = false;
-	has_group = read_process_file(p, e, "cgroup", b);
-	e->readable = has_group && !in_root(buf_str(b));
-	known = has_group && pod_uid_from_cgroup(buf_str(b), b->len, e->uid);
-	if (!read_process_file(p, e, "mountinfo", b))
+	process->uid[0] = process->container[0] = '\0';
+	process->oversize_rounds = 0;
+	process->truncated = process->over_budget = false;
+	has_group = read_process_file(p, process, "cgroup", b);
+	process->readable = has_group && !in_root(buf_str(b));
+	known = has_group && pod_uid_from_cgroup(buf_str(b), b->len, process->uid);
+	if (!read_process_file(p, process, "mountinfo", b))
 		return;
-	e->readable = true;
-	if (known || pod_uid_from_mounts(buf_str(b), b->len, e->uid))
-		(void)pod_container_from_mounts(buf_str(b), b->len, e->uid, e->container);
+	process->readable = true;
+	if (known || pod_uid_from_mounts(buf_str(b), b->len, process->uid))
+		(void)pod_container_from_mounts(buf_str(b), b->len, process->uid,
+			process->container);
 }
 
 /* Its position in the list, or where it belongs. */
@@ -158,12 +160,12 @@ const struct monitoring_process *monitoring_processes_find(const struct monitori
 
 /* A new process; a reused PID; a process that may be on its way into a container; a process that is known only in
  * part. */
-static bool must_read(const struct monitoring_process *e, bool is_new, uint64_t start)
+static bool must_read(const struct monitoring_process *process, bool is_new, uint64_t start)
 {
-	if (is_new || e->start != start)
+	if (is_new || process->start != start)
 		return true;
-	return e->oversize_rounds == 0 && !e->read_this_round &&
-	       (!*e->uid || e->truncated || e->over_budget);
+	return process->oversize_rounds == 0 && !process->read_this_round &&
+	       (!*process->uid || process->truncated || process->over_budget);
 }
 
 const struct monitoring_process *monitoring_processes_read(struct monitoring_processes *p,
@@ -171,24 +173,24 @@ const struct monitoring_process *monitoring_processes_read(struct monitoring_pro
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
 	enum procfs_outcome o = procfs_read(&b, p->procfs, pid, "stat", &p->budget);
-	struct monitoring_process *e = find_known_process(p, pid);
-	bool is_new = !e;
+	struct monitoring_process *process = find_known_process(p, pid);
+	bool is_new = !process;
 	uint64_t start = 0;
 
-	if (o == PROCFS_SPENT && e) { /* whether it runs is not known: unchanged */
-		e->read_this_round = e->over_budget = true;
-		return e;
+	if (o == PROCFS_SPENT && process) { /* whether it runs is not known: unchanged */
+		process->read_this_round = process->over_budget = true;
+		return process;
 	}
 	if (o != PROCFS_SPENT && (o != PROCFS_WHOLE || !start_of(buf_str(&b), &start)))
-		return e;
-	e = is_new ? add_known_process(p, pid) : e;
-	if (!e)
+		return process;
+	process = is_new ? add_known_process(p, pid) : process;
+	if (!process)
 		return NULL;
 	if (o == PROCFS_SPENT)
-		e->over_budget = true;
-	else if (must_read(e, is_new, start))
-		read_owner(p, e, &b);
-	e->start = start;
-	e->read_this_round = true;
-	return e;
+		process->over_budget = true;
+	else if (must_read(process, is_new, start))
+		read_owner(p, process, &b);
+	process->start = start;
+	process->read_this_round = true;
+	return process;
 }

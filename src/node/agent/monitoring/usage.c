@@ -70,23 +70,23 @@ static int compare_replica_allocs(const struct monitoring_allocation *a,
 	return compare_allocation_text(a->container, b->container, r);
 }
 
-/* When the replica of @h, which is no longer listed, went to the next holder; 0: it did not. */
+/* When the replica of @allocation, which is no longer listed, went to the next holder; 0: it did not. */
 static uint64_t find_reallocation_ns(const struct monitoring_allocations *now,
-	const struct monitoring_allocation *h)
+	const struct monitoring_allocation *allocation)
 {
 	size_t low = 0, high = now->n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		int r = compare_allocation_text(now->v[mid].resource, h->resource, 0);
+		int r = compare_allocation_text(now->v[mid].resource, allocation->resource, 0);
 
-		if (compare_allocation_text(now->v[mid].id, h->id, r) < 0)
+		if (compare_allocation_text(now->v[mid].id, allocation->id, r) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	for (; low < now->n && !strcmp(now->v[low].id, h->id) &&
-		!strcmp(now->v[low].resource, h->resource);
+	for (; low < now->n && !strcmp(now->v[low].id, allocation->id) &&
+		!strcmp(now->v[low].resource, allocation->resource);
 		low++)
 		if (now->v[low].fresh)
 			return now->v[low].since_ns;
@@ -94,32 +94,32 @@ static uint64_t find_reallocation_ns(const struct monitoring_allocations *now,
 }
 
 static void add_allocation_piece(struct pieces *p, const struct monitoring_devices *devices,
-	struct monitoring_allocation *h, bool live, uint64_t held_ns)
+	struct monitoring_allocation *allocation, bool live, uint64_t held_ns)
 {
-	uint32_t device = monitoring_devices_find_uuid(devices, h->device_uuid);
+	uint32_t device = monitoring_devices_find_uuid(devices, allocation->device_uuid);
 
-	h->usage = MONITORING_NONE;
-	if (device == MONITORING_NONE || h->superseded)
+	allocation->usage = MONITORING_NONE;
+	if (device == MONITORING_NONE || allocation->superseded)
 		return;
-	p->v[p->n++] = (struct usage_piece){ .allocation = h,
+	p->v[p->n++] = (struct usage_piece){ .allocation = allocation,
 		.device = device,
 		.live = live,
 		.allocated_ns = held_ns };
 }
 
 /* @again: in the previous list too. */
-static uint64_t get_allocated_ns(const struct monitoring_allocation *h, bool again,
+static uint64_t get_allocated_ns(const struct monitoring_allocation *allocation, bool again,
 	struct monitoring_span span)
 {
-	if (h->fresh)
-		return span.to_ns - h->since_ns;
+	if (allocation->fresh)
+		return span.to_ns - allocation->since_ns;
 	return again ? span.to_ns - span.from_ns : 0;
 }
 
 static uint64_t get_allocated_before_ns(const struct monitoring_allocations *now,
-	const struct monitoring_allocation *h, struct monitoring_span span)
+	const struct monitoring_allocation *allocation, struct monitoring_span span)
 {
-	uint64_t until = find_reallocation_ns(now, h);
+	uint64_t until = find_reallocation_ns(now, allocation);
 
 	return until ? until - span.from_ns : (span.to_ns - span.from_ns) / 2;
 }
@@ -135,18 +135,19 @@ static void collect_pieces(struct pieces *p, const struct monitoring_devices *de
 		int r = i == now->n      ? 1
 			: k == before->n ? -1
 					 : compare_replica_allocs(&now->v[i], &before->v[k]);
-		struct monitoring_allocation *h = r <= 0 ? &now->v[i] : NULL;
+		struct monitoring_allocation *allocation = r <= 0 ? &now->v[i] : NULL;
 		struct monitoring_allocation *old = r >= 0 ? &before->v[k] : NULL;
 
 		if (old) /* fresh in the previous round */
 			old->fresh = false;
-		if (h)
-			add_allocation_piece(p, devices, h, true,
-				get_allocated_ns(h, old && !old->superseded, span));
-		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
+		if (allocation)
+			add_allocation_piece(p, devices, allocation, true,
+				get_allocated_ns(allocation, old && !old->superseded, span));
+		if (old && (!allocation || allocation->fresh || allocation->superseded) &&
+			!old->superseded)
 			add_allocation_piece(p, devices, old, false,
 				get_allocated_before_ns(now, old, span));
-		i += h != NULL;
+		i += allocation != NULL;
 		k += old != NULL;
 	}
 }
@@ -162,18 +163,18 @@ static void collect_current_pieces(struct pieces *p, const struct monitoring_dev
 
 static void init_usage_group(struct monitoring_usage_entry *u, const struct usage_piece *p)
 {
-	const struct monitoring_allocation *h = p->allocation;
+	const struct monitoring_allocation *allocation = p->allocation;
 
 	*u = (struct monitoring_usage_entry){
-		.in = { .namespace_ = h->namespace_,
-			.pod = h->pod,
-			.container = h->container,
-			.resource = h->resource,
-			.uid = h->uid,
-			.mode = h->mode,
-			.fresh = h->fresh },
+		.in = { .namespace_ = allocation->namespace_,
+			.pod = allocation->pod,
+			.container = allocation->container,
+			.resource = allocation->resource,
+			.uid = allocation->uid,
+			.mode = allocation->mode,
+			.fresh = allocation->fresh },
 		.device_index = p->device,
-		.first_allocation = h,
+		.first_allocation = allocation,
 		.offered = true,
 	};
 }
@@ -186,20 +187,22 @@ static uint64_t add_saturated_shares(uint64_t a, uint64_t b)
 
 static void add_piece(struct monitoring_usage_entry *u, const struct usage_piece *p)
 {
-	const struct monitoring_allocation *h = p->allocation;
+	const struct monitoring_allocation *allocation = p->allocation;
 
 	u->in.live = u->in.live || p->live;
 	if (p->allocated_ns > u->in.allocated_ns)
 		u->in.allocated_ns = p->allocated_ns;
-	u->in.share_ns = add_saturated_shares(u->in.share_ns, p->allocated_ns * h->share);
+	u->in.share_ns =
+		add_saturated_shares(u->in.share_ns, p->allocated_ns * allocation->share);
 	u->n_replicas++;
-	u->offered = u->offered && h->replica != MONITORING_NONE;
-	if (h->memory_limit == UINT64_MAX || u->memory_limit > UINT64_MAX - h->memory_limit)
+	u->offered = u->offered && allocation->replica != MONITORING_NONE;
+	if (allocation->memory_limit == UINT64_MAX ||
+		u->memory_limit > UINT64_MAX - allocation->memory_limit)
 		u->memory_limit = UINT64_MAX;
 	else
-		u->memory_limit += h->memory_limit;
+		u->memory_limit += allocation->memory_limit;
 	if (p->live && u->in.share <= SHARE_MAX)
-		u->in.share += h->share;
+		u->in.share += allocation->share;
 }
 
 static int group_pieces(struct monitoring_usage *ret, struct pieces *p, struct error *err)

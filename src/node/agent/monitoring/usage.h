@@ -61,9 +61,9 @@ struct monitoring_pending {
 
 /* The agent has allocated the device @id of @resource at @at_ns, monotonic. A device that is pending already gets
  * the new time. If there are MONITORING_PENDING_MAX, one of them is dropped. */
-int monitoring_pending_add(struct monitoring_pending *g, const char *resource, const char *id,
-	uint64_t at_ns, struct error *err) MUST_USE;
-void monitoring_pending_fini(struct monitoring_pending *g);
+int monitoring_pending_add(struct monitoring_pending *pending, const char *resource,
+	const char *id, uint64_t at_ns, struct error *err) MUST_USE;
+void monitoring_pending_fini(struct monitoring_pending *pending);
 
 /* A round: from the moment of the previous list to that of this list. */
 struct monitoring_span {
@@ -81,10 +81,10 @@ int monitoring_allocations_make(struct monitoring_allocations *ret,
 /* Without a list: keeps the allocations, and finds their replicas in the current offer. */
 void monitoring_allocations_carry(struct monitoring_allocations *allocations,
 	const struct monitoring_replicas *replicas);
-void monitoring_allocations_fini(struct monitoring_allocations *h);
+void monitoring_allocations_fini(struct monitoring_allocations *allocations);
 /* The allocation that holds the replica; NULL: none. */
 const struct monitoring_allocation *monitoring_allocations_find(
-	const struct monitoring_allocations *h, const char *resource, const char *id);
+	const struct monitoring_allocations *allocations, const char *resource, const char *id);
 
 /* One container on one device. */
 struct monitoring_usage_entry {

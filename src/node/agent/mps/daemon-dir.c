@@ -23,30 +23,30 @@
 #define ROOTS_FILE     "mps-roots"
 #define STATE_MAX      65536
 
-int mps_daemon_dir_init(struct mps_daemon_dir *p, const char *root, const char *key,
+int mps_daemon_dir_init(struct mps_daemon_dir *dir, const char *root, const char *key,
 	struct error *err)
 {
 	char longest[PATH_MAX];
 
-	*p = (struct mps_daemon_dir){ .n_modes = 0 };
-	if (path_join(p->dir, sizeof(p->dir), root, key, err) < 0 ||
-		path_join(p->pipe, sizeof(p->pipe), p->dir, "pipe", err) < 0 ||
-		path_join(p->log_dir, sizeof(p->log_dir), p->dir, "log", err) < 0 ||
-		path_join(p->log, sizeof(p->log), p->log_dir, MPS_LOG_FILE, err) < 0 ||
-		path_join(p->shm, sizeof(p->shm), p->dir, "shm", err) < 0 ||
-		path_join(longest, sizeof(longest), p->pipe, SOCKET_LONGEST, err) < 0)
+	*dir = (struct mps_daemon_dir){ .n_modes = 0 };
+	if (path_join(dir->dir, sizeof(dir->dir), root, key, err) < 0 ||
+		path_join(dir->pipe, sizeof(dir->pipe), dir->dir, "pipe", err) < 0 ||
+		path_join(dir->log_dir, sizeof(dir->log_dir), dir->dir, "log", err) < 0 ||
+		path_join(dir->log, sizeof(dir->log), dir->log_dir, MPS_LOG_FILE, err) < 0 ||
+		path_join(dir->shm, sizeof(dir->shm), dir->dir, "shm", err) < 0 ||
+		path_join(longest, sizeof(longest), dir->pipe, SOCKET_LONGEST, err) < 0)
 		return -1;
 	return unix_path_check(longest, err) < 0
 		       ? error_prefix(err, "--mps-root: the sockets of MPS")
 		       : 0;
 }
 
-void mps_daemon_dir_fini(struct mps_daemon_dir *p)
+void mps_daemon_dir_fini(struct mps_daemon_dir *dir)
 {
-	strv_fini(&p->devices);
-	free(p->modes);
-	p->modes = NULL;
-	p->n_modes = 0;
+	strv_fini(&dir->devices);
+	free(dir->modes);
+	dir->modes = NULL;
+	dir->n_modes = 0;
 }
 
 /* --- directories --- */
@@ -108,19 +108,20 @@ static void set_mps_selinux_label(const char *path)
 			LOG_STR("path", path), LOG_STR("reason", strerror(errno)));
 }
 
-int mps_daemon_dir_make(struct mps_daemon_dir *p, struct error *err)
+int mps_daemon_dir_make(struct mps_daemon_dir *dir, struct error *err)
 {
 	char root[PATH_MAX], *slash;
 
-	memcpy(root, p->dir, sizeof(root));
+	memcpy(root, dir->dir, sizeof(root));
 	slash = strrchr(root, '/');
 	*slash = '\0';
-	if (dir_make(root, 0755, err) < 0 || make_mps_dir(p->dir, 0755, err) < 0 ||
-		retake_dir(p->pipe, 0755, err) < 0 || make_mps_dir(p->log_dir, 0755, err) < 0 ||
-		retake_dir(p->shm, 01777, err) < 0)
+	if (dir_make(root, 0755, err) < 0 || make_mps_dir(dir->dir, 0755, err) < 0 ||
+		retake_dir(dir->pipe, 0755, err) < 0 ||
+		make_mps_dir(dir->log_dir, 0755, err) < 0 ||
+		retake_dir(dir->shm, 01777, err) < 0)
 		return -1;
-	set_mps_selinux_label(p->pipe);
-	set_mps_selinux_label(p->shm);
+	set_mps_selinux_label(dir->pipe);
+	set_mps_selinux_label(dir->shm);
 	return 0;
 }
 
@@ -137,56 +138,56 @@ static void drop_temporary(const char *dir)
 		(void)closedir(d);
 }
 
-int mps_daemon_dir_clear(struct mps_daemon_dir *p, struct error *err)
+int mps_daemon_dir_clear(struct mps_daemon_dir *dir, struct error *err)
 {
-	if (p->n_modes > 0)
+	if (dir->n_modes > 0)
 		return error_set(err, ERR_UNAVAILABLE, "compute modes are not restored");
-	if (access(p->dir, F_OK) < 0 && errno == ENOENT)
+	if (access(dir->dir, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	if (mps_lock_drop(p->dir, err) < 0)
+	if (mps_lock_drop(dir->dir, err) < 0)
 		return -1;
-	dir_empty(p->pipe, DIR_EMPTY_LOOP_NS);
-	dir_empty(p->shm, DIR_EMPTY_LOOP_NS);
-	dir_empty(p->log_dir, DIR_EMPTY_LOOP_NS);
-	drop_temporary(p->dir);
-	(void)rmdir(p->shm);
-	(void)rmdir(p->log_dir);
+	dir_empty(dir->pipe, DIR_EMPTY_LOOP_NS);
+	dir_empty(dir->shm, DIR_EMPTY_LOOP_NS);
+	dir_empty(dir->log_dir, DIR_EMPTY_LOOP_NS);
+	drop_temporary(dir->dir);
+	(void)rmdir(dir->shm);
+	(void)rmdir(dir->log_dir);
 	return 0;
 }
 
 /* --- daemon.json --- */
 
-static void load_modes(struct mps_daemon_dir *p, const json_t *modes)
+static void load_modes(struct mps_daemon_dir *dir, const json_t *modes)
 {
 	size_t n = json_object_size(modes);
 	const char *uuid;
 	json_t *before;
 
-	p->modes = n ? calloc(n, sizeof(*p->modes)) : NULL;
+	dir->modes = n ? calloc(n, sizeof(*dir->modes)) : NULL;
 	json_object_foreach((json_t *)(uintptr_t)modes, uuid, before)
 	{
-		struct mps_saved_mode *m = p->modes ? &p->modes[p->n_modes] : NULL;
+		struct mps_saved_mode *m = dir->modes ? &dir->modes[dir->n_modes] : NULL;
 
 		if (!m || strlen(uuid) >= sizeof(m->uuid) || !json_is_integer(before))
 			continue;
 		(void)snprintf(m->uuid, sizeof(m->uuid), "%s", uuid);
 		m->before = (uint32_t)json_integer_value(before);
-		p->n_modes++;
+		dir->n_modes++;
 	}
 }
 
-static int load_devices(struct mps_daemon_dir *p, const json_t *devices, struct error *err)
+static int load_devices(struct mps_daemon_dir *dir, const json_t *devices, struct error *err)
 {
 	for (size_t i = 0; i < json_array_size(devices); i++) {
 		const char *uuid = json_string_value(json_array_get(devices, i));
 
-		if (uuid && strv_add(&p->devices, uuid, err) < 0)
+		if (uuid && strv_add(&dir->devices, uuid, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int mps_daemon_dir_load(struct mps_daemon_dir *p, struct error *err)
+int mps_daemon_dir_load(struct mps_daemon_dir *dir, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);
 	struct error why = ERROR_INIT;
@@ -195,8 +196,8 @@ int mps_daemon_dir_load(struct mps_daemon_dir *p, struct error *err)
 	json_t *o;
 	int r;
 
-	mps_daemon_dir_fini(p);
-	if (path_join(path, sizeof(path), p->dir, MPS_STATE, err) < 0)
+	mps_daemon_dir_fini(dir);
+	if (path_join(path, sizeof(path), dir->dir, MPS_STATE, err) < 0)
 		return -1;
 	if (file_read(path, &b, &why) < 0) {
 		if (why.code == ERR_NOT_FOUND)
@@ -212,13 +213,13 @@ int mps_daemon_dir_load(struct mps_daemon_dir *p, struct error *err)
 		json_decref(o);
 		return error_set(err, ERR_INVALID, "'%s': expected an object", path);
 	}
-	load_modes(p, json_object_get(o, "modes"));
-	r = load_devices(p, json_object_get(o, "devices"), err);
+	load_modes(dir, json_object_get(o, "modes"));
+	r = load_devices(dir, json_object_get(o, "devices"), err);
 	json_decref(o);
 	return r;
 }
 
-int mps_daemon_dir_save(const struct mps_daemon_dir *p, struct error *err)
+int mps_daemon_dir_save(const struct mps_daemon_dir *dir, struct error *err)
 {
 	json_t *modes = json_object(), *devices = json_array();
 	json_t *o =
@@ -226,16 +227,16 @@ int mps_daemon_dir_save(const struct mps_daemon_dir *p, struct error *err)
 	CLEANUP(freep) char *text = NULL;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < p->devices.n; i++)
-		(void)json_array_append_new(devices, json_string(p->devices.v[i]));
-	for (uint32_t i = 0; i < p->n_modes; i++)
-		(void)json_object_set_new(modes, p->modes[i].uuid,
-			json_integer(p->modes[i].before));
+	for (size_t i = 0; i < dir->devices.n; i++)
+		(void)json_array_append_new(devices, json_string(dir->devices.v[i]));
+	for (uint32_t i = 0; i < dir->n_modes; i++)
+		(void)json_object_set_new(modes, dir->modes[i].uuid,
+			json_integer(dir->modes[i].before));
 	text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 	json_decref(o);
 	if (!text)
 		return error_nomem(err);
-	if (path_join(path, sizeof(path), p->dir, MPS_STATE, err) < 0)
+	if (path_join(path, sizeof(path), dir->dir, MPS_STATE, err) < 0)
 		return -1;
 	return file_write_atomic(path, text, strlen(text), 0600, err);
 }

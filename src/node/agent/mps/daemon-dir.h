@@ -40,25 +40,25 @@ struct mps_daemon_dir {
 };
 
 /* Sets the paths, without I/O. ERR_LIMIT: a path is too long, also for the sockets in .pipe. */
-int mps_daemon_dir_init(struct mps_daemon_dir *p, const char *root, const char *key,
+int mps_daemon_dir_init(struct mps_daemon_dir *dir, const char *root, const char *key,
 	struct error *err) MUST_USE;
-void mps_daemon_dir_fini(struct mps_daemon_dir *p);
+void mps_daemon_dir_fini(struct mps_daemon_dir *dir);
 
 /*
  * Makes the directories that are missing. .pipe and .shm become the agent's again. ERR_PERMISSION: another
  * directory belongs to another user, or everyone may write there; that directory stays as it is.
  */
-int mps_daemon_dir_make(struct mps_daemon_dir *p, struct error *err) MUST_USE;
+int mps_daemon_dir_make(struct mps_daemon_dir *dir, struct error *err) MUST_USE;
 
 /* Reads and writes daemon.json. Without the file there are no devices and no modes. */
-int mps_daemon_dir_load(struct mps_daemon_dir *p, struct error *err) MUST_USE;
-int mps_daemon_dir_save(const struct mps_daemon_dir *p, struct error *err) MUST_USE;
+int mps_daemon_dir_load(struct mps_daemon_dir *dir, struct error *err) MUST_USE;
+int mps_daemon_dir_save(const struct mps_daemon_dir *dir, struct error *err) MUST_USE;
 
 /*
  * Cleans up after a daemon's end: empties .pipe and removes the other files. < 0: not now. A daemon runs,
  * gpuslice-mps has the lock, or there are modes to restore.
  */
-int mps_daemon_dir_clear(struct mps_daemon_dir *p, struct error *err) MUST_USE;
+int mps_daemon_dir_clear(struct mps_daemon_dir *dir, struct error *err) MUST_USE;
 
 /* The keys below @root that have a daemon.json. */
 int mps_daemon_dirs_find(struct strv *ret, const char *root, struct error *err) MUST_USE;

@@ -55,27 +55,28 @@ uint64_t mps_process_start_ticks(pid_t pid)
 	return at && parse_pid_digits(at + 1, &ticks) ? ticks : 0;
 }
 
-bool mps_lock_owner_is_alive(const struct mps_lock_owner *h)
+bool mps_lock_owner_is_alive(const struct mps_lock_owner *owner)
 {
-	return h->pid > 0 && h->ticks != 0 && mps_process_start_ticks(h->pid) == h->ticks;
+	return owner->pid > 0 && owner->ticks != 0 &&
+	       mps_process_start_ticks(owner->pid) == owner->ticks;
 }
 
 struct mps_lock_owner mps_lock_find_owner(const char *dir)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
-	struct mps_lock_owner h = { .pid = 0 };
+	struct mps_lock_owner owner = { .pid = 0 };
 	char path[PATH_MAX];
 	const char *at;
 	uint64_t pid;
 
 	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, NULL) < 0 ||
 		file_read(path, &b, NULL) < 0)
-		return h;
+		return owner;
 	at = parse_pid_digits(buf_str(&b), &pid);
-	if (!at || *at != ' ' || pid > INT32_MAX || !parse_pid_digits(at + 1, &h.ticks))
+	if (!at || *at != ' ' || pid > INT32_MAX || !parse_pid_digits(at + 1, &owner.ticks))
 		return (struct mps_lock_owner){ .pid = 0 };
-	h.pid = (pid_t)pid;
-	return mps_lock_owner_is_alive(&h) ? h : (struct mps_lock_owner){ .pid = 0 };
+	owner.pid = (pid_t)pid;
+	return mps_lock_owner_is_alive(&owner) ? owner : (struct mps_lock_owner){ .pid = 0 };
 }
 
 /*
@@ -235,15 +236,15 @@ static void empty_below(const char *dir, const char *name)
 int mps_lock_take(const char *dir, struct error *err)
 {
 	CLEANUP(closep) int fd = lock_mps_dir(dir, LOCK_EX, err);
-	struct mps_lock_owner h;
+	struct mps_lock_owner owner;
 	char path[PATH_MAX], text[64];
 
 	if (fd < 0)
 		return -1;
-	h = mps_lock_find_owner(dir);
-	if (h.pid > 0)
-		return error_set(err, ERR_EXISTS, "process %d runs in '%s' already", (int)h.pid,
-			dir);
+	owner = mps_lock_find_owner(dir);
+	if (owner.pid > 0)
+		return error_set(err, ERR_EXISTS, "process %d runs in '%s' already",
+			(int)owner.pid, dir);
 	if (!has_mps_dir_entry(dir, MPS_STATE))
 		return error_set(err, ERR_NOT_FOUND, "nothing is to be started in '%s'", dir);
 	empty_below(dir, MPS_PIPE);

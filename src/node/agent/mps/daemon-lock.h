@@ -52,8 +52,8 @@ int mps_lock_take(const char *dir, struct error *err) MUST_USE;
  */
 int mps_lock_drop(const char *dir, struct error *err) MUST_USE;
 
-/* Whether the process @h still runs. */
-bool mps_lock_owner_is_alive(const struct mps_lock_owner *h);
+/* Whether the process @owner still runs. */
+bool mps_lock_owner_is_alive(const struct mps_lock_owner *owner);
 
 /* When process @pid started, in clock ticks; 0: there is none, or a zombie. */
 uint64_t mps_process_start_ticks(pid_t pid);

@@ -24,57 +24,57 @@
 #define LOG_PER_NS (60 * NS_PER_SEC)
 #define LOG_BURST  5
 
-static struct mps_client *get_asked_client(const struct mps_supervisor *u)
+static struct mps_client *get_asked_client(const struct mps_supervisor *sup)
 {
 	struct mps_client *c =
-		u->identify_pid ? mps_clients_find(&u->clients, u->identify_pid) : NULL;
+		sup->identify_pid ? mps_clients_find(&sup->clients, sup->identify_pid) : NULL;
 
 	return c && c->identity == MPS_IDENTITY_REQUESTED ? c : NULL;
 }
 
-static void set_client_pod_unknown(struct mps_supervisor *u, struct mps_client *c,
+static void set_client_pod_unknown(struct mps_supervisor *sup, struct mps_client *c,
 	const char *reason)
 {
 	c->identity = MPS_IDENTITY_UNKNOWN;
-	if (log_limit_pass(&u->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
-		log_warn("the pod of an MPS client is not known", LOG_STR("daemon", u->key),
+	if (log_limit_pass(&sup->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
+		log_warn("the pod of an MPS client is not known", LOG_STR("daemon", sup->key),
 			LOG_UINT("pid", c->pid), LOG_STR("name", c->name),
 			LOG_STR("reason", reason));
 }
 
 static int on_client_pod_line(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct mps_supervisor *u = arg;
+	struct mps_supervisor *sup = arg;
 
-	if (mps_clients_answer(&u->clients, line, len, err) < 0)
+	if (mps_clients_answer(&sup->clients, line, len, err) < 0)
 		return -1;
-	u->identify_pid = 0;
-	proc_expect(u->identify_child, IDLE_NS);
-	mps_identify_next(u);
+	sup->identify_pid = 0;
+	proc_expect(sup->identify_child, IDLE_NS);
+	mps_identify_next(sup);
 	return 0;
 }
 
 static void on_client_helper_ended(void *arg, const struct child_end *e)
 {
-	struct mps_supervisor *u = arg;
-	struct mps_client *c = get_asked_client(u);
+	struct mps_supervisor *sup = arg;
+	struct mps_client *c = get_asked_client(sup);
 
-	u->identify_child = NULL;
-	u->identify_pid = 0;
+	sup->identify_child = NULL;
+	sup->identify_pid = 0;
 	if (e->was_silent)
-		mps_unanswered_count(&u->unanswered, time_mono_ns());
+		mps_unanswered_count(&sup->unanswered, time_mono_ns());
 	if (c)
-		set_client_pod_unknown(u, c,
+		set_client_pod_unknown(sup, c,
 			e->was_silent ? "its environment cannot be read in time"
 			: *e->words   ? e->words
 				      : HELPER " ended");
-	mps_identify_next(u);
+	mps_identify_next(sup);
 }
 
 static const struct child_ops ops = { .line = on_client_pod_line,
 	.ended = on_client_helper_ended };
 
-static int start_client_helper(struct mps_supervisor *u, struct error *err)
+static int start_client_helper(struct mps_supervisor *sup, struct error *err)
 {
 	char helper[PATH_MAX];
 	const char *const argv[] = { helper, "clients", NULL };
@@ -84,20 +84,21 @@ static int start_client_helper(struct mps_supervisor *u, struct error *err)
 
 	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0)
 		return -1;
-	return proc_start(&u->identify_child, u->mps->c.loop, &what, &ops, u, err);
+	return proc_start(&sup->identify_child, sup->mps->c.loop, &what, &ops, sup, err);
 }
 
-static int request_client_pod(struct mps_supervisor *u, struct mps_client *c, struct error *err)
+static int request_client_pod(struct mps_supervisor *sup, struct mps_client *c,
+	struct error *err)
 {
 	char line[16];
 	int n = snprintf(line, sizeof(line), "%" PRIu32 "\n", c->pid);
 
-	if ((!u->identify_child && start_client_helper(u, err) < 0) ||
-		proc_send(u->identify_child, line, (size_t)n, err) < 0)
+	if ((!sup->identify_child && start_client_helper(sup, err) < 0) ||
+		proc_send(sup->identify_child, line, (size_t)n, err) < 0)
 		return -1;
-	proc_expect(u->identify_child, ANSWER_NS);
+	proc_expect(sup->identify_child, ANSWER_NS);
 	c->identity = MPS_IDENTITY_REQUESTED;
-	u->identify_pid = c->pid;
+	sup->identify_pid = c->pid;
 	return 0;
 }
 
@@ -105,33 +106,33 @@ static int request_client_pod(struct mps_supervisor *u, struct mps_client *c, st
  * The clients stay MPS_IDENTITY_NEEDED. Each read of the log and each check of the daemon calls
  * mps_identify_next() again.
  */
-static void log_client_pods_postponed(struct mps_supervisor *u)
+static void log_client_pods_postponed(struct mps_supervisor *sup)
 {
-	if (log_limit_pass(&u->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
-		log_warn("the pods of MPS clients are read later", LOG_STR("daemon", u->key),
+	if (log_limit_pass(&sup->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
+		log_warn("the pods of MPS clients are read later", LOG_STR("daemon", sup->key),
 			LOG_STR("reason",
 				"reading the environment of other clients took too long"));
 }
 
-void mps_identify_next(struct mps_supervisor *u)
+void mps_identify_next(struct mps_supervisor *sup)
 {
 	struct error err = ERROR_INIT;
 	struct mps_client *c;
 
-	while (!u->closed && !u->identify_pid &&
-		(c = mps_clients_next_unidentified(&u->clients)) != NULL) {
-		if (!mps_unanswered_may_query(&u->unanswered, time_mono_ns())) {
-			log_client_pods_postponed(u);
+	while (!sup->closed && !sup->identify_pid &&
+		(c = mps_clients_next_unidentified(&sup->clients)) != NULL) {
+		if (!mps_unanswered_may_query(&sup->unanswered, time_mono_ns())) {
+			log_client_pods_postponed(sup);
 			return;
 		}
-		if (request_client_pod(u, c, &err) == 0)
+		if (request_client_pod(sup, c, &err) == 0)
 			return;
-		set_client_pod_unknown(u, c, err.msg);
+		set_client_pod_unknown(sup, c, err.msg);
 	}
 }
 
-void mps_identify_stop(struct mps_supervisor *u)
+void mps_identify_stop(struct mps_supervisor *sup)
 {
-	u->identify_child = proc_stop(u->identify_child);
-	u->identify_pid = 0;
+	sup->identify_child = proc_stop(sup->identify_child);
+	sup->identify_pid = 0;
 }

@@ -18,52 +18,53 @@ static const char *root_of(const struct mps *m)
 }
 
 /* Whether the daemon is below @root. A change of the config may have moved the root. */
-static bool is_mps_daemon_below(const struct mps_supervisor *u, const char *root)
+static bool is_mps_daemon_below(const struct mps_supervisor *sup, const char *root)
 {
 	size_t n = strlen(root);
 
 	while (n > 1 && root[n - 1] == '/')
 		n--;
-	return !strncmp(u->dir.dir, root, n) && u->dir.dir[n] == '/';
+	return !strncmp(sup->dir.dir, root, n) && sup->dir.dir[n] == '/';
 }
 
 static struct mps_supervisor *find_mps_daemon(const struct mps *m, const char *key)
 {
-	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
-		if (!u->closed && !strcmp(u->key, key) && is_mps_daemon_below(u, root_of(m)))
-			return u;
+	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		if (!sup->closed && !strcmp(sup->key, key) &&
+			is_mps_daemon_below(sup, root_of(m)))
+			return sup;
 	return NULL;
 }
 
 static struct mps_supervisor *add_mps_daemon(struct mps *m, const char *root, const char *key,
 	struct error *err)
 {
-	struct mps_supervisor *u = mps_supervisor_new(m, root, key, err);
+	struct mps_supervisor *sup = mps_supervisor_new(m, root, key, err);
 
-	if (u) {
-		u->next = m->daemons;
-		m->daemons = u;
+	if (sup) {
+		sup->next = m->daemons;
+		m->daemons = sup;
 	}
-	return u;
+	return sup;
 }
 
 /* --- follow the plan --- */
 
-static int set_mps_daemon_spec(struct mps_supervisor *u, const struct mps_daemon *d,
+static int set_mps_daemon_spec(struct mps_supervisor *sup, const struct mps_daemon *d,
 	struct error *err)
 {
-	uint32_t before = u->desired.percent;
+	uint32_t before = sup->desired.percent;
 	uint64_t limits[GPU_NODE_MAX];
-	struct mps_spec *s = &u->desired;
+	struct mps_spec *s = &sup->desired;
 
 	memcpy(limits, s->limits, sizeof(limits));
 	if (mps_spec_set(s, d, err) < 0)
 		return -1;
-	u->wanted = true;
+	sup->wanted = true;
 	/* Restarts the setting of limits, if they changed meanwhile. */
-	if (u->state == MPS_SETTING &&
+	if (sup->state == MPS_SETTING &&
 		(before != s->percent || memcmp(limits, s->limits, sizeof(limits)) != 0))
-		u->step = 0;
+		sup->step = 0;
 	return 0;
 }
 
@@ -80,18 +81,18 @@ static void apply_mps_plan(struct mps *m)
 	const struct mps_plan *p = m->plan;
 	struct error err = ERROR_INIT;
 
-	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
-		if (!u->closed && !(is_mps_daemon_planned(p, u->key) &&
-					  is_mps_daemon_below(u, root_of(m))))
-			u->wanted = false;
+	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		if (!sup->closed && !(is_mps_daemon_planned(p, sup->key) &&
+					    is_mps_daemon_below(sup, root_of(m))))
+			sup->wanted = false;
 	for (uint32_t i = 0; i < p->n; i++) {
-		struct mps_supervisor *u = find_mps_daemon(m, p->daemons[i].key);
+		struct mps_supervisor *sup = find_mps_daemon(m, p->daemons[i].key);
 
-		if (!u && mps_root_save(m->c.run_dir, root_of(m), &err) == 0)
-			u = add_mps_daemon(m, root_of(m), p->daemons[i].key, &err);
+		if (!sup && mps_root_save(m->c.run_dir, root_of(m), &err) == 0)
+			sup = add_mps_daemon(m, root_of(m), p->daemons[i].key, &err);
 		/* A daemon that cannot be added does not affect the others. */
-		if (u && set_mps_daemon_spec(u, &p->daemons[i], &err) < 0)
-			u->wanted = false;
+		if (sup && set_mps_daemon_spec(sup, &p->daemons[i], &err) < 0)
+			sup->wanted = false;
 	}
 	if (err.code != ERR_NONE && strcmp(m->error.msg, err.msg) != 0)
 		log_error("MPS cannot be had", LOG_STR("reason", err.msg));
@@ -104,14 +105,14 @@ static void free_gone_mps_daemons(struct mps *m)
 	struct mps_supervisor **at = &m->daemons;
 
 	while (*at) {
-		struct mps_supervisor *u = *at;
+		struct mps_supervisor *sup = *at;
 
-		if (!u->closed || u->handles > 0) {
-			at = &u->next;
+		if (!sup->closed || sup->handles > 0) {
+			at = &sup->next;
 			continue;
 		}
-		*at = u->next;
-		mps_supervisor_free(u);
+		*at = sup->next;
+		mps_supervisor_free(sup);
 	}
 }
 
@@ -133,8 +134,8 @@ void mps_sync(struct mps *m)
 	m->plan = mps_plan_free(m->plan);
 	m->plan = plan;
 	apply_mps_plan(m);
-	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
-		mps_supervisor_step(u);
+	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		mps_supervisor_step(sup);
 	free_gone_mps_daemons(m);
 }
 
@@ -147,21 +148,21 @@ bool mps_device_ok(const struct mps *m, const struct resource *r, const struct o
 		"its MPS daemon was started while this GPU was lost, and is restarted when its "
 		"clients have ended";
 	const struct mps_daemon *daemon;
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 	bool lacking;
 
 	if (!mps_shares(r, d))
 		return true;
 	daemon = m->plan ? mps_plan_find(m->plan, d->gpu, d->mig) : NULL;
-	u = daemon ? find_mps_daemon(m, daemon->key) : NULL;
-	lacking = u && mps_supervisor_is_usable(u) &&
-		  !mps_supervisor_has_device(u,
+	sup = daemon ? find_mps_daemon(m, daemon->key) : NULL;
+	lacking = sup && mps_supervisor_is_usable(sup) &&
+		  !mps_supervisor_has_device(sup,
 			  mps_uuid(m->c.facts->offered.inv, d->gpu, d->mig));
-	if (u && mps_supervisor_is_usable(u) && !lacking)
+	if (sup && mps_supervisor_is_usable(sup) && !lacking)
 		return true;
 	if (ret_why)
 		*ret_why = lacking         ? lost_then
-			   : u             ? u->why
+			   : sup           ? sup->why
 			   : *m->error.msg ? m->error.msg
 					   : "MPS is not started";
 	return false;
@@ -217,7 +218,7 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 	struct mps_grant g = { .daemon = NULL };
 	char pipe[PATH_MAX];
 	const struct offer_device *d;
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 	const char *why;
 
 	if (!m->plan)
@@ -232,38 +233,39 @@ int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\" is shared by MPS, which cannot be used now: %s",
 				r->name, why);
-	u = find_mps_daemon(m, g.daemon->key);
+	sup = find_mps_daemon(m, g.daemon->key);
 	(void)snprintf(pipe, sizeof(pipe), "%s/%s/pipe", CONTAINER_ROOT, r->name);
 	if (allocation_add_env(to, "CUDA_MPS_PIPE_DIRECTORY", pipe, err) < 0 ||
 		add_limits(to, &g, err) < 0 || add_mps_devices_env(to, ids, n_ids, err) < 0 ||
-		allocation_add_mount(to, u->dir.pipe, pipe, /* read_only= */ false, err) < 0)
+		allocation_add_mount(to, sup->dir.pipe, pipe, /* read_only= */ false, err) < 0)
 		return -1;
-	return mps_needs_shm(m) ? allocation_add_mount(to, u->dir.shm, "/dev/shm", false, err)
+	return mps_needs_shm(m) ? allocation_add_mount(to, sup->dir.shm, "/dev/shm", false, err)
 				: 0;
 }
 
 /* --- the MIG manager --- */
 
-static bool can_answer(const struct mps_supervisor *u)
+static bool can_answer(const struct mps_supervisor *sup)
 {
-	return !u->closed && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
+	return !sup->closed && sup->process &&
+	       (sup->state == MPS_READY || sup->state == MPS_DRAINING);
 }
 
 void mps_query_clients(struct mps *m)
 {
-	for (struct mps_supervisor *u = m->daemons; u; u = u->next) {
-		if (!can_answer(u))
+	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next) {
+		if (!can_answer(sup))
 			continue;
-		if (u->checked_ns)
-			u->checked_ns = 1; /* makes a check due */
-		mps_supervisor_step(u);
+		if (sup->checked_ns)
+			sup->checked_ns = 1; /* makes a check due */
+		mps_supervisor_step(sup);
 	}
 }
 
 bool mps_has_answered(const struct mps *m, uint64_t since_ns)
 {
-	for (const struct mps_supervisor *u = m->daemons; u; u = u->next)
-		if (can_answer(u) && u->checked_ns < since_ns)
+	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		if (can_answer(sup) && sup->checked_ns < since_ns)
 			return false;
 	return true;
 }
@@ -272,30 +274,31 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
 {
 	uint32_t n = 0;
 
-	for (const struct mps_supervisor *u = m->daemons; u; u = u->next) {
-		if (!can_answer(u) || u->checked_ns < since_ns || !mps_supervisor_is_unused(u))
+	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next) {
+		if (!can_answer(sup) || sup->checked_ns < since_ns ||
+			!mps_supervisor_is_unused(sup))
 			continue;
-		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
-			ret[n++] = u->servers[i];
+		for (uint32_t i = 0; i < sup->n_servers && n < max; i++)
+			ret[n++] = sup->servers[i];
 	}
 	return n;
 }
 
 /* A supervisor that the plan has not named yet has no desired devices. Its key is its device. */
-static bool is_leaving(const struct mps_supervisor *u,
+static bool is_leaving(const struct mps_supervisor *sup,
 	bool (*leaves)(void *arg, const char *uuid), void *arg)
 {
-	for (size_t i = 0; i < u->desired.uuids.n; i++)
-		if (leaves(arg, u->desired.uuids.v[i]))
+	for (size_t i = 0; i < sup->desired.uuids.n; i++)
+		if (leaves(arg, sup->desired.uuids.v[i]))
 			return true;
-	return u->desired.uuids.n == 0 && leaves(arg, u->key);
+	return sup->desired.uuids.n == 0 && leaves(arg, sup->key);
 }
 
-static const struct mps_client *any_client(const struct mps_supervisor *u)
+static const struct mps_client *any_client(const struct mps_supervisor *sup)
 {
-	for (uint32_t i = 0; u->checked_ns && i < u->clients.n; i++)
-		if (u->clients.v[i].connected)
-			return &u->clients.v[i];
+	for (uint32_t i = 0; sup->checked_ns && i < sup->clients.n; i++)
+		if (sup->clients.v[i].connected)
+			return &sup->clients.v[i];
 	return NULL;
 }
 
@@ -304,18 +307,18 @@ int mps_check_withdrawn(const struct mps *m, bool (*leaves)(void *arg, const cha
 {
 	int r = 0;
 
-	for (const struct mps_supervisor *u = m->daemons; u; u = u->next) {
+	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next) {
 		const struct mps_client *c;
 
-		if (u->closed || (u->state == MPS_DOWN && !u->process) ||
-			!is_leaving(u, leaves, arg))
+		if (sup->closed || (sup->state == MPS_DOWN && !sup->process) ||
+			!is_leaving(sup, leaves, arg))
 			continue;
-		c = any_client(u);
+		c = any_client(sup);
 		if (c)
 			return error_set(err, ERR_UNAVAILABLE,
 				"in use by a client of MPS: %s (process %u) on %s",
 				*c->name ? c->name : "a program", c->pid,
-				u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+				sup->desired.uuids.n ? sup->desired.uuids.v[0] : sup->key);
 		r = 1;
 	}
 	return r;
@@ -331,12 +334,12 @@ static json_t *client_status(struct mps_client c)
 		c.devices);
 }
 
-static json_t *clients_status(const struct mps_supervisor *u)
+static json_t *clients_status(const struct mps_supervisor *sup)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < u->clients.n; i++) {
-		const struct mps_client *c = &u->clients.v[i];
+	for (uint32_t i = 0; i < sup->clients.n; i++) {
+		const struct mps_client *c = &sup->clients.v[i];
 
 		if (c->connected)
 			(void)json_array_append_new(list, client_status(*c));
@@ -344,27 +347,27 @@ static json_t *clients_status(const struct mps_supervisor *u)
 	return list;
 }
 
-static json_t *format_mps_daemon_status(const struct mps_supervisor *u)
+static json_t *format_mps_daemon_status(const struct mps_supervisor *sup)
 {
 	json_t *o = json_object(), *uuids = json_array(), *limits = json_array();
 	char why[ERROR_MSG_MAX];
 
-	memcpy(why, u->why, sizeof(why));
+	memcpy(why, sup->why, sizeof(why));
 	utf8_make_valid(why);
-	for (size_t i = 0; i < u->desired.uuids.n; i++) {
-		(void)json_array_append_new(uuids, json_string(u->desired.uuids.v[i]));
+	for (size_t i = 0; i < sup->desired.uuids.n; i++) {
+		(void)json_array_append_new(uuids, json_string(sup->desired.uuids.v[i]));
 		(void)json_array_append_new(limits,
-			json_integer((json_int_t)u->desired.limits[i]));
+			json_integer((json_int_t)sup->desired.limits[i]));
 	}
 	(void)json_object_update_missing_new(o,
 		json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:o, s:i, s:b, s:I, s:I, s:I, s:o}",
-			"key", u->key, "devices", uuids, "state", mps_state_name(u->state),
-			"why", why, "usable", mps_supervisor_is_usable(u), "pid",
-			(int)mps_process_pid(u), "memoryLimitsMib", limits,
-			"activeThreadPercentage", (int)u->desired.percent, "exclusive",
-			u->desired.exclusive, "daemonDeaths", (json_int_t)u->deaths, "faults",
-			(json_int_t)u->faults, "serverDeaths", (json_int_t)u->server_deaths,
-			"clients", clients_status(u)));
+			"key", sup->key, "devices", uuids, "state", mps_state_name(sup->state),
+			"why", why, "usable", mps_supervisor_is_usable(sup), "pid",
+			(int)mps_process_pid(sup), "memoryLimitsMib", limits,
+			"activeThreadPercentage", (int)sup->desired.percent, "exclusive",
+			sup->desired.exclusive, "daemonDeaths", (json_int_t)sup->deaths,
+			"faults", (json_int_t)sup->faults, "serverDeaths",
+			(json_int_t)sup->server_deaths, "clients", clients_status(sup)));
 	return o;
 }
 
@@ -372,9 +375,9 @@ json_t *mps_status(const struct mps *m)
 {
 	json_t *list = json_array();
 
-	for (const struct mps_supervisor *u = m->daemons; u; u = u->next)
-		if (!u->closed)
-			(void)json_array_append_new(list, format_mps_daemon_status(u));
+	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		if (!sup->closed)
+			(void)json_array_append_new(list, format_mps_daemon_status(sup));
 	return list;
 }
 
@@ -417,17 +420,17 @@ void mps_start(struct mps *m)
 void mps_stop(struct mps *m)
 {
 	m->stopped = true;
-	for (struct mps_supervisor *u = m->daemons; u; u = u->next)
-		mps_supervisor_stop(u);
+	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
+		mps_supervisor_stop(sup);
 }
 
 void mps_fini(struct mps *m)
 {
 	while (m->daemons) {
-		struct mps_supervisor *u = m->daemons;
+		struct mps_supervisor *sup = m->daemons;
 
-		m->daemons = u->next;
-		mps_supervisor_free(u);
+		m->daemons = sup->next;
+		mps_supervisor_free(sup);
 	}
 	m->plan = mps_plan_free(m->plan);
 }

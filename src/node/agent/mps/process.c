@@ -51,9 +51,9 @@ static char *format_visible_devices(const struct strv *uuids)
 	return buf_steal(&b);
 }
 
-char **mps_supervisor_env(const struct mps_supervisor *u)
+char **mps_supervisor_env(const struct mps_supervisor *sup)
 {
-	CLEANUP(freep) char *devices = format_visible_devices(&u->dir.devices);
+	CLEANUP(freep) char *devices = format_visible_devices(&sup->dir.devices);
 	size_t n = 0, have = 0;
 	char **env;
 
@@ -71,8 +71,8 @@ char **mps_supervisor_env(const struct mps_supervisor *u)
 			return NULL;
 		}
 	}
-	if (!add_mps_env_variable(env, &n, "CUDA_MPS_PIPE_DIRECTORY", u->dir.pipe) ||
-		!add_mps_env_variable(env, &n, "CUDA_MPS_LOG_DIRECTORY", u->dir.log_dir) ||
+	if (!add_mps_env_variable(env, &n, "CUDA_MPS_PIPE_DIRECTORY", sup->dir.pipe) ||
+		!add_mps_env_variable(env, &n, "CUDA_MPS_LOG_DIRECTORY", sup->dir.log_dir) ||
 		!add_mps_env_variable(env, &n, "CUDA_VISIBLE_DEVICES", devices)) {
 		mps_env_free(env);
 		return NULL;
@@ -106,9 +106,9 @@ struct mps_process {
 	struct mps_supervisor *supervisor; /* NULL: no supervisor */
 };
 
-pid_t mps_process_pid(const struct mps_supervisor *u)
+pid_t mps_process_pid(const struct mps_supervisor *sup)
 {
-	return u->process ? u->process->pid : 0;
+	return sup->process ? sup->process->pid : 0;
 }
 
 static void on_mps_process_closed(uv_handle_t *h)
@@ -140,14 +140,14 @@ static void kill_group(pid_t pid)
 
 static void end_mps_process(struct mps_process *p, const char *how)
 {
-	struct mps_supervisor *u = p->supervisor;
+	struct mps_supervisor *sup = p->supervisor;
 
 	kill_group(p->pid);
 	close_it(p);
-	if (!u)
+	if (!sup)
 		return;
-	u->process = NULL;
-	u->ended(u, how);
+	sup->process = NULL;
+	sup->ended(sup, how);
 }
 
 static void on_mps_process_exit(uv_process_t *c, int64_t status, int number)
@@ -170,12 +170,13 @@ static void on_pidfd(uv_poll_t *h, int status, int events)
 	end_mps_process(h->data, "(it was not this agent's child, so how is not known)");
 }
 
-static int spawn_mps_control(struct mps_process *p, struct mps_supervisor *u, struct error *err)
+static int spawn_mps_control(struct mps_process *p, struct mps_supervisor *sup,
+	struct error *err)
 {
 	char helper[PATH_MAX], control[PATH_MAX], name[] = HELPER, run[] = "run";
 	char place[] = "--place", log[] = "--log", shm[] = "--shm", f[] = "-f";
 	char multi[] = "-multiuser-server";
-	char *argv[ARGS_MAX] = { name, place, u->dir.dir, log, u->dir.log };
+	char *argv[ARGS_MAX] = { name, place, sup->dir.dir, log, sup->dir.log };
 	uv_stdio_container_t io[] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
 		{ .flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO } };
 	uv_process_options_t o = { .exit_cb = on_mps_process_exit,
@@ -188,28 +189,28 @@ static int spawn_mps_control(struct mps_process *p, struct mps_supervisor *u, st
 	int r;
 
 	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0 ||
-		mps_control_find(control, u->mps->c.options.control,
-			u->mps->c.facts->config->container_driver_root, err) < 0)
+		mps_control_find(control, sup->mps->c.options.control,
+			sup->mps->c.facts->config->container_driver_root, err) < 0)
 		return -1;
-	if (mps_needs_shm(u->mps)) {
+	if (mps_needs_shm(sup->mps)) {
 		argv[n++] = shm;
-		argv[n++] = u->dir.shm;
+		argv[n++] = sup->dir.shm;
 	}
 	argv[n++] = run;
 	argv[n++] = control;
 	argv[n++] = f;
-	if (geteuid() == 0 && !u->no_multiuser)
+	if (geteuid() == 0 && !sup->no_multiuser)
 		argv[n++] = multi;
-	o.env = mps_supervisor_env(u);
+	o.env = mps_supervisor_env(sup);
 	if (!o.env)
 		return error_nomem(err);
-	r = uv_spawn(u->mps->c.loop, &p->child, &o);
+	r = uv_spawn(sup->mps->c.loop, &p->child, &o);
 	mps_env_free(o.env);
 	p->child.data = p;
 	return r < 0 ? error_set(err, ERR_IO, "start '%s': %s", helper, uv_strerror(r)) : 0;
 }
 
-int mps_process_start(struct mps_supervisor *u, struct error *err)
+int mps_process_start(struct mps_supervisor *sup, struct error *err)
 {
 	struct mps_process *p = calloc(1, sizeof(*p));
 
@@ -217,7 +218,7 @@ int mps_process_start(struct mps_supervisor *u, struct error *err)
 		return error_nomem(err);
 	p->pidfd = -1;
 	p->child.data = p;
-	if (spawn_mps_control(p, u, err) < 0) {
+	if (spawn_mps_control(p, sup, err) < 0) {
 		/* uv_spawn() initializes its handle also when it fails. */
 		if (p->child.loop)
 			close_it(p);
@@ -226,44 +227,45 @@ int mps_process_start(struct mps_supervisor *u, struct error *err)
 		return -1;
 	}
 	p->pid = p->child.pid;
-	p->supervisor = u;
-	u->process = p;
+	p->supervisor = sup;
+	sup->process = p;
 	return 0;
 }
 
-bool mps_process_adopt(struct mps_supervisor *u)
+bool mps_process_adopt(struct mps_supervisor *sup)
 {
-	struct mps_lock_owner h = mps_lock_find_owner(u->dir.dir);
-	CLEANUP(closep) int fd = h.pid > 0 ? (int)syscall(SYS_pidfd_open, h.pid, 0) : -1;
+	struct mps_lock_owner owner = mps_lock_find_owner(sup->dir.dir);
+	CLEANUP(closep)
+	int fd = owner.pid > 0 ? (int)syscall(SYS_pidfd_open, owner.pid, 0) : -1;
 	struct mps_process *p;
 
 	/* Checked again: while the pidfd is open, the PID cannot become another process's. */
-	if (fd < 0 || !mps_lock_owner_is_alive(&h))
+	if (fd < 0 || !mps_lock_owner_is_alive(&owner))
 		return false;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return false;
 	p->pidfd = steal_fd(&fd);
-	p->pid = h.pid;
-	p->supervisor = u;
-	(void)uv_poll_init(u->mps->c.loop, &p->poll, p->pidfd);
+	p->pid = owner.pid;
+	p->supervisor = sup;
+	(void)uv_poll_init(sup->mps->c.loop, &p->poll, p->pidfd);
 	p->poll.data = p;
 	(void)uv_poll_start(&p->poll, UV_READABLE, on_pidfd);
-	u->process = p;
+	sup->process = p;
 	return true;
 }
 
-void mps_process_kill(struct mps_supervisor *u)
+void mps_process_kill(struct mps_supervisor *sup)
 {
-	if (u->process)
-		(void)kill(-u->process->pid, SIGKILL);
+	if (sup->process)
+		(void)kill(-sup->process->pid, SIGKILL);
 }
 
-void mps_process_leave(struct mps_supervisor *u)
+void mps_process_leave(struct mps_supervisor *sup)
 {
-	struct mps_process *p = u->process;
+	struct mps_process *p = sup->process;
 
-	u->process = NULL;
+	sup->process = NULL;
 	if (!p)
 		return;
 	p->supervisor = NULL;

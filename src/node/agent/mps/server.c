@@ -8,56 +8,56 @@
 
 #define SERVER_NS (15 * NS_PER_SEC) /* until a new server is ready */
 
-static void fail_without_server(struct mps_supervisor *u, const char *what)
+static void fail_without_server(struct mps_supervisor *sup, const char *what)
 {
-	u->needs_server = true;
-	mps_supervisor_fail(u, "the MPS server %s%s%.300s%s", what, *u->complaint ? ": " : "",
-		u->complaint,
-		u->desired.exclusive
+	sup->needs_server = true;
+	mps_supervisor_fail(sup, "the MPS server %s%s%.300s%s", what,
+		*sup->complaint ? ": " : "", sup->complaint,
+		sup->desired.exclusive
 			? " (compute mode exclusive: no other program may use the GPU)"
 			: "");
 }
 
 static void on_server_asked(void *arg, const char *answer, const struct error *err)
 {
-	struct mps_supervisor *u = arg;
+	struct mps_supervisor *sup = arg;
 
 	(void)answer;
 	if (err)
-		mps_supervisor_count_missed(u, err);
+		mps_supervisor_count_missed(sup, err);
 	else
-		mps_supervisor_step(u); /* the log reports a ready server */
+		mps_supervisor_step(sup); /* the log reports a ready server */
 }
 
-static void set_server_ready(struct mps_supervisor *u)
+static void set_server_ready(struct mps_supervisor *sup)
 {
-	bool again = u->was_ready;
+	bool again = sup->was_ready;
 
-	if (u->applied.percent == 0) {
-		mps_supervisor_enter(u, MPS_SETTING, "limits are being set");
+	if (sup->applied.percent == 0) {
+		mps_supervisor_enter(sup, MPS_SETTING, "limits are being set");
 	} else {
-		mps_supervisor_set_ready(u);
+		mps_supervisor_set_ready(sup);
 		if (again)
-			report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
+			report_event(sup->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
 				"MPS of %s has a new server",
-				u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+				sup->desired.uuids.n ? sup->desired.uuids.v[0] : sup->key);
 	}
-	mps_supervisor_step(u);
+	mps_supervisor_step(sup);
 }
 
-static bool is_server_late(const struct mps_supervisor *u)
+static bool is_server_late(const struct mps_supervisor *sup)
 {
-	return time_mono_ns() - u->since_ns >= SERVER_NS;
+	return time_mono_ns() - sup->since_ns >= SERVER_NS;
 }
 
 static void on_new_server_status(void *arg, const char *answer, const struct error *err)
 {
-	struct mps_supervisor *u = arg;
+	struct mps_supervisor *sup = arg;
 
 	if (!err && !strncmp(answer, "ACTIVE", 6))
-		set_server_ready(u);
+		set_server_ready(sup);
 	else
-		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
+		mps_supervisor_arm(sup, MPS_TICK_MAX_MS);
 }
 
 /*
@@ -67,40 +67,40 @@ static void on_new_server_status(void *arg, const char *answer, const struct err
  */
 static void on_new_servers(void *arg, const char *answer, const struct error *err)
 {
-	struct mps_supervisor *u = arg;
-	bool late = is_server_late(u), exited = u->checked_hints.server_exited;
+	struct mps_supervisor *sup = arg;
+	bool late = is_server_late(sup), exited = sup->checked_hints.server_exited;
 
-	u->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	sup->checked_hints = (struct mps_hints){ .exited_pid = 0 };
 	if (err) {
-		mps_supervisor_count_missed(u, err);
+		mps_supervisor_count_missed(sup, err);
 		return;
 	}
-	u->missed = 0;
-	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
-	if (u->n_servers > 0 && late)
-		set_server_ready(u);
-	else if (u->n_servers > 0)
-		mps_supervisor_query(u, on_new_server_status, "get_server_status %u",
-			u->servers[0]);
+	sup->missed = 0;
+	sup->n_servers = mps_pids_read(sup->servers, MPS_SERVERS_MAX, answer);
+	if (sup->n_servers > 0 && late)
+		set_server_ready(sup);
+	else if (sup->n_servers > 0)
+		mps_supervisor_query(sup, on_new_server_status, "get_server_status %u",
+			sup->servers[0]);
 	else if (late)
-		fail_without_server(u, "was not ready in time");
+		fail_without_server(sup, "was not ready in time");
 	else if (exited)
-		fail_without_server(u, "ended at its start");
+		fail_without_server(sup, "ended at its start");
 	else
-		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
+		mps_supervisor_arm(sup, MPS_TICK_MAX_MS);
 }
 
-void mps_server_next(struct mps_supervisor *u)
+void mps_server_next(struct mps_supervisor *sup)
 {
-	if (u->step == 0) {
-		u->step = 1;
-		u->hints.server_exited = false;
-		mps_supervisor_query(u, on_server_asked, "start_server -uid %u",
+	if (sup->step == 0) {
+		sup->step = 1;
+		sup->hints.server_exited = false;
+		mps_supervisor_query(sup, on_server_asked, "start_server -uid %u",
 			(unsigned)geteuid());
-	} else if (is_server_late(u) || mps_watch_needs_check(u)) {
-		mps_watch_begin_check(u);
-		mps_supervisor_query(u, on_new_servers, "get_server_list");
+	} else if (is_server_late(sup) || mps_watch_needs_check(sup)) {
+		mps_watch_begin_check(sup);
+		mps_supervisor_query(sup, on_new_servers, "get_server_list");
 	} else {
-		mps_supervisor_arm(u, MPS_TICK_MAX_MS);
+		mps_supervisor_arm(sup, MPS_TICK_MAX_MS);
 	}
 }

@@ -142,67 +142,67 @@ struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const
 /*
  * Closes timers, files and children. The caller frees the memory by mps_supervisor_free(), once the loop has run.
  */
-void mps_supervisor_close(struct mps_supervisor *u);
-void mps_supervisor_free(struct mps_supervisor *u);
+void mps_supervisor_close(struct mps_supervisor *sup);
+void mps_supervisor_free(struct mps_supervisor *sup);
 /* For the agent's end: closes the supervisor when all is restored. A daemon with clients goes on. */
-void mps_supervisor_stop(struct mps_supervisor *u);
+void mps_supervisor_stop(struct mps_supervisor *sup);
 /* Does the next action. Called after each event. */
-void mps_supervisor_step(struct mps_supervisor *u);
+void mps_supervisor_step(struct mps_supervisor *sup);
 /* Does the next action after @ms, or sooner. */
-void mps_supervisor_arm(struct mps_supervisor *u, uint64_t ms);
+void mps_supervisor_arm(struct mps_supervisor *sup, uint64_t ms);
 /* Counts a question without an answer. Asks again soon, until the daemon counts as hung. */
-void mps_supervisor_count_missed(struct mps_supervisor *u, const struct error *why);
+void mps_supervisor_count_missed(struct mps_supervisor *sup, const struct error *why);
 /* Handles a failure: kills the process, if there is one. The supervisor retries later. */
-void mps_supervisor_fail(struct mps_supervisor *u, const char *fmt, ...) PRINTF(2, 3);
-void mps_supervisor_enter(struct mps_supervisor *u, enum mps_state state, const char *why);
+void mps_supervisor_fail(struct mps_supervisor *sup, const char *fmt, ...) PRINTF(2, 3);
+void mps_supervisor_enter(struct mps_supervisor *sup, enum mps_state state, const char *why);
 /* Makes the daemon usable. */
-void mps_supervisor_set_ready(struct mps_supervisor *u);
-bool mps_supervisor_is_usable(const struct mps_supervisor *u);
+void mps_supervisor_set_ready(struct mps_supervisor *sup);
+bool mps_supervisor_is_usable(const struct mps_supervisor *sup);
 /* Whether the running daemon was started with the device. Its servers never find another device. */
-bool mps_supervisor_has_device(const struct mps_supervisor *u, const char *uuid);
+bool mps_supervisor_has_device(const struct mps_supervisor *sup, const char *uuid);
 /*
  * Whether the daemon's last answer has no client, and none came since. The log alone does not prove that: client
  * processes can write to it.
  */
-bool mps_supervisor_is_unused(const struct mps_supervisor *u);
+bool mps_supervisor_is_unused(const struct mps_supervisor *sup);
 const char *mps_state_name(enum mps_state s);
 /* server.c: the next action in the state SERVER. */
-void mps_server_next(struct mps_supervisor *u);
+void mps_server_next(struct mps_supervisor *sup);
 /* query.c: one question at a time; each answer leads to mps_supervisor_step(). */
-void mps_supervisor_query(struct mps_supervisor *u,
+void mps_supervisor_query(struct mps_supervisor *sup,
 	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
 	...) PRINTF(3, 4);
 /* Sends the next of the limits, by .step; false: there is no further one. */
-bool mps_limits_set_next(struct mps_supervisor *u);
+bool mps_limits_set_next(struct mps_supervisor *sup);
 /* Asks for the servers and their clients. */
-void mps_supervisor_check(struct mps_supervisor *u);
+void mps_supervisor_check(struct mps_supervisor *sup);
 /*
  * process.c: the environment of the daemon and of its commands. The caller owns it: mps_env_free(). NULL: no memory.
  */
-char **mps_supervisor_env(const struct mps_supervisor *u);
+char **mps_supervisor_env(const struct mps_supervisor *sup);
 void mps_env_free(char **env);
 /* Whether daemon and clients need a common /dev/shm, as with older drivers. */
 bool mps_needs_shm(const struct mps *m);
 
 /* compute-mode.c: each call that returns 0 ends with .modes_done(). */
-int mps_modes_read(struct mps_supervisor *u, struct error *err) MUST_USE;
-int mps_modes_set(struct mps_supervisor *u, struct error *err) MUST_USE;
-int mps_modes_restore(struct mps_supervisor *u, struct error *err) MUST_USE; /* one group */
-void mps_modes_forget(struct mps_supervisor *u);                             /* that group */
+int mps_modes_read(struct mps_supervisor *sup, struct error *err) MUST_USE;
+int mps_modes_set(struct mps_supervisor *sup, struct error *err) MUST_USE;
+int mps_modes_restore(struct mps_supervisor *sup, struct error *err) MUST_USE; /* one group */
+void mps_modes_forget(struct mps_supervisor *sup);                             /* that group */
 
 /* process.c */
-int mps_process_start(struct mps_supervisor *u, struct error *err);
+int mps_process_start(struct mps_supervisor *sup, struct error *err);
 /* Takes over the running process that the pid file names; false: there is none. */
-bool mps_process_adopt(struct mps_supervisor *u);
-void mps_process_kill(struct mps_supervisor *u);  /* and its servers; .ended() follows */
-void mps_process_leave(struct mps_supervisor *u); /* which goes on unwatched */
-pid_t mps_process_pid(const struct mps_supervisor *u);
+bool mps_process_adopt(struct mps_supervisor *sup);
+void mps_process_kill(struct mps_supervisor *sup);  /* and its servers; .ended() follows */
+void mps_process_leave(struct mps_supervisor *sup); /* which goes on unwatched */
+pid_t mps_process_pid(const struct mps_supervisor *sup);
 
 /* watch.c: the log, clients and faults. */
-void mps_watch_start(struct mps_supervisor *u);
-void mps_watch_stop(struct mps_supervisor *u);
-bool mps_watch_read(struct mps_supervisor *u); /* true: there is more to read soon */
-void mps_watch_truncate_log(struct mps_supervisor *u);
+void mps_watch_start(struct mps_supervisor *sup);
+void mps_watch_stop(struct mps_supervisor *sup);
+bool mps_watch_read(struct mps_supervisor *sup); /* true: there is more to read soon */
+void mps_watch_truncate_log(struct mps_supervisor *sup);
 
 /*
  * The log against the daemon's answers. A check goes through these in order:
@@ -214,16 +214,16 @@ void mps_watch_truncate_log(struct mps_supervisor *u);
  *    before, that the log reports, and that it does not list any more.
  * 4. mps_watch_end_check(): the daemon has answered clients and .has_server_fault. Confirms or drops a fault.
  */
-bool mps_watch_needs_check(const struct mps_supervisor *u);
-void mps_watch_begin_check(struct mps_supervisor *u);
-void mps_watch_check_servers(struct mps_supervisor *u);
-void mps_watch_end_check(struct mps_supervisor *u, bool has_server_fault);
+bool mps_watch_needs_check(const struct mps_supervisor *sup);
+void mps_watch_begin_check(struct mps_supervisor *sup);
+void mps_watch_check_servers(struct mps_supervisor *sup);
+void mps_watch_end_check(struct mps_supervisor *sup, bool has_server_fault);
 
 /* identify.c: asks for the identity of the next client, unless a question is under way. */
-void mps_identify_next(struct mps_supervisor *u);
-void mps_identify_stop(struct mps_supervisor *u);
+void mps_identify_next(struct mps_supervisor *sup);
+void mps_identify_stop(struct mps_supervisor *sup);
 
 /* Reports to the pods of connected clients that these end with @what. */
-void mps_watch_report_lost(struct mps_supervisor *u, const char *reason, const char *what);
+void mps_watch_report_lost(struct mps_supervisor *sup, const char *reason, const char *what);
 /* Reports a confirmed fault whose lines are complete, with @now any fault. True: the report has to wait. */
-bool mps_watch_report_fault(struct mps_supervisor *u, bool now);
+bool mps_watch_report_fault(struct mps_supervisor *sup, bool now);

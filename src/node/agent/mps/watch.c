@@ -25,156 +25,156 @@
 
 /* --- the log against the daemon's answers --- */
 
-static bool has_mps_server(const struct mps_supervisor *u, uint32_t pid)
+static bool has_mps_server(const struct mps_supervisor *sup, uint32_t pid)
 {
-	for (uint32_t i = 0; i < u->n_servers; i++)
-		if (u->servers[i] == pid)
+	for (uint32_t i = 0; i < sup->n_servers; i++)
+		if (sup->servers[i] == pid)
 			return true;
 	return false;
 }
 
-static void unmark_faulted(struct mps_supervisor *u)
+static void unmark_faulted(struct mps_supervisor *sup)
 {
-	for (uint32_t i = 0; i < u->clients.n; i++)
-		u->clients.v[i].faulted = false;
+	for (uint32_t i = 0; i < sup->clients.n; i++)
+		sup->clients.v[i].faulted = false;
 }
 
-static bool has_marked_faulted(const struct mps_supervisor *u)
+static bool has_marked_faulted(const struct mps_supervisor *sup)
 {
-	for (uint32_t i = 0; i < u->clients.n; i++)
-		if (u->clients.v[i].faulted)
+	for (uint32_t i = 0; i < sup->clients.n; i++)
+		if (sup->clients.v[i].faulted)
 			return true;
 	return false;
 }
 
-static void on_fault(struct mps_supervisor *u, uint32_t named)
+static void on_fault(struct mps_supervisor *sup, uint32_t named)
 {
-	if (named && u->fault.pending)
-		u->fault.named_pid = u->fault.named_pid ? u->fault.named_pid : named;
-	if (u->fault.pending)
+	if (named && sup->fault.pending)
+		sup->fault.named_pid = sup->fault.named_pid ? sup->fault.named_pid : named;
+	if (sup->fault.pending)
 		return;
-	unmark_faulted(u);
-	u->fault =
+	unmark_faulted(sup);
+	sup->fault =
 		(struct mps_fault){ .pending = true, .named_pid = named, .ns = time_mono_ns() };
-	u->fault_report_ns = u->fault.ns + FAULT_REPORT_NS;
+	sup->fault_report_ns = sup->fault.ns + FAULT_REPORT_NS;
 }
 
 /* A fault whose lines the log does not have: all connected clients count as hit. */
-static void assume_fault(struct mps_supervisor *u)
+static void assume_fault(struct mps_supervisor *sup)
 {
-	on_fault(u, 0);
-	u->fault.found_late = u->found;
-	for (uint32_t i = 0; i < u->clients.n; i++)
-		u->clients.v[i].faulted = u->clients.v[i].connected;
+	on_fault(sup, 0);
+	sup->fault.found_late = sup->found;
+	for (uint32_t i = 0; i < sup->clients.n; i++)
+		sup->clients.v[i].faulted = sup->clients.v[i].connected;
 }
 
 /* A list without a fault before it is no list of the server. */
-static void on_client_faulted(struct mps_supervisor *u, uint32_t pid)
+static void on_client_faulted(struct mps_supervisor *sup, uint32_t pid)
 {
-	struct mps_client *c = mps_clients_find(&u->clients, pid);
+	struct mps_client *c = mps_clients_find(&sup->clients, pid);
 
-	if (!u->fault.pending)
+	if (!sup->fault.pending)
 		return;
-	if (!c && u->n_log_clients++ < LOOK_MAX)
-		c = mps_clients_add(&u->clients, pid);
+	if (!c && sup->n_log_clients++ < LOOK_MAX)
+		c = mps_clients_add(&sup->clients, pid);
 	if (c)
 		c->faulted = true;
 }
 
 /* Client processes can write to the log, so the reports are limited. */
-static bool may_report_log_event(struct mps_supervisor *u)
+static bool may_report_log_event(struct mps_supervisor *sup)
 {
-	return log_limit_pass(&u->report_limit, time_mono_ns(), MPS_REPORT_PER_NS,
+	return log_limit_pass(&sup->report_limit, time_mono_ns(), MPS_REPORT_PER_NS,
 		MPS_REPORT_BURST);
 }
 
-static void on_server_died(struct mps_supervisor *u, uint32_t pid)
+static void on_server_died(struct mps_supervisor *sup, uint32_t pid)
 {
-	u->server_deaths++;
-	if (may_report_log_event(u)) {
-		log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
+	sup->server_deaths++;
+	if (may_report_log_event(sup)) {
+		log_warn("an MPS server died, its clients end", LOG_STR("daemon", sup->key),
 			LOG_UINT("pid", pid),
-			LOG_UINT("clients", mps_clients_count(&u->clients)));
-		report_event(u->mps->c.reporter, EVENT_WARNING, "MPSServerDied",
+			LOG_UINT("clients", mps_clients_count(&sup->clients)));
+		report_event(sup->mps->c.reporter, EVENT_WARNING, "MPSServerDied",
 			"the MPS server of %s (process %u) died, and its %u clients with it",
-			u->desired.uuids.n ? u->desired.uuids.v[0] : u->key, pid,
-			mps_clients_count(&u->clients));
+			sup->desired.uuids.n ? sup->desired.uuids.v[0] : sup->key, pid,
+			mps_clients_count(&sup->clients));
 	}
-	mps_watch_report_lost(u, "MPSServerDied", "the MPS server of its GPU died");
-	mps_clients_set(&u->clients, NULL, 0);
-	if (u->state == MPS_READY || u->state == MPS_FAULTED)
-		mps_supervisor_enter(u, MPS_SERVER,
+	mps_watch_report_lost(sup, "MPSServerDied", "the MPS server of its GPU died");
+	mps_clients_set(&sup->clients, NULL, 0);
+	if (sup->state == MPS_READY || sup->state == MPS_FAULTED)
+		mps_supervisor_enter(sup, MPS_SERVER,
 			"the MPS server died, another one is being started");
 }
 
 /* A claim of the log was true and changed the state: the next one is checked at once again. */
-static void end_hint_pause(struct mps_supervisor *u)
+static void end_hint_pause(struct mps_supervisor *sup)
 {
-	u->hint_checks = 0;
-	u->hint_check_at_ns = 0;
+	sup->hint_checks = 0;
+	sup->hint_check_at_ns = 0;
 }
 
-bool mps_watch_needs_check(const struct mps_supervisor *u)
+bool mps_watch_needs_check(const struct mps_supervisor *sup)
 {
-	bool hinted = u->state == MPS_SERVER
-			      ? u->hints.ready_pid || u->hints.server_exited
-			      : u->hints.ready_pid || u->hints.exited_pid ||
-					(u->fault.pending && !u->fault.confirmed);
+	bool hinted = sup->state == MPS_SERVER
+			      ? sup->hints.ready_pid || sup->hints.server_exited
+			      : sup->hints.ready_pid || sup->hints.exited_pid ||
+					(sup->fault.pending && !sup->fault.confirmed);
 
-	return hinted && time_mono_ns() >= u->hint_check_at_ns;
+	return hinted && time_mono_ns() >= sup->hint_check_at_ns;
 }
 
-void mps_watch_begin_check(struct mps_supervisor *u)
+void mps_watch_begin_check(struct mps_supervisor *sup)
 {
 	uint64_t now = time_mono_ns();
 
-	u->check_began_ns = now;
-	if (mps_watch_needs_check(u)) {
-		if (now - u->hint_check_at_ns >= HINT_RETAIN_NS)
-			u->hint_checks = 0;
-		u->hint_check_at_ns =
-			now + backoff_doubled(HINT_NS, HINT_MAX_NS, u->hint_checks++);
+	sup->check_began_ns = now;
+	if (mps_watch_needs_check(sup)) {
+		if (now - sup->hint_check_at_ns >= HINT_RETAIN_NS)
+			sup->hint_checks = 0;
+		sup->hint_check_at_ns =
+			now + backoff_doubled(HINT_NS, HINT_MAX_NS, sup->hint_checks++);
 	}
 	/* A check without an answer leaves its hints to the next one. */
-	if (u->hints.ready_pid)
-		u->checked_hints.ready_pid = u->hints.ready_pid;
-	u->checked_hints.server_exited |= u->hints.server_exited;
-	if (u->hints.exited_pid)
-		u->checked_hints.exited_pid = u->hints.exited_pid;
-	u->hints = (struct mps_hints){ .exited_pid = 0 };
+	if (sup->hints.ready_pid)
+		sup->checked_hints.ready_pid = sup->hints.ready_pid;
+	sup->checked_hints.server_exited |= sup->hints.server_exited;
+	if (sup->hints.exited_pid)
+		sup->checked_hints.exited_pid = sup->hints.exited_pid;
+	sup->hints = (struct mps_hints){ .exited_pid = 0 };
 }
 
-void mps_watch_check_servers(struct mps_supervisor *u)
+void mps_watch_check_servers(struct mps_supervisor *sup)
 {
-	uint32_t pid = u->checked_hints.exited_pid;
+	uint32_t pid = sup->checked_hints.exited_pid;
 
-	if (has_mps_server(u, u->checked_hints.ready_pid))
-		end_hint_pause(u);
-	u->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	if (has_mps_server(sup, sup->checked_hints.ready_pid))
+		end_hint_pause(sup);
+	sup->checked_hints = (struct mps_hints){ .exited_pid = 0 };
 	if (!pid)
 		return;
-	if (has_mps_server(u, pid)) {
+	if (has_mps_server(sup, pid)) {
 		log_debug("the MPS log reports the end of a server that is there",
-			LOG_STR("daemon", u->key), LOG_UINT("pid", pid));
+			LOG_STR("daemon", sup->key), LOG_UINT("pid", pid));
 		return;
 	}
-	end_hint_pause(u);
+	end_hint_pause(sup);
 	/* A client may have caused the start of the next server already. */
-	u->hints.ready_pid = u->n_servers > 0 ? u->servers[0] : 0;
-	on_server_died(u, pid);
+	sup->hints.ready_pid = sup->n_servers > 0 ? sup->servers[0] : 0;
+	on_server_died(sup, pid);
 }
 
-static void confirm_fault(struct mps_supervisor *u)
+static void confirm_fault(struct mps_supervisor *sup)
 {
-	if (u->fault.confirmed)
+	if (sup->fault.confirmed)
 		return;
-	u->fault.confirmed = true;
-	u->faults++;
-	if (!u->has_server_fault || u->state != MPS_READY)
+	sup->fault.confirmed = true;
+	sup->faults++;
+	if (!sup->has_server_fault || sup->state != MPS_READY)
 		return;
-	end_hint_pause(u);
-	u->fault_is_over = false;
-	mps_supervisor_enter(u, MPS_FAULTED,
+	end_hint_pause(sup);
+	sup->fault_is_over = false;
+	mps_supervisor_enter(sup, MPS_FAULTED,
 		"a fatal fault of one client ended all clients of this GPU; MPS takes new "
 		"ones when all of them are gone");
 }
@@ -184,171 +184,173 @@ static void confirm_fault(struct mps_supervisor *u)
  * without that status, and if no client that it hit is left, the fault is over, or lines of ended clients are
  * forged. If one is left there was no fault.
  */
-static void check_fault_lines(struct mps_supervisor *u)
+static void check_fault_lines(struct mps_supervisor *sup)
 {
-	if (!u->fault.pending || u->fault.confirmed || u->check_began_ns < u->fault_report_ns)
+	if (!sup->fault.pending || sup->fault.confirmed ||
+		sup->check_began_ns < sup->fault_report_ns)
 		return;
-	if (has_marked_faulted(u) && mps_clients_count_faulted(&u->clients) == 0) {
-		confirm_fault(u);
+	if (has_marked_faulted(sup) && mps_clients_count_faulted(&sup->clients) == 0) {
+		confirm_fault(sup);
 		return;
 	}
-	log_debug("the MPS log reports a fault that no server has", LOG_STR("daemon", u->key));
-	u->fault.pending = false;
-	unmark_faulted(u);
+	log_debug("the MPS log reports a fault that no server has",
+		LOG_STR("daemon", sup->key));
+	sup->fault.pending = false;
+	unmark_faulted(sup);
 }
 
-void mps_watch_end_check(struct mps_supervisor *u, bool has_server_fault)
+void mps_watch_end_check(struct mps_supervisor *sup, bool has_server_fault)
 {
-	bool is_new = has_server_fault && !u->has_server_fault;
+	bool is_new = has_server_fault && !sup->has_server_fault;
 
-	u->has_server_fault = has_server_fault;
+	sup->has_server_fault = has_server_fault;
 	/* A killed server has that status, too, for a moment, and no clients. */
-	if (is_new && !u->fault.pending && mps_clients_count(&u->clients) > 0)
-		assume_fault(u);
-	u->found = false;
-	if (has_server_fault && u->fault.pending)
-		confirm_fault(u);
+	if (is_new && !sup->fault.pending && mps_clients_count(&sup->clients) > 0)
+		assume_fault(sup);
+	sup->found = false;
+	if (has_server_fault && sup->fault.pending)
+		confirm_fault(sup);
 	else
-		check_fault_lines(u);
-	u->fault_is_over = u->state == MPS_FAULTED && !has_server_fault;
+		check_fault_lines(sup);
+	sup->fault_is_over = sup->state == MPS_FAULTED && !has_server_fault;
 }
 
 /* --- events of the log --- */
 
 static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 {
-	struct mps_supervisor *u = arg;
+	struct mps_supervisor *sup = arg;
 
 	switch (e->kind) {
 	case MPS_LOG_CONNECTED:
-		u->has_no_client = false;
+		sup->has_no_client = false;
 		/* The next check finds the clients beyond this limit. */
-		if (u->n_log_clients++ < LOOK_MAX)
-			(void)mps_clients_add(&u->clients, e->pid);
+		if (sup->n_log_clients++ < LOOK_MAX)
+			(void)mps_clients_add(&sup->clients, e->pid);
 		break;
 	case MPS_LOG_DISCONNECTED:
-		mps_clients_remove(&u->clients, e->pid);
+		mps_clients_remove(&sup->clients, e->pid);
 		break;
 	case MPS_LOG_FAULT:
 	case MPS_LOG_NAMED:
-		on_fault(u, e->pid);
+		on_fault(sup, e->pid);
 		break;
 	case MPS_LOG_CLIENT_FAULTED:
-		on_client_faulted(u, e->pid);
+		on_client_faulted(sup, e->pid);
 		break;
 	case MPS_LOG_SERVER_READY:
-		if (u->state == MPS_SERVER || !has_mps_server(u, e->pid))
-			u->hints.ready_pid = e->pid;
+		if (sup->state == MPS_SERVER || !has_mps_server(sup, e->pid))
+			sup->hints.ready_pid = e->pid;
 		break;
 	case MPS_LOG_SERVER_ENDED:
 		break;
 	case MPS_LOG_SERVER_DIED:
-		u->hints.server_exited = true;
-		if (has_mps_server(u, e->pid))
-			u->hints.exited_pid = e->pid;
+		sup->hints.server_exited = true;
+		if (has_mps_server(sup, e->pid))
+			sup->hints.exited_pid = e->pid;
 		break;
 	case MPS_LOG_COMPLAINT:
-		(void)snprintf(u->complaint, sizeof(u->complaint), "%s", e->text);
+		(void)snprintf(sup->complaint, sizeof(sup->complaint), "%s", e->text);
 		break;
 	}
 }
 
 /* --- the log file --- */
 
-static void report_log_complaint(struct mps_supervisor *u, const char *data, size_t len)
+static void report_log_complaint(struct mps_supervisor *sup, const char *data, size_t len)
 {
 	/* A program that fails to start writes lines without a date. */
-	if (u->state != MPS_STARTING || len == 0 || data[0] == '[')
+	if (sup->state != MPS_STARTING || len == 0 || data[0] == '[')
 		return;
-	(void)snprintf(u->complaint, sizeof(u->complaint), "%.*s",
+	(void)snprintf(sup->complaint, sizeof(sup->complaint), "%.*s",
 		(int)strcspn(data, "\n") < (int)len ? (int)strcspn(data, "\n") : (int)len,
 		data);
 }
 
 /* The log is read to its end: only a line written at this moment is lost. */
-static void truncate_read_log(struct mps_supervisor *u, int fd)
+static void truncate_read_log(struct mps_supervisor *sup, int fd)
 {
 	struct stat st;
 
-	if (u->log_offset < MPS_LOG_TRUNCATE_BYTES || fstat(fd, &st) < 0 ||
-		(uint64_t)st.st_size != u->log_offset)
+	if (sup->log_offset < MPS_LOG_TRUNCATE_BYTES || fstat(fd, &st) < 0 ||
+		(uint64_t)st.st_size != sup->log_offset)
 		return;
 	if (ftruncate(fd, 0) == 0)
-		u->log_offset = 0;
+		sup->log_offset = 0;
 }
 
-bool mps_watch_read(struct mps_supervisor *u)
+bool mps_watch_read(struct mps_supervisor *sup)
 {
 	CLEANUP(closep) int fd = -1;
 	char data[READ_BYTES + 1];
 	size_t all = 0;
 	struct stat st;
 
-	if (!u->log_watched)
+	if (!sup->log_watched)
 		return false;
-	fd = open(u->dir.log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(sup->dir.log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	if ((uint64_t)st.st_size < u->log_offset)
-		u->log_offset = 0; /* another process truncated the log */
+	if ((uint64_t)st.st_size < sup->log_offset)
+		sup->log_offset = 0; /* another process truncated the log */
 	while (all < READ_MAX) {
-		ssize_t n = pread(fd, data, READ_BYTES, (off_t)u->log_offset);
+		ssize_t n = pread(fd, data, READ_BYTES, (off_t)sup->log_offset);
 
 		if (n <= 0)
 			break;
 		data[n] = '\0';
-		u->log_offset += (uint64_t)n;
+		sup->log_offset += (uint64_t)n;
 		all += (size_t)n;
-		report_log_complaint(u, data, (size_t)n);
-		mps_log_feed(&u->log, data, (size_t)n, on_mps_log_event, u);
+		report_log_complaint(sup, data, (size_t)n);
+		mps_log_feed(&sup->log, data, (size_t)n, on_mps_log_event, sup);
 	}
-	truncate_read_log(u, fd);
-	u->n_log_clients = 0;
-	mps_identify_next(u);
+	truncate_read_log(sup, fd);
+	sup->n_log_clients = 0;
+	mps_identify_next(sup);
 	return all >= READ_MAX;
 }
 
 static void on_change(uv_fs_event_t *h, const char *name, int events, int status)
 {
-	struct mps_supervisor *u = h->data;
-	uint32_t clients = mps_clients_count(&u->clients);
+	struct mps_supervisor *sup = h->data;
+	uint32_t clients = mps_clients_count(&sup->clients);
 	bool more;
 
 	(void)name;
 	(void)events;
 	(void)status;
-	more = mps_watch_read(u);
+	more = mps_watch_read(sup);
 	/* A fault and a drain wait for the last client's end. */
-	if (more || mps_clients_count(&u->clients) < clients || mps_watch_needs_check(u))
-		mps_supervisor_step(u);
+	if (more || mps_clients_count(&sup->clients) < clients || mps_watch_needs_check(sup))
+		mps_supervisor_step(sup);
 }
 
-void mps_watch_truncate_log(struct mps_supervisor *u)
+void mps_watch_truncate_log(struct mps_supervisor *sup)
 {
-	if (truncate(u->dir.log, 0) < 0 && errno != ENOENT)
-		log_debug("MPS log not truncated", LOG_STR("file", u->dir.log));
-	u->log_offset = 0;
-	mps_log_fini(&u->log);
-	mps_log_init(&u->log);
+	if (truncate(sup->dir.log, 0) < 0 && errno != ENOENT)
+		log_debug("MPS log not truncated", LOG_STR("file", sup->dir.log));
+	sup->log_offset = 0;
+	mps_log_fini(&sup->log);
+	mps_log_init(&sup->log);
 }
 
 /* Of an adopted daemon's log only new lines are read. The first check finds its clients. */
-void mps_watch_start(struct mps_supervisor *u)
+void mps_watch_start(struct mps_supervisor *sup)
 {
 	struct stat st;
-	int fd = open(u->dir.log, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int fd = open(sup->dir.log, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	closep(&fd);
-	if (u->state != MPS_STARTING)
-		u->log_offset = stat(u->dir.log, &st) == 0 ? (uint64_t)st.st_size : 0;
-	u->log_watched = true;
-	(void)uv_fs_event_start(&u->log_event, on_change, u->dir.log, 0);
+	if (sup->state != MPS_STARTING)
+		sup->log_offset = stat(sup->dir.log, &st) == 0 ? (uint64_t)st.st_size : 0;
+	sup->log_watched = true;
+	(void)uv_fs_event_start(&sup->log_event, on_change, sup->dir.log, 0);
 }
 
-void mps_watch_stop(struct mps_supervisor *u)
+void mps_watch_stop(struct mps_supervisor *sup)
 {
-	u->log_watched = false;
-	(void)uv_fs_event_stop(&u->log_event);
+	sup->log_watched = false;
+	(void)uv_fs_event_stop(&sup->log_event);
 }
 
 /* --- reports --- */
@@ -448,64 +450,65 @@ static void on_mps_report_pod_devices(void *arg, const struct pod_devices *list,
 }
 
 /* The client, with the devices of its environment only if they are this daemon's. */
-static struct mps_client own_client(const struct mps_supervisor *u, const struct mps_client *c)
+static struct mps_client own_client(const struct mps_supervisor *sup,
+	const struct mps_client *c)
 {
 	struct mps_client own = *c;
 	size_t len = device_id_physical_len(own.devices);
 
-	for (size_t i = 0; i < u->desired.uuids.n; i++)
-		if (strlen(u->desired.uuids.v[i]) == len &&
-			!strncmp(u->desired.uuids.v[i], own.devices, len))
+	for (size_t i = 0; i < sup->desired.uuids.n; i++)
+		if (strlen(sup->desired.uuids.v[i]) == len &&
+			!strncmp(sup->desired.uuids.v[i], own.devices, len))
 			return own;
 	own.devices[0] = '\0';
 	return own;
 }
 
-static void report_mps_clients_lost(struct mps_supervisor *u, bool fault, const char *reason,
+static void report_mps_clients_lost(struct mps_supervisor *sup, bool fault, const char *reason,
 	const char *what)
 {
 	const struct mps_client *gone;
 	struct mps_fault_report *s =
-		u->stopping || !may_report_log_event(u) ? NULL : calloc(1, sizeof(*s));
+		sup->stopping || !may_report_log_event(sup) ? NULL : calloc(1, sizeof(*s));
 
 	if (!s)
 		return;
-	s->v = calloc(u->clients.n ? u->clients.n : 1, sizeof(*s->v));
-	for (uint32_t i = 0; s->v && i < u->clients.n; i++)
-		if (fault ? u->clients.v[i].faulted : u->clients.v[i].connected)
-			s->v[s->n++] = own_client(u, &u->clients.v[i]);
-	s->mps = u->mps;
+	s->v = calloc(sup->clients.n ? sup->clients.n : 1, sizeof(*s->v));
+	for (uint32_t i = 0; s->v && i < sup->clients.n; i++)
+		if (fault ? sup->clients.v[i].faulted : sup->clients.v[i].connected)
+			s->v[s->n++] = own_client(sup, &sup->clients.v[i]);
+	s->mps = sup->mps;
 	s->fault = fault;
-	s->found_late = fault && u->fault.found_late;
-	s->named = fault ? u->fault.named_pid : 0;
-	gone = fault ? mps_clients_last_disconnected(&u->clients, u->fault.ns - KILLED_NS)
+	s->found_late = fault && sup->fault.found_late;
+	s->named = fault ? sup->fault.named_pid : 0;
+	gone = fault ? mps_clients_last_disconnected(&sup->clients, sup->fault.ns - KILLED_NS)
 		     : NULL;
-	if (gone && gone->disconnected_ns <= u->fault.ns + KILLED_NS)
-		s->killed = own_client(u, gone);
-	memcpy(s->key, u->key, sizeof(s->key));
+	if (gone && gone->disconnected_ns <= sup->fault.ns + KILLED_NS)
+		s->killed = own_client(sup, gone);
+	memcpy(s->key, sup->key, sizeof(s->key));
 	(void)snprintf(s->gpu, sizeof(s->gpu), "%s",
-		u->desired.uuids.n ? u->desired.uuids.v[0] : u->key);
+		sup->desired.uuids.n ? sup->desired.uuids.v[0] : sup->key);
 	(void)snprintf(s->reason, sizeof(s->reason), "%s", reason);
 	(void)snprintf(s->what, sizeof(s->what), "%s", what);
-	u->mps->c.ops->request_pod_devices(u->mps->c.arg, on_mps_report_pod_devices, s);
+	sup->mps->c.ops->request_pod_devices(sup->mps->c.arg, on_mps_report_pod_devices, s);
 }
 
-void mps_watch_report_lost(struct mps_supervisor *u, const char *reason, const char *what)
+void mps_watch_report_lost(struct mps_supervisor *sup, const char *reason, const char *what)
 {
-	if (mps_clients_count(&u->clients) > 0)
-		report_mps_clients_lost(u, false, reason, what);
+	if (mps_clients_count(&sup->clients) > 0)
+		report_mps_clients_lost(sup, false, reason, what);
 }
 
-bool mps_watch_report_fault(struct mps_supervisor *u, bool now)
+bool mps_watch_report_fault(struct mps_supervisor *sup, bool now)
 {
-	if (!u->fault.pending || (!now && !u->fault.confirmed))
+	if (!sup->fault.pending || (!now && !sup->fault.confirmed))
 		return false;
-	if (!now && time_mono_ns() < u->fault_report_ns)
+	if (!now && time_mono_ns() < sup->fault_report_ns)
 		return true;
-	if (!u->fault.confirmed) /* the daemon has ended, and cannot be asked */
-		u->faults++;
-	u->fault.pending = false;
-	report_mps_clients_lost(u, true, "MPSClientFault",
+	if (!sup->fault.confirmed) /* the daemon has ended, and cannot be asked */
+		sup->faults++;
+	sup->fault.pending = false;
+	report_mps_clients_lost(sup, true, "MPSClientFault",
 		"a fatal fault of an MPS client on its GPU");
 	return false;
 }

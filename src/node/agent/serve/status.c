@@ -62,24 +62,29 @@ static json_t *sharing_status(const struct config *c)
 
 static json_t *config_status(const struct agent_status_context *c)
 {
-	const struct agent_config *s = c->config;
+	const struct agent_config *config = c->config;
 	json_t *o = json_object();
 
-	SET(o, "file", s->where ? json_any_text(s->where) : json_null());
+	SET(o, "file", config->where ? json_any_text(config->where) : json_null());
 	SET(o, "source",
-		s->source ? json_any_text(config_source_text(s->source)) : json_null());
+		config->source ? json_any_text(config_source_text(config->source))
+			       : json_null());
 	SET(o, "sourceError",
-		format_status_error(s->source ? config_source_error(s->source) : NULL, 0));
-	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
-	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
-	SET(o, "label", *s->label.value ? json_any_text(s->label.value) : json_null());
+		format_status_error(config->source ? config_source_error(config->source) : NULL,
+			0));
+	SET(o, "entry", config->chosen ? json_any_text(config->entry) : json_null());
+	SET(o, "chosenBy",
+		config->chosen ? json_string(config_choice_by_text(config->by)) : json_null());
+	SET(o, "label",
+		*config->label.value ? json_any_text(config->label.value) : json_null());
 	SET(o, "decided", json_boolean(c->facts->decided));
-	SET(o, "waiting", json_any_text(s->waiting));
-	SET(o, "since", format_status_time(s->since_wall_ns));
+	SET(o, "waiting", json_any_text(config->waiting));
+	SET(o, "since", format_status_time(config->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)c->facts->config_generation));
 	SET(o, "sharing", sharing_status(c->facts->config));
-	SET(o, "warnings", format_status_strings(&s->warnings));
-	SET(o, "lastError", format_status_error(&s->last_error, s->last_error_wall_ns));
+	SET(o, "warnings", format_status_strings(&config->warnings));
+	SET(o, "lastError",
+		format_status_error(&config->last_error, config->last_error_wall_ns));
 	return o;
 }
 
@@ -301,10 +306,10 @@ static const struct pod_device *find_device_holder(const struct holder_index *in
 	return found ? *found : NULL;
 }
 
-static json_t *holder_status(const struct pod_device *h)
+static json_t *holder_status(const struct pod_device *pod_device)
 {
-	return json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
-		"container", h->container);
+	return json_pack("{s:s, s:s, s:s}", "namespace", pod_device->namespace_, "pod",
+		pod_device->pod, "container", pod_device->container);
 }
 
 static void set_index(json_t *o, const char *key, const struct gpu *gpu,
@@ -319,7 +324,7 @@ static json_t *format_replica_status(const struct agent_status_context *c,
 {
 	const struct inventory *inv = c->facts->offered.inv;
 	const struct gpu *gpu = &inv->gpus[d->gpu];
-	const struct pod_device *h = find_device_holder(holders, r->name, d->id);
+	const struct pod_device *pod_device = find_device_holder(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
 	bool ok = agent_kubelet_device_ok(c->kubelet, r, d, &why);
@@ -332,7 +337,7 @@ static json_t *format_replica_status(const struct agent_status_context *c,
 	}
 	SET(o, "healthy", json_boolean(ok));
 	SET(o, "reason", json_any_text(ok ? "" : why));
-	SET(o, "holder", h ? holder_status(h) : json_null());
+	SET(o, "holder", pod_device ? holder_status(pod_device) : json_null());
 	return o;
 }
 

@@ -233,7 +233,8 @@ static json_t *format_slice_status(const struct slices *s, const struct stored_s
 	const json_t *seen, const struct pod_devices *pod_devices)
 {
 	const struct slice_file *f = &slice->file;
-	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, pod_devices);
+	const struct pod_device *pod_device =
+		slice->superseded ? NULL : slice_holder(f, pod_devices);
 	const char *error = json_string_value(json_object_get(seen, "error"));
 	const char *no_turns = json_string_value(json_object_get(seen, "compute_error"));
 	json_t *o = json_object(), *devices = json_array();
@@ -250,14 +251,14 @@ static json_t *format_slice_status(const struct slices *s, const struct stored_s
 		json_string(f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
 	SET(o, "unhooked", json_string(f->plan.unhooked == UNHOOKED_STOP ? "stop" : "report"));
 	SET(o, "holder",
-		h ? json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
-			    "container", h->container)
-		  : json_null());
+		pod_device ? json_pack("{s:s, s:s, s:s}", "namespace", pod_device->namespace_,
+				     "pod", pod_device->pod, "container", pod_device->container)
+			   : json_null());
 	SET(o, "superseded", json_boolean(slice->superseded));
 	SET(o, "known", json_boolean(seen != NULL));
 	SET(o, "error", error ? json_any_text(error) : json_null());
 	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
-	SET(o, "gpus", format_slice_gpus_status(s, f, h, seen));
+	SET(o, "gpus", format_slice_gpus_status(s, f, pod_device, seen));
 	SET(o, "processes", processes_status(s, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
 		processes_status(s, json_object_get(seen, "unhooked_processes")));
@@ -267,13 +268,13 @@ static json_t *format_slice_status(const struct slices *s, const struct stored_s
 
 /* --- containers without a slice --- */
 
-static bool in_a_slice(const struct slices *s, const struct pod_device *h)
+static bool in_a_slice(const struct slices *s, const struct pod_device *pod_device)
 {
 	for (size_t i = 0; i < s->store.n; i++) {
 		const struct stored_slice *slice = s->store.v[i];
 
-		if (!slice->superseded && !strcmp(slice->file.resource, h->resource) &&
-			strv_has(&slice->file.devices, h->id))
+		if (!slice->superseded && !strcmp(slice->file.resource, pod_device->resource) &&
+			strv_has(&slice->file.devices, pod_device->id))
 			return true;
 	}
 	return false;
@@ -307,14 +308,14 @@ static bool is_beside_slices(const struct slices *s, const char *id)
 }
 
 /* Whether the device's container would have a slice under the present config, but has none. */
-static bool lacks_slice(const struct slices *s, const struct pod_device *h)
+static bool lacks_slice(const struct slices *s, const struct pod_device *pod_device)
 {
-	const struct resource *r = offer_find(s->c.facts->offered.offer, h->resource);
+	const struct resource *r = offer_find(s->c.facts->offered.offer, pod_device->resource);
 
-	if (in_a_slice(s, h))
+	if (in_a_slice(s, pod_device))
 		return false;
-	return r && resource_find(r, h->id) ? is_isolated(s, r, h->id)
-					    : is_beside_slices(s, h->id);
+	return r && resource_find(r, pod_device->id) ? is_isolated(s, r, pod_device->id)
+						     : is_beside_slices(s, pod_device->id);
 }
 
 static bool is_same_slice_container(const struct pod_device *x, const struct pod_device *y)
@@ -331,20 +332,21 @@ static json_t *unlimited_status(const struct slices *s, const struct pod_devices
 
 	for (size_t i = 0; pod_devices && s->c.facts->offered.offer && i < pod_devices->n;
 		i++) {
-		const struct pod_device *h = &pod_devices->v[i];
+		const struct pod_device *pod_device = &pod_devices->v[i];
 
-		if (!lacks_slice(s, h))
+		if (!lacks_slice(s, pod_device))
 			continue;
-		if (!last || !is_same_slice_container(last, h)) {
+		if (!last || !is_same_slice_container(last, pod_device)) {
 			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
-				h->namespace_, "pod", h->pod, "container", h->container,
-				"resource", h->resource, "devices");
+				pod_device->namespace_, "pod", pod_device->pod, "container",
+				pod_device->container, "resource", pod_device->resource,
+				"devices");
 
 			devices = json_object_get(o, "devices");
 			(void)json_array_append_new(list, o);
 		}
-		(void)json_array_append_new(devices, json_any_text(h->id));
-		last = h;
+		(void)json_array_append_new(devices, json_any_text(pod_device->id));
+		last = pod_device;
 	}
 	return list;
 }

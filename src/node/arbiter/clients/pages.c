@@ -125,9 +125,9 @@ static struct issued_page **get_watch_bucket(struct pages *p, int watch)
 	return &p->buckets[(unsigned int)watch % PAGES_BUCKETS];
 }
 
-static bool is_blind_page(const struct issued_page *o)
+static bool is_blind_page(const struct issued_page *page)
 {
-	return o->watch < 0;
+	return page->watch < 0;
 }
 
 static struct issued_page **get_blind_bucket(struct pages *p, ino_t ino)
@@ -135,27 +135,27 @@ static struct issued_page **get_blind_bucket(struct pages *p, ino_t ino)
 	return &p->blind[ino % PAGES_BUCKETS];
 }
 
-/* The link of the list that points to @o. */
-static struct issued_page **find_link(struct issued_page **at, const struct issued_page *o)
+/* The link of the list that points to @page. */
+static struct issued_page **find_link(struct issued_page **at, const struct issued_page *page)
 {
-	while (*at != o)
+	while (*at != page)
 		at = &(*at)->next;
 	return at;
 }
 
 static void remove_unused_page(struct pages *p, struct issued_page **at)
 {
-	struct issued_page *o = *at;
+	struct issued_page *page = *at;
 
-	*at = o->next;
-	if (is_blind_page(o)) {
-		fair_quota_remove(&p->blind_quota, o->pages->n_blind--);
-		closep(&o->fd);
+	*at = page->next;
+	if (is_blind_page(page)) {
+		fair_quota_remove(&p->blind_quota, page->pages->n_blind--);
+		closep(&page->fd);
 	}
-	fair_quota_remove(&p->quota, o->pages->n--);
-	release_page_client(p, o->client);
-	free_if_unused(o->pages);
-	free(o);
+	fair_quota_remove(&p->quota, page->pages->n--);
+	release_page_client(p, page->client);
+	free_if_unused(page->pages);
+	free(page);
 }
 
 static void forget_all(struct pages *p, struct issued_page **buckets)
@@ -237,23 +237,23 @@ static int watch_page(struct pages *p, int fd)
 
 static bool is_page_watched(struct pages *p, int watch)
 {
-	const struct issued_page *o = *get_watch_bucket(p, watch);
+	const struct issued_page *page = *get_watch_bucket(p, watch);
 
-	while (o && o->watch != watch)
-		o = o->next;
-	return o != NULL;
+	while (page && page->watch != watch)
+		page = page->next;
+	return page != NULL;
 }
 
 /* ---- blind pages ------------------------------------------------------------------------------ */
 
 static void on_emptied(void *arg, int fd)
 {
-	struct issued_page *o = arg;
-	struct pages *p = &o->arbiter->pages;
+	struct issued_page *page = arg;
+	struct pages *p = &page->arbiter->pages;
 
-	o->fd = fd;
+	page->fd = fd;
 	if (fd < 0)
-		remove_unused_page(p, find_link(get_blind_bucket(p, o->ino), o));
+		remove_unused_page(p, find_link(get_blind_bucket(p, page->ino), page));
 }
 
 /*
@@ -261,59 +261,59 @@ static void on_emptied(void *arg, int fd)
  * the arbiter would empty a page that another process brought while the arbiter has it mapped. If the slice is
  * gone, the process may bring the page in a new slice.
  */
-static bool is_page_of_process(const struct issued_page *o, const struct page_owner *who)
+static bool is_page_of_process(const struct issued_page *page, const struct page_owner *who)
 {
-	const struct page_client *c = o->client;
+	const struct page_client *c = page->client;
 
 	return c->pid == who->pid && c->start == who->start &&
-	       (!o->pages->slice || o->pages->slice == who->slice);
+	       (!page->pages->slice || page->pages->slice == who->slice);
 }
 
 /* Whether the arbiter may have the page mapped: its process is registered. */
-static bool is_page_mapped(const struct issued_page *o)
+static bool is_page_mapped(const struct issued_page *page)
 {
-	const struct page_client *c = o->client;
-	const struct arbiter_slice *s = o->pages->slice;
+	const struct page_client *c = page->client;
+	const struct arbiter_slice *s = page->pages->slice;
 
-	return grants_task_find(&o->arbiter->grants, c->pid, c->start) ||
+	return grants_task_find(&page->arbiter->grants, c->pid, c->start) ||
 	       (s && s->compute.sched_slice &&
-		       scheduler_has_process(o->arbiter->sched, s->compute.sched_slice, c->pid,
-			       c->start));
+		       scheduler_has_process(page->arbiter->sched, s->compute.sched_slice,
+			       c->pid, c->start));
 }
 
-static bool has_page_client_ended(const struct issued_page *o)
+static bool has_page_client_ended(const struct issued_page *page)
 {
 	struct proc_stat st;
 
-	return !proc_stat(o->arbiter->o.procfs, o->client->pid, &st) ||
-	       st.start != o->client->start;
+	return !proc_stat(page->arbiter->o.procfs, page->client->pid, &st) ||
+	       st.start != page->client->start;
 }
 
 /* Gives the page a watch. It counts on. */
-static void set_blind_page_watch(struct pages *p, struct issued_page *o, int watch)
+static void set_blind_page_watch(struct pages *p, struct issued_page *page, int watch)
 {
-	struct issued_page **at = find_link(get_blind_bucket(p, o->ino), o);
+	struct issued_page **at = find_link(get_blind_bucket(p, page->ino), page);
 
-	*at = o->next;
-	fair_quota_remove(&p->blind_quota, o->pages->n_blind--);
-	o->watch = watch;
-	o->next = *get_watch_bucket(p, watch);
-	*get_watch_bucket(p, watch) = o;
-	closep(&o->fd);
+	*at = page->next;
+	fair_quota_remove(&p->blind_quota, page->pages->n_blind--);
+	page->watch = watch;
+	page->next = *get_watch_bucket(p, watch);
+	*get_watch_bucket(p, watch) = page;
+	closep(&page->fd);
 }
 
 /* False: no watches are available now. */
-static bool check_blind_page(struct issued_page *o, bool watches)
+static bool check_blind_page(struct issued_page *page, bool watches)
 {
-	struct arbiter *a = o->arbiter;
-	int watch = watches ? watch_page(&a->pages, o->fd) : -1;
+	struct arbiter *a = page->arbiter;
+	int watch = watches ? watch_page(&a->pages, page->fd) : -1;
 
 	if (watch >= 0)
-		set_blind_page_watch(&a->pages, o, watch);
-	else if (has_page_client_ended(o) && !is_page_mapped(o) &&
-		 passed_fds_empty_memfd(a->passed_fds, o->pages, o->fd, o->bytes, on_emptied,
-			 o))
-		o->fd = -1;
+		set_blind_page_watch(&a->pages, page, watch);
+	else if (has_page_client_ended(page) && !is_page_mapped(page) &&
+		 passed_fds_empty_memfd(a->passed_fds, page->pages, page->fd, page->bytes,
+			 on_emptied, page))
+		page->fd = -1;
 	return watch >= 0;
 }
 
@@ -327,10 +327,11 @@ static void on_blind_pages_timer(uv_timer_t *t)
 	for (unsigned int i = 0, n = 0; i < PAGES_BUCKETS && n < PAGES_CHECK_BATCH; i++) {
 		struct issued_page *next;
 
-		for (struct issued_page *o = p->blind[p->next_blind_bucket]; o; o = next, n++) {
-			next = o->next;
-			if (o->fd >= 0)
-				watches = check_blind_page(o, watches);
+		for (struct issued_page *page = p->blind[p->next_blind_bucket]; page;
+			page = next, n++) {
+			next = page->next;
+			if (page->fd >= 0)
+				watches = check_blind_page(page, watches);
 		}
 		p->next_blind_bucket = (p->next_blind_bucket + 1) % PAGES_BUCKETS;
 	}
@@ -340,11 +341,11 @@ static void on_blind_pages_timer(uv_timer_t *t)
 
 static struct issued_page *find_blind_page(struct pages *p, ino_t ino)
 {
-	struct issued_page *o = *get_blind_bucket(p, ino);
+	struct issued_page *page = *get_blind_bucket(p, ino);
 
-	while (o && o->ino != ino)
-		o = o->next;
-	return o;
+	while (page && page->ino != ino)
+		page = page->next;
+	return page;
 }
 
 /* ---- all pages -------------------------------------------------------------------------------- */
@@ -415,20 +416,20 @@ static struct issued_page *add_counted_page(struct slice_pages *of,
 	const struct page_owner *who, int watch)
 {
 	struct pages *p = &who->arbiter->pages;
-	struct issued_page *o = calloc(1, sizeof(*o));
-	struct page_client *client = o ? client_of(p, who) : NULL;
+	struct issued_page *page = calloc(1, sizeof(*page));
+	struct page_client *client = page ? client_of(p, who) : NULL;
 
 	if (!client) {
-		free(o);
+		free(page);
 		return NULL;
 	}
 	client->n++;
 	fair_quota_add(&p->quota, of->n++);
-	*o = (struct issued_page){ .arbiter = who->arbiter,
+	*page = (struct issued_page){ .arbiter = who->arbiter,
 		.pages = of,
 		.client = client,
 		.watch = watch };
-	return o;
+	return page;
 }
 
 static bool count_blind_page(struct slice_pages *of, const struct page_owner *who, int fd,
@@ -436,19 +437,19 @@ static bool count_blind_page(struct slice_pages *of, const struct page_owner *wh
 {
 	struct pages *p = &who->arbiter->pages;
 	CLEANUP(closep) int own = -1;
-	struct issued_page *o;
+	struct issued_page *page;
 
 	if (!fair_quota_allows(&p->blind_quota, of->n_blind))
 		return false;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	o = own >= 0 ? add_counted_page(of, who, -1) : NULL;
-	if (!o)
+	page = own >= 0 ? add_counted_page(of, who, -1) : NULL;
+	if (!page)
 		return false;
-	o->fd = steal_fd(&own);
-	o->ino = st->st_ino;
-	o->bytes = st->st_size;
-	o->next = *get_blind_bucket(p, o->ino);
-	*get_blind_bucket(p, o->ino) = o;
+	page->fd = steal_fd(&own);
+	page->ino = st->st_ino;
+	page->bytes = st->st_size;
+	page->next = *get_blind_bucket(p, page->ino);
+	*get_blind_bucket(p, page->ino) = page;
 	fair_quota_add(&p->blind_quota, of->n_blind++);
 	if (!uv_is_active((uv_handle_t *)&p->blind_timer))
 		(void)uv_timer_start(&p->blind_timer, on_blind_pages_timer, PAGES_CHECK_MS,
@@ -459,12 +460,12 @@ static bool count_blind_page(struct slice_pages *of, const struct page_owner *wh
 static bool count_watched_page(struct slice_pages *of, const struct page_owner *who, int watch)
 {
 	struct pages *p = &who->arbiter->pages;
-	struct issued_page *o = add_counted_page(of, who, watch);
+	struct issued_page *page = add_counted_page(of, who, watch);
 
-	if (!o)
+	if (!page)
 		return false;
-	o->next = *get_watch_bucket(p, watch);
-	*get_watch_bucket(p, watch) = o;
+	page->next = *get_watch_bucket(p, watch);
+	*get_watch_bucket(p, watch) = page;
 	return true;
 }
 

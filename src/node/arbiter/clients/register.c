@@ -32,7 +32,7 @@
 bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd)
 {
-	const struct grants_slice *b = c->slice->grants;
+	const struct grants_slice *slice = c->slice->grants;
 	struct slice_welcome w = { .head = { .op = SLICE_WELCOME, .tag = h->head.tag },
 		.version = SLICE_WIRE_VERSION,
 		.status = status };
@@ -40,9 +40,9 @@ bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slic
 	(void)snprintf(w.slice, sizeof(w.slice), "%s", c->slice->id);
 	if (reason)
 		(void)snprintf(w.reason, sizeof(w.reason), "%s", reason);
-	for (unsigned int i = 0; b && i < b->n_gpus; i++) {
-		memcpy(w.gpus[i].uuid, b->gpus[i].uuid, SLICE_UUID_BYTES);
-		w.gpus[i].limit = b->gpus[i].limit;
+	for (unsigned int i = 0; slice && i < slice->n_gpus; i++) {
+		memcpy(w.gpus[i].uuid, slice->gpus[i].uuid, SLICE_UUID_BYTES);
+		w.gpus[i].limit = slice->gpus[i].limit;
 		w.gpu_count = i + 1;
 	}
 	if (status != SLICE_OK &&
@@ -292,14 +292,14 @@ static struct scheduler_refusal refuse_sched_page(struct arbiter_conn *c, int tr
 static struct scheduler_refusal join_scheduler(struct arbiter_conn *c,
 	const struct scheduler_join_request *who)
 {
-	struct scheduler *t = c->arbiter->sched;
+	struct scheduler *scheduler = c->arbiter->sched;
 	struct scheduler_slice *s = c->slice->compute.sched_slice;
-	struct scheduler_refusal r = scheduler_register(t, s, who, &c->sched_conn);
+	struct scheduler_refusal r = scheduler_register(scheduler, s, who, &c->sched_conn);
 
-	if (r.records && scheduler_sweep_slice(t, s))
-		r = scheduler_register(t, s, who, &c->sched_conn);
+	if (r.records && scheduler_sweep_slice(scheduler, s))
+		r = scheduler_register(scheduler, s, who, &c->sched_conn);
 	if (r.records)
-		scheduler_report_crowded(t, s);
+		scheduler_report_crowded(scheduler, s);
 	if (r.status == SLICE_OK)
 		fd_watch_pause(c->watch, true); /* from now on the scheduler thread reads it */
 	else
@@ -379,7 +379,7 @@ static bool is_of_slice(const struct arbiter_conn *c)
 
 void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd)
 {
-	const struct grants_slice *b = c->slice->grants;
+	const struct grants_slice *slice = c->slice->grants;
 	const struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
 	/* A child with the connection of its dead parent is not the parent. */
@@ -401,7 +401,7 @@ void conn_hello(struct arbiter_conn *c, const struct slice_hello *h, int fd)
 	if (h->version != SLICE_WIRE_VERSION)
 		(void)conn_welcome(c, h, SLICE_BAD_VERSION, "this arbiter speaks version 1",
 			-1);
-	else if (!b || b->removed)
+	else if (!slice || slice->removed)
 		(void)conn_welcome(c, h, SLICE_GONE, "no such slice", -1);
 	else if (!(h->flags & (SLICE_HELLO_MEMORY | SLICE_HELLO_TURNS)))
 		(void)conn_welcome(c, h, SLICE_OK, NULL, -1);

@@ -83,18 +83,18 @@ static void add_to_view(struct slice_viewed *v, uint32_t first, const struct gra
 static void on_view(struct arbiter_conn *c, const struct slice_view *w)
 {
 	struct slice_viewed v = { .head = { .op = SLICE_VIEWED, .tag = w->head.tag } };
-	struct grants_slice *b = c->slice->grants;
+	struct grants_slice *slice = c->slice->grants;
 
-	for (unsigned int i = 0; b && i < b->n_gpus; i++) {
-		v.gpus[i].limit = b->gpus[i].limit;
-		v.gpus[i].used = grants_slice_used(b, i);
-		v.gpus[i].peak = b->gpus[i].peak;
+	for (unsigned int i = 0; slice && i < slice->n_gpus; i++) {
+		v.gpus[i].limit = slice->gpus[i].limit;
+		v.gpus[i].used = grants_slice_used(slice, i);
+		v.gpus[i].peak = slice->gpus[i].peak;
 		v.gpu_count = i + 1;
 	}
-	for (const struct grants_member *m = b ? b->members : NULL; m; m = m->next) {
+	for (const struct grants_member *m = slice ? slice->members : NULL; m; m = m->next) {
 		bool first = grants_member_is_oldest(m);
 
-		for (unsigned int i = 0; i < b->n_gpus && first; i++)
+		for (unsigned int i = 0; i < slice->n_gpus && first; i++)
 			add_to_view(&v, w->first, m, i);
 	}
 	(void)conn_answer(c, &v, sizeof(v), -1);

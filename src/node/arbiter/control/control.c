@@ -54,23 +54,23 @@ static void on_client_closed(uv_handle_t *h)
 
 static void client_close(struct control_client *c)
 {
-	struct arbiter_control *k = c->control;
+	struct arbiter_control *control = c->control;
 
 	if (c->closing)
 		return;
 	c->closing = true;
-	if (k->subscriber == c) {
-		k->subscriber = NULL;
-		readings_unsubscribed(k->arbiter);
+	if (control->subscriber == c) {
+		control->subscriber = NULL;
+		readings_unsubscribed(control->arbiter);
 		log_info("nobody reads NVML for the arbiter");
 	}
 	if (c->prev)
 		c->prev->next = c->next;
 	else
-		k->clients = c->next;
+		control->clients = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	k->n_clients--;
+	control->n_clients--;
 	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
 }
 
@@ -124,16 +124,16 @@ static void send_error(struct control_client *c, const struct error *err)
 
 static void subscribe_client(struct control_client *c)
 {
-	struct arbiter_control *k = c->control;
+	struct arbiter_control *control = c->control;
 	char *text = strdup("{\"op\":\"subscribed\"}");
 
-	if (k->subscriber && k->subscriber != c)
-		client_close(k->subscriber);
-	k->subscriber = c;
+	if (control->subscriber && control->subscriber != c)
+		client_close(control->subscriber);
+	control->subscriber = c;
 	send_control_text(c, text);
-	if (k->subscriber == c) {
+	if (control->subscriber == c) {
 		log_info("NVML is read for the arbiter");
-		readings_subscribed(k->arbiter);
+		readings_subscribed(control->arbiter);
 	}
 }
 
@@ -253,7 +253,7 @@ static bool is_welcome(uv_pipe_t *pipe)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-	struct arbiter_control *k = listener->data;
+	struct arbiter_control *control = listener->data;
 	struct control_client *c;
 
 	if (status < 0)
@@ -261,17 +261,17 @@ static void on_connection(uv_stream_t *listener, int status)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
-	c->control = k;
+	c->control = control;
 	c->line = (struct buf)BUF_INIT(CONTROL_LINE_MAX);
 	(void)uv_pipe_init(listener->loop, &c->pipe, 0);
 	c->pipe.data = c;
-	c->next = k->clients;
-	if (k->clients)
-		k->clients->prev = c;
-	k->clients = c;
-	k->n_clients++;
+	c->next = control->clients;
+	if (control->clients)
+		control->clients->prev = c;
+	control->clients = c;
+	control->n_clients++;
 	if (uv_accept(listener, (uv_stream_t *)&c->pipe) < 0 ||
-		k->n_clients > CONTROL_CLIENTS_MAX || !is_welcome(&c->pipe) ||
+		control->n_clients > CONTROL_CLIENTS_MAX || !is_welcome(&c->pipe) ||
 		uv_read_start((uv_stream_t *)&c->pipe, on_control_read_alloc, on_control_read) <
 			0)
 		client_close(c);
@@ -301,37 +301,38 @@ static void on_control_listener_closed(uv_handle_t *h)
 
 int arbiter_control_start(struct arbiter *a, struct error *err)
 {
-	struct arbiter_control *k = calloc(1, sizeof(*k));
+	struct arbiter_control *control = calloc(1, sizeof(*control));
 	int fd, r;
 
-	if (!k)
+	if (!control)
 		return error_nomem(err);
 	fd = socket_listen(a->o.run_dir, CONTROL_SOCKET, SOCK_STREAM, 0600, err);
 	if (fd < 0) {
-		free(k);
+		free(control);
 		return -1;
 	}
-	k->arbiter = a;
-	(void)uv_pipe_init(a->loop, &k->listener, 0);
-	k->listener.data = k;
-	a->control = k;
-	r = uv_pipe_open(&k->listener, fd);
+	control->arbiter = a;
+	(void)uv_pipe_init(a->loop, &control->listener, 0);
+	control->listener.data = control;
+	a->control = control;
+	r = uv_pipe_open(&control->listener, fd);
 	if (r < 0)
 		(void)close(fd);
 	else
-		r = uv_listen((uv_stream_t *)&k->listener, CONTROL_CLIENTS_MAX, on_connection);
+		r = uv_listen((uv_stream_t *)&control->listener, CONTROL_CLIENTS_MAX,
+			on_connection);
 	return r < 0 ? error_sys(err, -r, "listen on the control socket") : 0;
 }
 
 void arbiter_control_stop(struct arbiter *a)
 {
-	struct arbiter_control *k = a->control;
+	struct arbiter_control *control = a->control;
 
-	if (!k)
+	if (!control)
 		return;
-	k->subscriber = NULL;
-	while (k->clients)
-		client_close(k->clients);
+	control->subscriber = NULL;
+	while (control->clients)
+		client_close(control->clients);
 	a->control = NULL;
-	uv_close((uv_handle_t *)&k->listener, on_control_listener_closed);
+	uv_close((uv_handle_t *)&control->listener, on_control_listener_closed);
 }

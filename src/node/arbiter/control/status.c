@@ -132,14 +132,14 @@ static void merge_process_figures(struct compute_figures *f)
 
 static int compute_figures_read(struct compute_figures *ret, const struct arbiter_slice *s)
 {
-	struct scheduler *t = s->arbiter->sched;
+	struct scheduler *scheduler = s->arbiter->sched;
 
 	*ret = (struct compute_figures){ .processes = NULL };
 	if (!s->compute.sched_slice)
 		return 0;
-	scheduler_figures_slice(t, s->compute.sched_slice, &ret->slice);
-	if (scheduler_figures_processes(t, s->compute.sched_slice, &ret->processes, &ret->n) <
-		0)
+	scheduler_figures_slice(scheduler, s->compute.sched_slice, &ret->slice);
+	if (scheduler_figures_processes(scheduler, s->compute.sched_slice, &ret->processes,
+		    &ret->n) < 0)
 		return -1;
 	if (ret->n)
 		qsort(ret->processes, ret->n, sizeof(*ret->processes), compare_registration);

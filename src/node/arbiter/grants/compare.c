@@ -31,9 +31,9 @@ static uint64_t quiet_at(const struct grants_member *m, unsigned int gpu)
 	return done == begun ? begun : GRANTS_UNKNOWN;
 }
 
-void grants_snapshot(struct grants_table *b)
+void grants_snapshot(struct grants_table *table)
 {
-	for (struct grants_slice *s = b->slices; s; s = s->next) {
+	for (struct grants_slice *s = table->slices; s; s = s->next) {
 		for (struct grants_member *m = s->members; m; m = m->next) {
 			for (unsigned int i = 0; i < s->n_gpus; i++) {
 				m->gpus[i].begun = quiet_at(m, i);

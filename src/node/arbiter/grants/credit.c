@@ -296,9 +296,9 @@ static void reclaim_over_limit(struct grants_slice *s, unsigned int gpu)
 	}
 }
 
-void grants_reclaim_over_limit(struct grants_table *b)
+void grants_reclaim_over_limit(struct grants_table *table)
 {
-	for (struct grants_slice *s = b->slices; s; s = s->next) {
+	for (struct grants_slice *s = table->slices; s; s = s->next) {
 		for (unsigned int i = 0; i < s->n_gpus; i++)
 			reclaim_over_limit(s, i);
 	}

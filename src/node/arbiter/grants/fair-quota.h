@@ -22,12 +22,12 @@ struct fair_quota {
 };
 
 /* The part of each slice. */
-unsigned int fair_quota_per_slice(const struct fair_quota *r);
+unsigned int fair_quota_per_slice(const struct fair_quota *quota);
 
 /* Whether a slice that has @own may have one more. */
-bool fair_quota_allows(const struct fair_quota *r, unsigned int own);
+bool fair_quota_allows(const struct fair_quota *quota, unsigned int own);
 
 /* A slice that had @own takes one more, also without capacity. */
-void fair_quota_add(struct fair_quota *r, unsigned int own);
+void fair_quota_add(struct fair_quota *quota, unsigned int own);
 /* A slice that had @own, at least 1, gives one back. */
-void fair_quota_remove(struct fair_quota *r, unsigned int own);
+void fair_quota_remove(struct fair_quota *quota, unsigned int own);

@@ -8,28 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct grants_task **get_task_bucket(struct grants_table *b, uint32_t pid)
+static struct grants_task **get_task_bucket(struct grants_table *table, uint32_t pid)
 {
-	return &b->buckets[pid % GRANTS_BUCKETS];
+	return &table->buckets[pid % GRANTS_BUCKETS];
 }
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
-void grants_init(struct grants_table *b)
+void grants_init(struct grants_table *table)
 {
-	*b = (struct grants_table){ .members = { .capacity = GRANTS_MEMBERS_MAX } };
+	*table = (struct grants_table){ .members = { .capacity = GRANTS_MEMBERS_MAX } };
 }
 
-struct grants_slice *grants_slice_find(const struct grants_table *b, const char *id)
+struct grants_slice *grants_slice_find(const struct grants_table *table, const char *id)
 {
-	struct grants_slice *s = b->slices;
+	struct grants_slice *s = table->slices;
 
 	while (s && strcmp(s->id, id) != 0)
 		s = s->next;
 	return s;
 }
 
-struct grants_slice *grants_slice_new(struct grants_table *b, const char *id,
+struct grants_slice *grants_slice_new(struct grants_table *table, const char *id,
 	unsigned int n_gpus, const uint8_t uuids[][SLICE_UUID_BYTES], const uint64_t *limits)
 {
 	struct grants_slice *s;
@@ -46,37 +46,38 @@ struct grants_slice *grants_slice_new(struct grants_table *b, const char *id,
 		memcpy(s->gpus[i].uuid, uuids[i], SLICE_UUID_BYTES);
 		s->gpus[i].limit = limits[i];
 	}
-	s->next = b->slices;
-	b->slices = s;
-	b->n_slices++;
+	s->next = table->slices;
+	table->slices = s;
+	table->n_slices++;
 	return s;
 }
 
-static void slice_remove(struct grants_table *b, struct grants_slice *s)
+static void slice_remove(struct grants_table *table, struct grants_slice *s)
 {
-	struct grants_slice **at = &b->slices;
+	struct grants_slice **at = &table->slices;
 
-	if (b->removed)
-		b->removed(b->arg, s);
+	if (table->removed)
+		table->removed(table->arg, s);
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
-	b->n_slices--;
+	table->n_slices--;
 	free(s);
 }
 
-void grants_slice_remove(struct grants_table *b, struct grants_slice *s)
+void grants_slice_remove(struct grants_table *table, struct grants_slice *s)
 {
 	s->removed = true;
 	if (!s->members)
-		slice_remove(b, s);
+		slice_remove(table, s);
 }
 
 /* ---- members ---------------------------------------------------------------------------------- */
 
-struct grants_task *grants_task_find(const struct grants_table *b, uint32_t pid, uint64_t start)
+struct grants_task *grants_task_find(const struct grants_table *table, uint32_t pid,
+	uint64_t start)
 {
-	struct grants_task *t = b->buckets[pid % GRANTS_BUCKETS];
+	struct grants_task *t = table->buckets[pid % GRANTS_BUCKETS];
 
 	while (t && (t->pid != pid || t->start != start))
 		t = t->next;
@@ -167,13 +168,14 @@ void grants_record_fill(struct grants_record *r, const struct grants_slice *s,
 	atomic_store_explicit(&r->state, GRANTS_RECORD_USED, memory_order_seq_cst);
 }
 
-struct grants_member *grants_restore(struct grants_table *b, struct grants_slice *s,
+struct grants_member *grants_restore(struct grants_table *table, struct grants_slice *s,
 	struct grants_record *rec)
 {
-	struct grants_task *t = grants_task_find(b, rec->pid, rec->start);
+	struct grants_task *t = grants_task_find(table, rec->pid, rec->start);
 	struct grants_member *m;
 
-	if (b->members.n >= b->members.capacity || s->n_members >= GRANTS_SLICE_MEMBERS_MAX ||
+	if (table->members.n >= table->members.capacity ||
+		s->n_members >= GRANTS_SLICE_MEMBERS_MAX ||
 		(t && t->n_members >= GRANTS_TASK_MEMBERS_MAX))
 		return NULL;
 	m = calloc(1, sizeof(*m));
@@ -187,9 +189,9 @@ struct grants_member *grants_restore(struct grants_table *b, struct grants_slice
 		}
 		t->pid = rec->pid;
 		t->start = rec->start;
-		t->next = *get_task_bucket(b, rec->pid);
-		*get_task_bucket(b, rec->pid) = t;
-		b->n_tasks++;
+		t->next = *get_task_bucket(table, rec->pid);
+		*get_task_bucket(table, rec->pid) = t;
+		table->n_tasks++;
 	}
 	m->slice = s;
 	m->task = t;
@@ -199,7 +201,7 @@ struct grants_member *grants_restore(struct grants_table *b, struct grants_slice
 	t->n_members++;
 	*s->members_end = m;
 	s->members_end = &m->next;
-	fair_quota_add(&b->members, s->n_members++);
+	fair_quota_add(&table->members, s->n_members++);
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		uint64_t granted = grants_get_granted(m, i);
 
@@ -211,13 +213,13 @@ struct grants_member *grants_restore(struct grants_table *b, struct grants_slice
 	return m;
 }
 
-bool grants_has_capacity(const struct grants_table *b, const struct grants_slice *s)
+bool grants_has_capacity(const struct grants_table *table, const struct grants_slice *s)
 {
 	return s->n_members < GRANTS_SLICE_MEMBERS_MAX &&
-	       fair_quota_allows(&b->members, s->n_members);
+	       fair_quota_allows(&table->members, s->n_members);
 }
 
-enum slice_status grants_register(struct grants_table *b, struct grants_slice *s,
+enum slice_status grants_register(struct grants_table *table, struct grants_slice *s,
 	const struct grants_client *who, struct grants_record *rec, struct slice_page *page,
 	struct grants_member **ret)
 {
@@ -225,7 +227,7 @@ enum slice_status grants_register(struct grants_table *b, struct grants_slice *s
 
 	if (s->removed)
 		return SLICE_GONE;
-	if (!grants_has_capacity(b, s))
+	if (!grants_has_capacity(table, s))
 		return SLICE_TOO_MANY;
 	memset(page, 0, sizeof(*page));
 	page->magic = SLICE_PAGE_MAGIC;
@@ -239,7 +241,7 @@ enum slice_status grants_register(struct grants_table *b, struct grants_slice *s
 			memory_order_relaxed);
 	}
 	grants_record_fill(rec, s, who, NULL);
-	m = grants_restore(b, s, rec);
+	m = grants_restore(table, s, rec);
 	if (!m) {
 		atomic_store_explicit(&rec->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
 		return SLICE_TOO_MANY;
@@ -260,9 +262,9 @@ bool grants_page_matches(const struct grants_record *rec, const struct slice_pag
 
 /* ---- ends ------------------------------------------------------------------------------------- */
 
-static void unlink_from_task(struct grants_table *b, struct grants_member *m)
+static void unlink_from_task(struct grants_table *table, struct grants_member *m)
 {
-	struct grants_task *t = m->task, **at = get_task_bucket(b, t->pid);
+	struct grants_task *t = m->task, **at = get_task_bucket(table, t->pid);
 	struct grants_member **link = &t->members;
 
 	while (*link != m)
@@ -270,12 +272,12 @@ static void unlink_from_task(struct grants_table *b, struct grants_member *m)
 	*link = m->next_of_task;
 	if (--t->n_members > 0)
 		return;
-	if (b->ended)
-		b->ended(b->arg, t);
+	if (table->ended)
+		table->ended(table->arg, t);
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
-	b->n_tasks--;
+	table->n_tasks--;
 	free(t);
 }
 
@@ -292,7 +294,7 @@ static void unlink_from_slice(struct grants_member *m)
 	s->n_members--;
 }
 
-void grants_member_drop(struct grants_table *b, struct grants_member *m)
+void grants_member_drop(struct grants_table *table, struct grants_member *m)
 {
 	struct grants_slice *s = m->slice;
 
@@ -301,24 +303,24 @@ void grants_member_drop(struct grants_table *b, struct grants_member *m)
 		grants_count_refused(m, i);
 		s->gpus[i].granted -= grants_get_granted(m, i);
 	}
-	if (b->dropped)
-		b->dropped(b->arg, m);
+	if (table->dropped)
+		table->dropped(table->arg, m);
 	atomic_store_explicit(&m->rec->state, GRANTS_RECORD_FREE, memory_order_seq_cst);
-	fair_quota_remove(&b->members, s->n_members);
+	fair_quota_remove(&table->members, s->n_members);
 	unlink_from_slice(m);
-	unlink_from_task(b, m);
+	unlink_from_task(table, m);
 	free(m);
 	for (unsigned int i = 0; i < s->n_gpus; i++)
 		grants_publish_sole_member(s, i, NULL);
 	if (s->removed && !s->members)
-		slice_remove(b, s);
+		slice_remove(table, s);
 }
 
-void grants_task_remove(struct grants_table *b, struct grants_task *t)
+void grants_task_remove(struct grants_table *table, struct grants_task *t)
 {
 	/* The task is freed with its last member. */
 	for (unsigned int n = t->n_members; n > 0; n--)
-		grants_member_drop(b, t->members);
+		grants_member_drop(table, t->members);
 }
 
 void grants_member_abandon(struct grants_member *m)
@@ -372,25 +374,25 @@ static bool has_member_reading(const struct grants_member *m)
 }
 
 /* Applies a reading to an abandoned member. */
-static void check_abandoned_member(struct grants_table *b, struct grants_member *m)
+static void check_abandoned_member(struct grants_table *table, struct grants_member *m)
 {
 	if (!has_member_reading(m)) {
 		if (++m->missed >= GRANTS_MISSED_MAX && m->task->dead)
-			grants_member_drop(b, m);
+			grants_member_drop(table, m);
 		return;
 	}
 	m->missed = 0;
 	if (grants_member_is_empty(m))
-		grants_member_drop(b, m);
+		grants_member_drop(table, m);
 	else
 		atomic_store_explicit(&m->rec->retained, 1, memory_order_seq_cst);
 }
 
-void grants_compare_end(struct grants_table *b)
+void grants_compare_end(struct grants_table *table)
 {
 	struct grants_slice *next_slice;
 
-	for (struct grants_slice *s = b->slices; s; s = next_slice) {
+	for (struct grants_slice *s = table->slices; s; s = next_slice) {
 		struct grants_member *next;
 
 		/* Dropping the last member frees a removed slice. */
@@ -398,7 +400,7 @@ void grants_compare_end(struct grants_table *b)
 		for (struct grants_member *m = s->members; m; m = next) {
 			next = m->next;
 			if (m->abandoned && m->reading_requested)
-				check_abandoned_member(b, m);
+				check_abandoned_member(table, m);
 		}
 	}
 }
@@ -412,33 +414,33 @@ static bool needs_member_reading(const struct grants_task *t)
 	return false;
 }
 
-void grants_drop_dead_tasks(struct grants_table *b)
+void grants_drop_dead_tasks(struct grants_table *table)
 {
 	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
 		struct grants_task *next;
 
-		for (struct grants_task *t = b->buckets[i]; t; t = next) {
+		for (struct grants_task *t = table->buckets[i]; t; t = next) {
 			next = t->next;
 			if (needs_member_reading(t))
-				grants_task_remove(b, t);
+				grants_task_remove(table, t);
 		}
 	}
 }
 
-void grants_fini(struct grants_table *b)
+void grants_fini(struct grants_table *table)
 {
 	for (unsigned int i = 0; i < GRANTS_BUCKETS; i++) {
-		while (b->buckets[i]) {
-			struct grants_task *t = b->buckets[i];
+		while (table->buckets[i]) {
+			struct grants_task *t = table->buckets[i];
 
-			b->buckets[i] = t->next;
+			table->buckets[i] = t->next;
 			free(t);
 		}
 	}
-	while (b->slices) {
-		struct grants_slice *s = b->slices;
+	while (table->slices) {
+		struct grants_slice *s = table->slices;
 
-		b->slices = s->next;
+		table->slices = s->next;
 		while (s->members) {
 			struct grants_member *m = s->members;
 
@@ -447,5 +449,5 @@ void grants_fini(struct grants_table *b)
 		}
 		free(s);
 	}
-	grants_init(b);
+	grants_init(table);
 }

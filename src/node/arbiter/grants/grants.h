@@ -146,17 +146,18 @@ struct grants_table {
 };
 
 /* An empty table. The caller sets the callbacks afterwards. */
-void grants_init(struct grants_table *b);
-void grants_fini(struct grants_table *b); /* frees all without a callback; the records stay */
+void grants_init(struct grants_table *table);
+void grants_fini(
+	struct grants_table *table); /* frees all without a callback; the records stay */
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
 /* NULL: no such slice. */
-struct grants_slice *grants_slice_find(const struct grants_table *b, const char *id);
+struct grants_slice *grants_slice_find(const struct grants_table *table, const char *id);
 /* Adds a slice with @n_gpus GPUs: their @uuids and their @limits in bytes (SLICE_NO_LIMIT: none). The caller has
  * checked that there is no slice with this @id. The table owns the slice. NULL: no memory, or @id or @n_gpus is too
  * large. */
-struct grants_slice *grants_slice_new(struct grants_table *b, const char *id,
+struct grants_slice *grants_slice_new(struct grants_table *table, const char *id,
 	unsigned int n_gpus, const uint8_t uuids[][SLICE_UUID_BYTES], const uint64_t *limits);
 
 /* Changes the limit at once. Reclaims the credit above the new limit. */
@@ -166,10 +167,10 @@ void grants_slice_set_limit(struct grants_slice *s, unsigned int gpu, uint64_t l
  * Where more is granted than the limit, reclaims the credit of memory that processes have freed since. Until then
  * the processes can use this credit again, since no process requests it. So call this function periodically.
  */
-void grants_reclaim_over_limit(struct grants_table *b);
+void grants_reclaim_over_limit(struct grants_table *table);
 
 /* The slice no longer exists. A slice without members is freed here, else with its last member. */
-void grants_slice_remove(struct grants_table *b, struct grants_slice *s);
+void grants_slice_remove(struct grants_table *table, struct grants_slice *s);
 
 /* Bytes in use by all members and by unhooked processes. Updates the peaks. */
 uint64_t grants_slice_used(struct grants_slice *s, unsigned int gpu);
@@ -190,7 +191,7 @@ void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_
 /* ---- members ---------------------------------------------------------------------------------- */
 
 /* The process with this PID and start time, as in /proc/PID/stat. NULL: none. */
-struct grants_task *grants_task_find(const struct grants_table *b, uint32_t pid,
+struct grants_task *grants_task_find(const struct grants_table *table, uint32_t pid,
 	uint64_t start);
 
 /* Searches this slice only, so that what a process writes into its page does not affect another slice. NULL:
@@ -206,14 +207,14 @@ struct grants_client {
 	const char *name;
 };
 /* Whether the slice and its fair quota have room for one more member. */
-bool grants_has_capacity(const struct grants_table *b, const struct grants_slice *s);
+bool grants_has_capacity(const struct grants_table *table, const struct grants_slice *s);
 /*
  * Registers a process. Fills @page and the free record @rec; the last store marks @rec used. SLICE_OK: *ret is the
  * member, which the table owns; @page and @rec must outlive it. SLICE_GONE: the slice is removed. SLICE_TOO_MANY: a
  * limit is reached, or there is no memory. A refusal for the slice or the quota leaves @rec and @page unchanged.
  * After the other refusals @rec is free, and @page is filled.
  */
-enum slice_status grants_register(struct grants_table *b, struct grants_slice *s,
+enum slice_status grants_register(struct grants_table *table, struct grants_slice *s,
 	const struct grants_client *who, struct grants_record *rec, struct slice_page *page,
 	struct grants_member **ret);
 
@@ -223,7 +224,7 @@ enum slice_status grants_register(struct grants_table *b, struct grants_slice *s
  * the table, slice or task is reached. Does not check the slice's fair quota: a caller that needs this check calls
  * grants_has_capacity() first.
  */
-struct grants_member *grants_restore(struct grants_table *b, struct grants_slice *s,
+struct grants_member *grants_restore(struct grants_table *table, struct grants_slice *s,
 	struct grants_record *rec);
 /* Fills @rec for the process @who of the slice, and marks it used with the last store. Its grants are those in
  * @page, at most GRANTS_BYTES_MAX each; NULL: 0. */
@@ -269,7 +270,7 @@ uint64_t grants_get_overhead(const struct grants_member *m, unsigned int gpu);
 bool grants_member_is_empty(const struct grants_member *m);
 
 /* The process has ended, and the driver has freed its memory. Frees the task and its members. */
-void grants_task_remove(struct grants_table *b, struct grants_task *t);
+void grants_task_remove(struct grants_table *table, struct grants_task *t);
 
 /*
  * The process has ended. The driver has freed its memory, unless a living child has its files open. In that case
@@ -279,10 +280,10 @@ void grants_task_abandon(struct grants_task *t);
 
 /* NVML is no longer read. Frees ended tasks, except those whose members were all seen with memory by a reading
  * since they ended. */
-void grants_drop_dead_tasks(struct grants_table *b);
+void grants_drop_dead_tasks(struct grants_table *table);
 
 /* The member holds nothing any more. Frees the task with its last member. */
-void grants_member_drop(struct grants_table *b, struct grants_member *m);
+void grants_member_drop(struct grants_table *table, struct grants_member *m);
 
 /*
  * The process has ended or executes another program (same PID, same start time), so no process writes this page
@@ -300,7 +301,7 @@ bool grants_slice_needs_reading(const struct grants_slice *s, unsigned int gpu);
 /* ---- NVML's figures ---------------------------------------------------------------------------- */
 
 /* Call before NVML is asked. Notes which members are idle now, and which are abandoned. */
-void grants_snapshot(struct grants_table *b);
+void grants_snapshot(struct grants_table *table);
 
 /*
  * NVML reports that the process has @bytes on the GPU @uuid, at a moment after the last grants_snapshot(). Sets
@@ -315,4 +316,4 @@ bool grants_compare(struct grants_task *t, const uint8_t *uuid, uint64_t bytes);
  * and a task with its last member. Also drops abandoned members of an ended process after GRANTS_MISSED_MAX
  * successive readings that lack one of their GPUs.
  */
-void grants_compare_end(struct grants_table *b);
+void grants_compare_end(struct grants_table *table);

@@ -27,83 +27,83 @@
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static void run_sched_step_here(struct scheduler *t, scheduler_step *step, void *arg)
+static void run_sched_step_here(struct scheduler *scheduler, scheduler_step *step, void *arg)
 {
-	while (!step(t, arg))
+	while (!step(scheduler, arg))
 		;
 }
 
-void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg)
+void scheduler_call(struct scheduler *scheduler, scheduler_step *step, void *arg)
 {
 	struct scheduler_call call = { .step = step, .arg = arg };
 
-	if (!t->is_running) {
-		run_sched_step_here(t, step, arg);
+	if (!scheduler->is_running) {
+		run_sched_step_here(scheduler, step, arg);
 		return;
 	}
-	atomic_store(&t->call, &call);
-	(void)eventfd_write(t->wake, 1);
-	(void)pthread_mutex_lock(&t->lock);
-	while (!t->answer)
-		(void)pthread_cond_wait(&t->answered, &t->lock);
-	t->answer = false;
-	(void)pthread_mutex_unlock(&t->lock);
+	atomic_store(&scheduler->call, &call);
+	(void)eventfd_write(scheduler->wake, 1);
+	(void)pthread_mutex_lock(&scheduler->lock);
+	while (!scheduler->answer)
+		(void)pthread_cond_wait(&scheduler->answered, &scheduler->lock);
+	scheduler->answer = false;
+	(void)pthread_mutex_unlock(&scheduler->lock);
 }
 
-bool scheduler_step_call(struct scheduler *t)
+bool scheduler_step_call(struct scheduler *scheduler)
 {
-	const struct scheduler_call *call = atomic_load(&t->call);
+	const struct scheduler_call *call = atomic_load(&scheduler->call);
 
 	if (!call)
 		return false;
-	if (!call->step(t, call->arg))
+	if (!call->step(scheduler, call->arg))
 		return true;
-	atomic_store(&t->call, NULL);
-	(void)pthread_mutex_lock(&t->lock);
-	t->answer = true;
-	(void)pthread_cond_signal(&t->answered);
-	(void)pthread_mutex_unlock(&t->lock);
+	atomic_store(&scheduler->call, NULL);
+	(void)pthread_mutex_lock(&scheduler->lock);
+	scheduler->answer = true;
+	(void)pthread_cond_signal(&scheduler->answered);
+	(void)pthread_mutex_unlock(&scheduler->lock);
 	return false;
 }
 
 /* ---- registrations that the loop must close --------------------------------------------------- */
 
-void scheduler_post_ended(struct scheduler_registration *c)
+void scheduler_post_ended(struct scheduler_registration *reg)
 {
-	struct scheduler *t = c->scheduler;
+	struct scheduler *scheduler = reg->scheduler;
 
-	(void)pthread_mutex_lock(&t->lock);
-	c->posted = true;
-	c->next_post = t->posted;
-	t->posted = c;
-	(void)pthread_mutex_unlock(&t->lock);
-	(void)uv_async_send(&t->async);
+	(void)pthread_mutex_lock(&scheduler->lock);
+	reg->posted = true;
+	reg->next_post = scheduler->posted;
+	scheduler->posted = reg;
+	(void)pthread_mutex_unlock(&scheduler->lock);
+	(void)uv_async_send(&scheduler->async);
 }
 
-void scheduler_unpost_ended(struct scheduler_registration *c)
+void scheduler_unpost_ended(struct scheduler_registration *reg)
 {
-	struct scheduler *t = c->scheduler;
-	struct scheduler_registration **at = &t->posted;
+	struct scheduler *scheduler = reg->scheduler;
+	struct scheduler_registration **at = &scheduler->posted;
 
-	(void)pthread_mutex_lock(&t->lock);
-	while (c->posted && *at != c)
+	(void)pthread_mutex_lock(&scheduler->lock);
+	while (reg->posted && *at != reg)
 		at = &(*at)->next_post;
-	if (c->posted)
-		*at = c->next_post;
-	c->posted = false;
-	(void)pthread_mutex_unlock(&t->lock);
+	if (reg->posted)
+		*at = reg->next_post;
+	reg->posted = false;
+	(void)pthread_mutex_unlock(&scheduler->lock);
 }
 
-struct scheduler_registration *scheduler_next_posted(struct scheduler *t)
+struct scheduler_registration *scheduler_next_posted(struct scheduler *scheduler)
 {
-	struct scheduler_registration *c;
+	struct scheduler_registration *reg;
 
-	(void)pthread_mutex_lock(&t->lock);
-	c = t->posted;
-	if (c) {
-		t->posted = c->next_post;
-		c->posted = false;
+	(void)pthread_mutex_lock(&scheduler->lock);
+	reg = scheduler->posted;
+	if (reg) {
+		scheduler->posted = reg->next_post;
+		reg->posted = false;
 	}
-	(void)pthread_mutex_unlock(&t->lock);
-	return c;
+	(void)pthread_mutex_unlock(&scheduler->lock);
+	return reg;
 }

@@ -167,33 +167,33 @@ struct scheduler {
 /* ---- thread.c --------------------------------------------------------------------------------- */
 
 /* Thread: loop. Ends the thread. Later calls run in the caller. */
-void scheduler_halt(struct scheduler *t);
+void scheduler_halt(struct scheduler *scheduler);
 
 /* ---- calls.c ---------------------------------------------------------------------------------- */
 
 /* Thread: loop. Runs the steps of a call on the thread, or in the caller after scheduler_halt(). */
-void scheduler_call(struct scheduler *t, scheduler_step *step, void *arg);
+void scheduler_call(struct scheduler *scheduler, scheduler_step *step, void *arg);
 /* Asks the loop to close the registration. */
-void scheduler_post_ended(struct scheduler_registration *c);
+void scheduler_post_ended(struct scheduler_registration *reg);
 /* Withdraws that request: the loop closes the registration on its own. */
-void scheduler_unpost_ended(struct scheduler_registration *c);
+void scheduler_unpost_ended(struct scheduler_registration *reg);
 /* Thread: loop. Takes one registration that the loop must close. NULL: nothing is posted. */
-struct scheduler_registration *scheduler_next_posted(struct scheduler *t);
+struct scheduler_registration *scheduler_next_posted(struct scheduler *scheduler);
 /* Runs a step of the present call. False: the call is over, or there is none. */
-bool scheduler_step_call(struct scheduler *t);
+bool scheduler_step_call(struct scheduler *scheduler);
 
 /* ---- serve.c ---------------------------------------------------------------------------------- */
 
 /* Opens .epoll, .wake and the two timers. < 0: no descriptors; the caller calls scheduler_events_close(). */
-int scheduler_events_open(struct scheduler *t, struct error *err) MUST_USE;
+int scheduler_events_open(struct scheduler *scheduler, struct error *err) MUST_USE;
 /* Closes those of the four that are open. */
-void scheduler_events_close(struct scheduler *t);
+void scheduler_events_close(struct scheduler *scheduler);
 
 /* Starts the updates of the accounts, every SCHEDULER_COUNT_NS until there are no registrations. */
-void scheduler_count_start(struct scheduler *t);
+void scheduler_count_start(struct scheduler *scheduler);
 
 /* A round of events, then a step of a call and of a count. @wait: blocks until there is something to do. */
-void scheduler_round(struct scheduler *t, bool wait);
+void scheduler_round(struct scheduler *scheduler, bool wait);
 
 /* Makes @epoll report that @fd is readable, with @source. < 0: no memory, or no watches left. */
 int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source);
@@ -203,23 +203,23 @@ void scheduler_unwatch_fd(int epoll, int fd);
 /* ---- slice.c ---------------------------------------------------------------------------------- */
 
 /* NULL: no slice uses the GPU. */
-struct scheduler_gpu *scheduler_gpu_find(struct scheduler *t, const uint8_t *uuid);
+struct scheduler_gpu *scheduler_gpu_find(struct scheduler *scheduler, const uint8_t *uuid);
 
 /* ---- register.c ------------------------------------------------------------------------------- */
 
 /* Reads the next packet of the process. */
-void scheduler_registration_read(struct scheduler_registration *c, uint64_t now);
+void scheduler_registration_read(struct scheduler_registration *reg, uint64_t now);
 /* The registration's clients leave, and the thread asks the loop to close it. */
-void scheduler_registration_end(struct scheduler_registration *c, uint64_t now);
+void scheduler_registration_end(struct scheduler_registration *reg, uint64_t now);
 
 /* ---- settle.c --------------------------------------------------------------------------------- */
 
 /* Returns the time, after doing what the scheduler has due by then. The thread calls this between any two items
  * that a process can send in large numbers. */
-uint64_t scheduler_now(struct scheduler *t);
+uint64_t scheduler_now(struct scheduler *scheduler);
 
 /* Called after each change of the scheduler, with the time of that change. Stores charges, arms the timer. */
-void scheduler_settle(struct scheduler *t, uint64_t now);
+void scheduler_settle(struct scheduler *scheduler, uint64_t now);
 
 /* The scheduler's callbacks; the first argument is the struct scheduler. */
 
@@ -239,7 +239,7 @@ void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
  */
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu);
 /* Writes the cap of scheduler_set_process_caps() to the page of a new registration. */
-void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu);
+void scheduler_set_process_cap(struct scheduler_registration *reg, unsigned int gpu);
 
 /* Reads the counters that the process writes in its page. It may have written any value. */
 void scheduler_read_counters(const struct turn_gpu_page *p, uint64_t ret[USAGE_COUNTERS]);
@@ -250,12 +250,14 @@ void scheduler_count_client(struct scheduler_client *client);
  * stopped. */
 void scheduler_check_stuck(struct scheduler_client *client, uint64_t now);
 /* Stores the slice's charges, as of the scheduler's last settlement. */
-void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now);
+void scheduler_count_slice(struct scheduler *scheduler, struct scheduler_slice *s,
+	uint64_t now);
 /* Begins an update of all accounts: charges all shares, and puts @c at the first slice with a share. */
-void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c);
+void scheduler_count_begin(struct scheduler *scheduler, struct scheduler_count *c);
 /* Updates the next SCHEDULER_STEP registrations and slices. The count is over when @c->slice is NULL. */
-void scheduler_count_step(struct scheduler *t, struct scheduler_count *c);
+void scheduler_count_step(struct scheduler *scheduler, struct scheduler_count *c);
 /* Called before the slice is freed: .count goes on behind it. */
-void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slice *s);
+void scheduler_count_skip_slice(struct scheduler *scheduler, const struct scheduler_slice *s);
 /* Called before the registration is freed: .count goes on behind it. */
-void scheduler_count_skip_process(struct scheduler *t, const struct scheduler_registration *c);
+void scheduler_count_skip_process(struct scheduler *scheduler,
+	const struct scheduler_registration *reg);

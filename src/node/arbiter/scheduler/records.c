@@ -43,54 +43,55 @@ static bool has_account(const struct scheduler_slice *s, const struct usage_acco
 	return false;
 }
 
-static bool may_be_gone(const struct usage_accounts *t, const struct usage_client *r,
-	const struct scheduler_slice *of)
+static bool may_be_gone(const struct usage_accounts *accounts,
+	const struct usage_client *client, const struct scheduler_slice *of)
 {
-	return atomic_load(&r->state) == USAGE_RECORD_USED && !usage_client_is_attached(t, r) &&
-	       (!of || has_account(of, &t->accounts[r->account]));
+	return atomic_load(&client->state) == USAGE_RECORD_USED &&
+	       !usage_client_is_attached(accounts, client) &&
+	       (!of || has_account(of, &accounts->accounts[client->account]));
 }
 
-static bool list_clients_step(struct scheduler *t, void *arg)
+static bool list_clients_step(struct scheduler *scheduler, void *arg)
 {
 	struct clients_call *c = arg;
-	uint32_t end = usage_clients_touched(&t->accounts);
+	uint32_t end = usage_clients_touched(&scheduler->accounts);
 
 	for (unsigned int i = 0; i < SOME && c->from < end; i++, c->from++) {
-		const struct usage_client *r = &t->accounts.clients[c->from];
+		const struct usage_client *client = &scheduler->accounts.clients[c->from];
 
-		if (may_be_gone(&t->accounts, r, c->of))
+		if (may_be_gone(&scheduler->accounts, client, c->of))
 			c->v[c->n++] = (struct client_record_name){ .index = c->from,
-				.pid = r->pid,
-				.page_serial = r->serial,
-				.start = r->start };
+				.pid = client->pid,
+				.page_serial = client->serial,
+				.start = client->start };
 	}
 	c->over = c->from >= end;
 	return true;
 }
 
 /* One per step, as the accounts search the list of its account for it. */
-static bool end_client_step(struct scheduler *t, void *arg)
+static bool end_client_step(struct scheduler *scheduler, void *arg)
 {
 	struct clients_call *c = arg;
 	const struct client_record_name *name = &c->v[--c->n];
-	struct usage_client *r = &t->accounts.clients[name->index];
+	struct usage_client *client = &scheduler->accounts.clients[name->index];
 
-	if (may_be_gone(&t->accounts, r, c->of) && r->pid == name->pid &&
-		r->start == name->start && r->serial == name->page_serial)
-		usage_client_end(&t->accounts, r);
+	if (may_be_gone(&scheduler->accounts, client, c->of) && client->pid == name->pid &&
+		client->start == name->start && client->serial == name->page_serial)
+		usage_client_end(&scheduler->accounts, client);
 	return c->n == 0;
 }
 
-static bool is_record_process_alive(const struct scheduler *t,
+static bool is_record_process_alive(const struct scheduler *scheduler,
 	const struct client_record_name *s)
 {
 	struct proc_stat st;
 
-	return proc_stat(t->options.procfs, s->pid, &st) && st.start == s->start;
+	return proc_stat(scheduler->options.procfs, s->pid, &st) && st.start == s->start;
 }
 
 /* The records of a process mostly lie side by side: the loop looks up each process once. */
-static void filter_gone_records(const struct scheduler *t, struct clients_call *c)
+static void filter_gone_records(const struct scheduler *scheduler, struct clients_call *c)
 {
 	struct client_record_name last = { .pid = 0 };
 	bool there = false;
@@ -99,7 +100,7 @@ static void filter_gone_records(const struct scheduler *t, struct clients_call *
 	for (unsigned int i = 0; i < c->n; i++) {
 		if (!last.pid || last.pid != c->v[i].pid || last.start != c->v[i].start) {
 			last = c->v[i];
-			there = is_record_process_alive(t, &last);
+			there = is_record_process_alive(scheduler, &last);
 		}
 		if (!there)
 			c->v[n++] = c->v[i];
@@ -107,27 +108,27 @@ static void filter_gone_records(const struct scheduler *t, struct clients_call *
 	c->n = n;
 }
 
-static void sweep_clients(struct scheduler *t, const struct scheduler_slice *of)
+static void sweep_clients(struct scheduler *scheduler, const struct scheduler_slice *of)
 {
 	struct clients_call c = { .of = of };
 
 	while (!c.over) {
 		c.n = 0;
-		scheduler_call(t, list_clients_step, &c);
-		filter_gone_records(t, &c);
+		scheduler_call(scheduler, list_clients_step, &c);
+		filter_gone_records(scheduler, &c);
 		if (c.n)
-			scheduler_call(t, end_client_step, &c);
+			scheduler_call(scheduler, end_client_step, &c);
 	}
 }
 
-bool scheduler_sweep_slice(struct scheduler *t, struct scheduler_slice *s)
+bool scheduler_sweep_slice(struct scheduler *scheduler, struct scheduler_slice *s)
 {
 	uint64_t now = time_mono_ns();
 
-	if (now - t->swept_ns < SCHEDULER_SWEEP_NS)
+	if (now - scheduler->swept_ns < SCHEDULER_SWEEP_NS)
 		return false;
-	t->swept_ns = now;
-	sweep_clients(t, s);
+	scheduler->swept_ns = now;
+	sweep_clients(scheduler, s);
 	return true;
 }
 
@@ -143,13 +144,13 @@ struct accounts_call {
 	} v[SOME];
 };
 
-static bool list_accounts_step(struct scheduler *t, void *arg)
+static bool list_accounts_step(struct scheduler *scheduler, void *arg)
 {
 	struct accounts_call *c = arg;
-	uint32_t end = usage_accounts_touched(&t->accounts);
+	uint32_t end = usage_accounts_touched(&scheduler->accounts);
 
 	for (unsigned int i = 0; i < SOME && c->from < end; i++, c->from++) {
-		const struct usage_account *a = &t->accounts.accounts[c->from];
+		const struct usage_account *a = &scheduler->accounts.accounts[c->from];
 
 		if (atomic_load(&a->state) != USAGE_RECORD_USED)
 			continue;
@@ -162,19 +163,19 @@ static bool list_accounts_step(struct scheduler *t, void *arg)
 }
 
 /* One per step, as an account may have many client records. */
-static bool drop_account_step(struct scheduler *t, void *arg)
+static bool drop_account_step(struct scheduler *scheduler, void *arg)
 {
 	struct accounts_call *c = arg;
-	struct usage_account *a = &t->accounts.accounts[c->v[--c->n].index];
+	struct usage_account *a = &scheduler->accounts.accounts[c->v[--c->n].index];
 
 	if (atomic_load(&a->state) == USAGE_RECORD_USED &&
 		!strncmp(a->slice, c->v[c->n].slice, sizeof(a->slice)))
-		usage_account_drop(&t->accounts, a);
+		usage_account_drop(&scheduler->accounts, a);
 	return c->n == 0;
 }
 
-void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char *slice),
-	void *arg)
+void scheduler_sweep(struct scheduler *scheduler,
+	bool (*is_slice)(void *arg, const char *slice), void *arg)
 {
 	struct accounts_call c = { .from = 0 };
 
@@ -182,16 +183,16 @@ void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char
 		unsigned int n = 0;
 
 		c.n = 0;
-		scheduler_call(t, list_accounts_step, &c);
+		scheduler_call(scheduler, list_accounts_step, &c);
 		for (unsigned int i = 0; i < c.n; i++) {
 			if (!is_slice(arg, c.v[i].slice))
 				c.v[n++] = c.v[i];
 		}
 		c.n = n;
 		if (n)
-			scheduler_call(t, drop_account_step, &c);
+			scheduler_call(scheduler, drop_account_step, &c);
 	}
-	sweep_clients(t, NULL);
+	sweep_clients(scheduler, NULL);
 }
 
 /* ---- refused memory --------------------------------------------------------------------------- */
@@ -203,27 +204,29 @@ struct refusals_call {
 	bool good;
 };
 
-static bool read_refusals_step(struct scheduler *t, void *arg)
+static bool read_refusals_step(struct scheduler *scheduler, void *arg)
 {
 	struct refusals_call *c = arg;
-	const struct usage_account *a = usage_account_find(&t->accounts, c->slice, c->uuid);
+	const struct usage_account *a =
+		usage_account_find(&scheduler->accounts, c->slice, c->uuid);
 
 	c->n = a ? usage_load(&a->refusals) : 0;
 	return true;
 }
 
-uint64_t scheduler_read_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid)
+uint64_t scheduler_read_refusals(struct scheduler *scheduler, const char *slice,
+	const uint8_t *uuid)
 {
 	struct refusals_call c = { .slice = slice, .uuid = uuid };
 
-	scheduler_call(t, read_refusals_step, &c);
+	scheduler_call(scheduler, read_refusals_step, &c);
 	return c.n;
 }
 
-static bool store_refusals_step(struct scheduler *t, void *arg)
+static bool store_refusals_step(struct scheduler *scheduler, void *arg)
 {
 	struct refusals_call *c = arg;
-	struct usage_account *a = usage_account(&t->accounts, c->slice, c->uuid);
+	struct usage_account *a = usage_account(&scheduler->accounts, c->slice, c->uuid);
 
 	c->good = a != NULL;
 	if (a)
@@ -231,11 +234,11 @@ static bool store_refusals_step(struct scheduler *t, void *arg)
 	return true;
 }
 
-bool scheduler_store_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid,
-	uint64_t refusals)
+bool scheduler_store_refusals(struct scheduler *scheduler, const char *slice,
+	const uint8_t *uuid, uint64_t refusals)
 {
 	struct refusals_call c = { .slice = slice, .uuid = uuid, .n = refusals };
 
-	scheduler_call(t, store_refusals_step, &c);
+	scheduler_call(scheduler, store_refusals_step, &c);
 	return c.good;
 }

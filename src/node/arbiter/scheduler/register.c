@@ -29,100 +29,100 @@ static struct scheduler_registration *scheduler_registrations_of(
 	return s->by_pid[pid % SCHEDULER_PID_BUCKETS];
 }
 
-static bool scheduler_registration_is_of(const struct scheduler_registration *c, uint32_t pid,
+static bool scheduler_registration_is_of(const struct scheduler_registration *reg, uint32_t pid,
 	uint64_t start)
 {
-	return c->pid == pid && c->start == start;
+	return reg->pid == pid && reg->start == start;
 }
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
-void scheduler_registration_end(struct scheduler_registration *c, uint64_t now)
+void scheduler_registration_end(struct scheduler_registration *reg, uint64_t now)
 {
-	struct scheduler *t = c->scheduler;
+	struct scheduler *scheduler = reg->scheduler;
 	bool dead;
 
-	if (c->ended)
+	if (reg->ended)
 		return;
-	dead = proc_ended(c->pidfd);
-	c->ended = true;
-	c->slice->n_registrations--;
-	t->n_registrations--;
-	scheduler_unwatch_fd(c->slice->epoll, c->fd);
-	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
-	sched_update_charges(t->sched, now);
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *client = &c->clients[i];
+	dead = proc_ended(reg->pidfd);
+	reg->ended = true;
+	reg->slice->n_registrations--;
+	scheduler->n_registrations--;
+	scheduler_unwatch_fd(reg->slice->epoll, reg->fd);
+	scheduler_unwatch_fd(reg->slice->epoll, reg->pidfd);
+	sched_update_charges(scheduler->sched, now);
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		struct scheduler_client *client = &reg->clients[i];
 		struct sched_client *there = client->client;
 
 		scheduler_count_client(client);
 		/* A living process may register again. */
 		if (dead)
-			usage_client_end(&t->accounts, client->record);
+			usage_client_end(&scheduler->accounts, client->record);
 		else
-			usage_client_detach(&t->accounts, client->record);
+			usage_client_detach(&scheduler->accounts, client->record);
 		client->record = NULL;
 		client->client = NULL;
 		scheduler_check_stuck(client, now);
-		sched_client_free(t->sched, there, now);
+		sched_client_free(scheduler->sched, there, now);
 	}
-	scheduler_count_slice(t, c->slice, now);
-	scheduler_settle(t, now);
-	scheduler_post_ended(c);
+	scheduler_count_slice(scheduler, reg->slice, now);
+	scheduler_settle(scheduler, now);
+	scheduler_post_ended(reg);
 }
 
 /* ---- states ----------------------------------------------------------------------------------- */
 
-static void on_sched_state_packet(struct scheduler_registration *c, const struct slice_state *s,
-	uint64_t now)
+static void on_sched_state_packet(struct scheduler_registration *reg,
+	const struct slice_state *s, uint64_t now)
 {
-	const struct scheduler_client *client = &c->clients[s->gpu];
+	const struct scheduler_client *client = &reg->clients[s->gpu];
 
 	/* The packet crossed a change of the gate. The process sends another one for the new generation. */
 	if (s->generation != client->gate / TURN_GENERATION)
 		return;
-	sched_client_set_state(c->scheduler->sched, client->client, s->busy, s->wants,
+	sched_client_set_state(reg->scheduler->sched, client->client, s->busy, s->wants,
 		s->idle_ns < now ? s->idle_ns : now, now);
 }
 
-static void refuse_sched_packet(struct scheduler_registration *c, const struct error *err,
+static void refuse_sched_packet(struct scheduler_registration *reg, const struct error *err,
 	uint64_t now)
 {
-	struct scheduler_slice *s = c->slice;
+	struct scheduler_slice *s = reg->slice;
 
 	if (log_limit_pass(&s->log_limit, now, UINT64_C(10000000000), 5))
-		log_warn("connection ended", LOG_STR("slice", s->id), LOG_UINT("pid", c->pid),
+		log_warn("connection ended", LOG_STR("slice", s->id), LOG_UINT("pid", reg->pid),
 			LOG_STR("reason", err->msg));
-	scheduler_registration_end(c, now);
+	scheduler_registration_end(reg, now);
 }
 
-void scheduler_registration_read(struct scheduler_registration *c, uint64_t now)
+void scheduler_registration_read(struct scheduler_registration *reg, uint64_t now)
 {
 	char data[sizeof(struct slice_state) + 1];
 	struct error err = ERROR_INIT;
 	union packet p;
 	bool cut;
-	ssize_t n = passed_fds_receive(c->fd, data, sizeof(data), &cut);
+	ssize_t n = passed_fds_receive(reg->fd, data, sizeof(data), &cut);
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n == PASSED_FDS_PRESENT) {
 		(void)error_set(&err, ERR_INVALID, "packet: expected no descriptors");
-		refuse_sched_packet(c, &err, now);
+		refuse_sched_packet(reg, &err, now);
 		return;
 	}
 	if (n <= 0) {
-		scheduler_registration_end(c, now);
+		scheduler_registration_end(reg, now);
 		return;
 	}
-	if (packet_read(&p, data, (size_t)n, c->n_gpus, &err) < 0 ||
+	if (packet_read(&p, data, (size_t)n, reg->n_gpus, &err) < 0 ||
 		(p.head.op != SLICE_STATE &&
 			error_set(&err, ERR_INVALID,
 				"packet: expected a state, found number %u", p.head.op) < 0)) {
-		refuse_sched_packet(c, &err, now);
+		refuse_sched_packet(reg, &err, now);
 		return;
 	}
-	on_sched_state_packet(c, &p.state, now);
+	on_sched_state_packet(reg, &p.state, now);
 }
 
 /* ---- refusals --------------------------------------------------------------------------------- */
@@ -142,16 +142,16 @@ static struct scheduler_refusal build_crowded_refusal(struct scheduler_slice *s,
 	return (struct scheduler_refusal){ .status = SLICE_TOO_MANY, .reason = reason };
 }
 
-static bool crowded_step(struct scheduler *t, void *arg)
+static bool crowded_step(struct scheduler *scheduler, void *arg)
 {
-	(void)t;
+	(void)scheduler;
 	(void)build_crowded_refusal(arg, "");
 	return true;
 }
 
-void scheduler_report_crowded(struct scheduler *t, struct scheduler_slice *s)
+void scheduler_report_crowded(struct scheduler *scheduler, struct scheduler_slice *s)
 {
-	scheduler_call(t, crowded_step, s);
+	scheduler_call(scheduler, crowded_step, s);
 }
 
 /* ---- room ------------------------------------------------------------------------------------- */
@@ -160,22 +160,22 @@ static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uin
 {
 	unsigned int n = 0;
 
-	for (const struct scheduler_registration *c = scheduler_registrations_of(s, pid); c;
-		c = c->next_of_pid)
-		n += !c->ended && scheduler_registration_is_of(c, pid, start);
+	for (const struct scheduler_registration *reg = scheduler_registrations_of(s, pid); reg;
+		reg = reg->next_of_pid)
+		n += !reg->ended && scheduler_registration_is_of(reg, pid, start);
 	return n;
 }
 
 /* Ends the registrations that the process made before it executed another program. A child of that program may
  * hold its connection open, so that it never hangs up. */
-static void end_execed(struct scheduler *t, const struct scheduler_slice *s,
+static void end_execed(struct scheduler *scheduler, const struct scheduler_slice *s,
 	const struct scheduler_join_request *who)
 {
-	for (struct scheduler_registration *c = scheduler_registrations_of(s, who->pid); c;
-		c = c->next_of_pid) {
-		if (scheduler_registration_is_of(c, who->pid, who->start) && c->image &&
-			who->image && c->image != who->image)
-			scheduler_registration_end(c, scheduler_now(t));
+	for (struct scheduler_registration *reg = scheduler_registrations_of(s, who->pid); reg;
+		reg = reg->next_of_pid) {
+		if (scheduler_registration_is_of(reg, who->pid, who->start) && reg->image &&
+			who->image && reg->image != who->image)
+			scheduler_registration_end(reg, scheduler_now(scheduler));
 	}
 }
 
@@ -186,11 +186,11 @@ struct join_call {
 	struct scheduler_refusal refusal;
 };
 
-static bool check_join_room_step(struct scheduler *t, void *arg)
+static bool check_join_room_step(struct scheduler *scheduler, void *arg)
 {
 	struct join_call *j = arg;
 
-	end_execed(t, j->slice, j->request);
+	end_execed(scheduler, j->slice, j->request);
 	if (j->slice->n_registrations >= SCHEDULER_REGISTRATIONS_SLICE)
 		j->refusal =
 			build_crowded_refusal(j->slice, "too many processes of this slice");
@@ -201,74 +201,74 @@ static bool check_join_room_step(struct scheduler *t, void *arg)
 	return true;
 }
 
-struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct scheduler_slice *s,
-	const struct scheduler_join_request *who)
+struct scheduler_refusal scheduler_check_room(struct scheduler *scheduler,
+	struct scheduler_slice *s, const struct scheduler_join_request *who)
 {
 	struct join_call j = { .slice = s, .request = who, .refusal = admitted };
 
-	scheduler_call(t, check_join_room_step, &j);
+	scheduler_call(scheduler, check_join_room_step, &j);
 	return j.refusal;
 }
 
 /* ---- records ---------------------------------------------------------------------------------- */
 
 /* The records that the accounts have of this page. */
-static struct scheduler_refusal find_records(struct scheduler_registration *c)
+static struct scheduler_refusal find_records(struct scheduler_registration *reg)
 {
-	struct usage_accounts *accounts = &c->scheduler->accounts;
+	struct usage_accounts *accounts = &reg->scheduler->accounts;
 
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct usage_client *r = usage_client_find(accounts, c->slice->gpus[i].account,
-			c->page->serial, i);
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		struct usage_client *client = usage_client_find(accounts,
+			reg->slice->gpus[i].account, reg->page->serial, i);
 
-		if (r && (r->pid != c->pid || r->start != c->start))
+		if (client && (client->pid != reg->pid || client->start != reg->start))
 			return build_join_refusal("the page is another process's");
-		if (r && usage_client_is_attached(accounts, r))
+		if (client && usage_client_is_attached(accounts, client))
 			return build_join_refusal("the page is in use");
-		c->clients[i].record = r;
+		reg->clients[i].record = client;
 	}
 	return admitted;
 }
 
 /* Makes the other records. If the process brought the page, its counters count from now on: an earlier record
  * counted what they already contain, or an arbiter whose file is lost did. False: no room, and nothing was changed. */
-static bool create_records(struct scheduler_registration *c)
+static bool create_records(struct scheduler_registration *reg)
 {
-	struct usage_accounts *accounts = &c->scheduler->accounts;
+	struct usage_accounts *accounts = &reg->scheduler->accounts;
 	bool made[SLICE_GPUS_MAX] = { false };
 	unsigned int n = 0;
 
-	for (; n < c->n_gpus; n++) {
-		struct scheduler_client *client = &c->clients[n];
+	for (; n < reg->n_gpus; n++) {
+		struct scheduler_client *client = &reg->clients[n];
 		uint64_t now[USAGE_COUNTERS];
 
 		if (client->record)
 			continue;
-		scheduler_read_counters(&c->page->gpus[n], now);
-		client->record = usage_client_new(accounts, c->slice->gpus[n].account,
-			c->page->serial, n, c->pid, c->start, now);
+		scheduler_read_counters(&reg->page->gpus[n], now);
+		client->record = usage_client_new(accounts, reg->slice->gpus[n].account,
+			reg->page->serial, n, reg->pid, reg->start, now);
 		if (!client->record)
 			break;
 		made[n] = true;
 	}
-	for (unsigned int i = 0; n < c->n_gpus && i < n; i++) {
+	for (unsigned int i = 0; n < reg->n_gpus && i < n; i++) {
 		if (made[i])
-			usage_client_end(accounts, c->clients[i].record);
+			usage_client_end(accounts, reg->clients[i].record);
 	}
-	return n == c->n_gpus;
+	return n == reg->n_gpus;
 }
 
-static struct scheduler_refusal acquire_records(struct scheduler_registration *c)
+static struct scheduler_refusal acquire_records(struct scheduler_registration *reg)
 {
-	struct scheduler_refusal r = find_records(c);
+	struct scheduler_refusal r = find_records(reg);
 
-	if (r.status == SLICE_OK && !create_records(c))
+	if (r.status == SLICE_OK && !create_records(reg))
 		r = (struct scheduler_refusal){ .status = SLICE_TOO_MANY,
 			.reason = "too many processes have taken turns, of this slice or on "
 				  "this node",
 			.records = true };
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *client = &c->clients[i];
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		struct scheduler_client *client = &reg->clients[i];
 
 		if (r.status == SLICE_OK)
 			client->charged_ns = usage_load(&client->record->charged_ns);
@@ -280,110 +280,110 @@ static struct scheduler_refusal acquire_records(struct scheduler_registration *c
 
 /* ---- clients ---------------------------------------------------------------------------------- */
 
-static bool add_sched_clients(struct scheduler_registration *c, bool again, uint64_t now)
+static bool add_sched_clients(struct scheduler_registration *reg, bool again, uint64_t now)
 {
-	struct scheduler *t = c->scheduler;
+	struct scheduler *scheduler = reg->scheduler;
 
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *client = &c->clients[i];
-		struct turn_gpu_page *p = &c->page->gpus[i];
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		struct scheduler_client *client = &reg->clients[i];
+		struct turn_gpu_page *p = &reg->page->gpus[i];
 
-		client->registration = c;
+		client->registration = reg;
 		client->gpu = i;
 		/* A new process has nothing in flight. The doorbell makes it report its first submission. */
 		if (!again)
 			atomic_store(&p->gate, TURN_DOORBELL | TURN_CLOSED);
 		client->gate = atomic_load(&p->gate) & ~TURN_DOORBELL;
-		client->client = sched_client_new(t->sched, c->slice->sched,
-			c->slice->gpus[i].number, client, now);
+		client->client = sched_client_new(scheduler->sched, reg->slice->sched,
+			reg->slice->gpus[i].number, client, now);
 		if (!client->client)
 			return false;
-		usage_client_attach(&t->accounts, client->record);
+		usage_client_attach(&scheduler->accounts, client->record);
 		scheduler_set_gate(client, client->client->gate, &client->client->throttle);
 	}
 	return true;
 }
 
 /* Withdraws a registration that failed. */
-static void undo_registration(struct scheduler_registration *c, uint64_t now)
+static void undo_registration(struct scheduler_registration *reg, uint64_t now)
 {
-	struct scheduler *t = c->scheduler;
+	struct scheduler *scheduler = reg->scheduler;
 
-	scheduler_unwatch_fd(c->slice->epoll, c->fd);
-	scheduler_unwatch_fd(c->slice->epoll, c->pidfd);
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		struct scheduler_client *client = &c->clients[i];
+	scheduler_unwatch_fd(reg->slice->epoll, reg->fd);
+	scheduler_unwatch_fd(reg->slice->epoll, reg->pidfd);
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		struct scheduler_client *client = &reg->clients[i];
 
 		if (client->client)
-			sched_client_free(t->sched, client->client, now);
+			sched_client_free(scheduler->sched, client->client, now);
 		if (client->record)
-			usage_client_detach(&t->accounts, client->record);
+			usage_client_detach(&scheduler->accounts, client->record);
 	}
-	scheduler_settle(t, now);
-	free(c);
+	scheduler_settle(scheduler, now);
+	free(reg);
 }
 
-static void link_registration(struct scheduler_registration *c)
+static void link_registration(struct scheduler_registration *reg)
 {
-	struct scheduler_slice *s = c->slice;
-	struct scheduler *t = c->scheduler;
+	struct scheduler_slice *s = reg->slice;
+	struct scheduler *scheduler = reg->scheduler;
 
-	c->number = ++t->numbers;
-	c->next = s->registrations;
+	reg->number = ++scheduler->numbers;
+	reg->next = s->registrations;
 	if (s->registrations)
-		s->registrations->prev = c;
-	s->registrations = c;
-	c->next_of_pid = scheduler_registrations_of(s, c->pid);
-	s->by_pid[c->pid % SCHEDULER_PID_BUCKETS] = c;
+		s->registrations->prev = reg;
+	s->registrations = reg;
+	reg->next_of_pid = scheduler_registrations_of(s, reg->pid);
+	s->by_pid[reg->pid % SCHEDULER_PID_BUCKETS] = reg;
 	s->n_registrations++;
-	if (t->n_registrations++ == 0)
-		scheduler_count_start(t);
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		scheduler_set_process_cap(c, i);
+	if (scheduler->n_registrations++ == 0)
+		scheduler_count_start(scheduler);
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		scheduler_set_process_cap(reg, i);
 		scheduler_set_process_caps(s, i);
 	}
 }
 
-static void unlink_registration(struct scheduler_registration *c)
+static void unlink_registration(struct scheduler_registration *reg)
 {
-	struct scheduler_slice *s = c->slice;
-	struct scheduler_registration **at = &s->by_pid[c->pid % SCHEDULER_PID_BUCKETS];
+	struct scheduler_slice *s = reg->slice;
+	struct scheduler_registration **at = &s->by_pid[reg->pid % SCHEDULER_PID_BUCKETS];
 
-	while (*at != c)
+	while (*at != reg)
 		at = &(*at)->next_of_pid;
-	*at = c->next_of_pid;
-	if (c->prev)
-		c->prev->next = c->next;
+	*at = reg->next_of_pid;
+	if (reg->prev)
+		reg->prev->next = reg->next;
 	else
-		s->registrations = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
+		s->registrations = reg->next;
+	if (reg->next)
+		reg->next->prev = reg->prev;
 }
 
-static struct scheduler_registration *new_registration(struct scheduler *t,
+static struct scheduler_registration *new_registration(struct scheduler *scheduler,
 	struct scheduler_slice *s, const struct scheduler_join_request *who)
 {
-	struct scheduler_registration *c = calloc(1, sizeof(*c));
+	struct scheduler_registration *reg = calloc(1, sizeof(*reg));
 
-	if (!c)
+	if (!reg)
 		return NULL;
-	c->scheduler = t;
-	c->slice = s;
-	c->user = who->user;
-	c->fd = who->fd;
-	c->pidfd = who->pidfd;
-	c->pid = who->pid;
-	c->ns_pid = who->ns_pid;
-	c->start = who->start;
-	c->image = who->image;
-	memcpy(c->name, who->name, sizeof(c->name));
-	proc_printable(c->name);
-	c->page = who->page;
-	c->page_ino = who->page_ino;
-	c->packets = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_PACKETS, .of = c };
-	c->death = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_DEATH, .of = c };
-	c->n_gpus = s->n_gpus;
-	return c;
+	reg->scheduler = scheduler;
+	reg->slice = s;
+	reg->user = who->user;
+	reg->fd = who->fd;
+	reg->pidfd = who->pidfd;
+	reg->pid = who->pid;
+	reg->ns_pid = who->ns_pid;
+	reg->start = who->start;
+	reg->image = who->image;
+	memcpy(reg->name, who->name, sizeof(reg->name));
+	proc_printable(reg->name);
+	reg->page = who->page;
+	reg->page_ino = who->page_ino;
+	reg->packets = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_PACKETS, .of = reg };
+	reg->death = (struct scheduler_source){ .kind = SCHEDULER_SOURCE_DEATH, .of = reg };
+	reg->n_gpus = s->n_gpus;
+	return reg;
 }
 
 /* ---- join, leave ------------------------------------------------------------------------------ */
@@ -393,81 +393,83 @@ static struct scheduler_registration *new_registration(struct scheduler *t,
 static struct scheduler_registration *find_registration_by_page(const struct scheduler_slice *s,
 	ino_t ino)
 {
-	struct scheduler_registration *c = s->registrations;
+	struct scheduler_registration *reg = s->registrations;
 
-	while (c && (c->ended || c->page_ino != ino))
-		c = c->next;
-	return c;
+	while (reg && (reg->ended || reg->page_ino != ino))
+		reg = reg->next;
+	return reg;
 }
 
-static struct scheduler_refusal register_process(struct scheduler *t, struct join_call *j)
+static struct scheduler_refusal register_process(struct scheduler *scheduler,
+	struct join_call *j)
 {
 	struct scheduler_slice *s = j->slice;
 	struct scheduler_registration *old = j->request->has_page
 						     ? find_registration_by_page(s,
 							       j->request->page_ino)
 						     : NULL,
-				      *c;
+				      *reg;
 	struct scheduler_refusal r;
-	uint64_t now = scheduler_now(t);
+	uint64_t now = scheduler_now(scheduler);
 
 	if (old && !scheduler_registration_is_of(old, j->request->pid, j->request->start))
 		return build_join_refusal("the page is another process's");
 	if (old)
 		scheduler_registration_end(old, now);
-	c = new_registration(t, s, j->request);
-	if (!c)
+	reg = new_registration(scheduler, s, j->request);
+	if (!reg)
 		return build_join_refusal("no memory");
-	r = acquire_records(c);
+	r = acquire_records(reg);
 	if (r.status == SLICE_OK &&
-		(scheduler_watch_fd(s->epoll, c->fd, &c->packets) < 0 ||
-			scheduler_watch_fd(s->epoll, c->pidfd, &c->death) < 0 ||
-			!add_sched_clients(c, j->request->has_page, now)))
+		(scheduler_watch_fd(s->epoll, reg->fd, &reg->packets) < 0 ||
+			scheduler_watch_fd(s->epoll, reg->pidfd, &reg->death) < 0 ||
+			!add_sched_clients(reg, j->request->has_page, now)))
 		r = build_join_refusal("no memory");
 	if (r.status != SLICE_OK) {
-		undo_registration(c, now);
+		undo_registration(reg, now);
 		return r;
 	}
-	link_registration(c);
-	scheduler_settle(t, now);
-	j->registration = c;
+	link_registration(reg);
+	scheduler_settle(scheduler, now);
+	j->registration = reg;
 	return r;
 }
 
-static bool join_step(struct scheduler *t, void *arg)
+static bool join_step(struct scheduler *scheduler, void *arg)
 {
 	struct join_call *j = arg;
 
-	j->refusal = register_process(t, j);
+	j->refusal = register_process(scheduler, j);
 	return true;
 }
 
-struct scheduler_refusal scheduler_register(struct scheduler *t, struct scheduler_slice *s,
-	const struct scheduler_join_request *who, struct scheduler_registration **ret)
+struct scheduler_refusal scheduler_register(struct scheduler *scheduler,
+	struct scheduler_slice *s, const struct scheduler_join_request *who,
+	struct scheduler_registration **ret)
 {
 	struct join_call j = { .slice = s, .request = who };
 
-	scheduler_call(t, join_step, &j);
+	scheduler_call(scheduler, join_step, &j);
 	*ret = j.registration;
 	return j.refusal;
 }
 
-static bool leave_step(struct scheduler *t, void *arg)
+static bool leave_step(struct scheduler *scheduler, void *arg)
 {
-	struct scheduler_registration *c = arg;
+	struct scheduler_registration *reg = arg;
 
-	scheduler_registration_end(c, scheduler_now(t));
-	scheduler_unpost_ended(c);
-	scheduler_count_skip_process(t, c);
-	unlink_registration(c);
+	scheduler_registration_end(reg, scheduler_now(scheduler));
+	scheduler_unpost_ended(reg);
+	scheduler_count_skip_process(scheduler, reg);
+	unlink_registration(reg);
 	return true;
 }
 
-void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c)
+void scheduler_unregister(struct scheduler *scheduler, struct scheduler_registration *reg)
 {
-	scheduler_call(t, leave_step, c);
-	(void)munmap(c->page, TURN_PAGE_BYTES);
-	free(c);
+	scheduler_call(scheduler, leave_step, reg);
+	(void)munmap(reg->page, TURN_PAGE_BYTES);
+	free(reg);
 }
 
 /* ---- processes whose pages are mapped --------------------------------------------------------- */
@@ -479,23 +481,23 @@ struct has_call {
 	bool has;
 };
 
-static bool has_step(struct scheduler *t, void *arg)
+static bool has_step(struct scheduler *scheduler, void *arg)
 {
 	struct has_call *h = arg;
-	const struct scheduler_registration *c = scheduler_registrations_of(h->slice, h->pid);
+	const struct scheduler_registration *reg = scheduler_registrations_of(h->slice, h->pid);
 
-	(void)t;
-	while (c && !scheduler_registration_is_of(c, h->pid, h->start))
-		c = c->next_of_pid;
-	h->has = c != NULL;
+	(void)scheduler;
+	while (reg && !scheduler_registration_is_of(reg, h->pid, h->start))
+		reg = reg->next_of_pid;
+	h->has = reg != NULL;
 	return true;
 }
 
-bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint32_t pid,
+bool scheduler_has_process(struct scheduler *scheduler, struct scheduler_slice *s, uint32_t pid,
 	uint64_t start)
 {
 	struct has_call h = { .slice = s, .pid = pid, .start = start };
 
-	scheduler_call(t, has_step, &h);
+	scheduler_call(scheduler, has_step, &h);
 	return h.has;
 }

@@ -55,10 +55,10 @@ int scheduler_start(struct scheduler **ret, const struct scheduler_options *o,
 
 /* Called before the arbiter ends. From now on gates stay as they are, also when a process leaves. Ends the
  * thread: later calls run in the caller. */
-void scheduler_freeze(struct scheduler *t);
+void scheduler_freeze(struct scheduler *scheduler);
 
-/* Called after all slices are freed. The handle of @t closes as the loop runs. Returns NULL. */
-struct scheduler *scheduler_stop(struct scheduler *t);
+/* Called after all slices are freed. The handle of @scheduler closes as the loop runs. Returns NULL. */
+struct scheduler *scheduler_stop(struct scheduler *scheduler);
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
@@ -68,16 +68,17 @@ struct scheduler *scheduler_stop(struct scheduler *t);
  * On failure the share in force stays, and *err is set. Returns what is in force: SLICE_TURNS_... of
  * abi/slice-page.h.
  */
-uint32_t scheduler_slice_set_share(struct scheduler *t, struct scheduler_slice **slice,
+uint32_t scheduler_slice_set_share(struct scheduler *scheduler, struct scheduler_slice **slice,
 	const struct slice_def *d, struct error *err);
 
 /* Ends all registrations of the slice, then opens their gates for good: blocked threads go on. */
-void scheduler_slice_release(struct scheduler *t, struct scheduler_slice *s);
+void scheduler_slice_release(struct scheduler *scheduler, struct scheduler_slice *s);
 
 /* Removes the share of a slice that has no registrations any more. The slice's figures stay. */
-void scheduler_slice_stop(struct scheduler *t, struct scheduler_slice *s);
+void scheduler_slice_stop(struct scheduler *scheduler, struct scheduler_slice *s);
 /* Stops the slice, too. Returns NULL. */
-struct scheduler_slice *scheduler_slice_free(struct scheduler *t, struct scheduler_slice *s);
+struct scheduler_slice *scheduler_slice_free(struct scheduler *scheduler,
+	struct scheduler_slice *s);
 
 /* ---- registrations ---------------------------------------------------------------------------- */
 
@@ -102,37 +103,39 @@ struct scheduler_refusal {
 
 /* Whether there is room for one more registration of the process. Ends registrations that the process made
  * before it executed its present program. */
-struct scheduler_refusal scheduler_check_room(struct scheduler *t, struct scheduler_slice *s,
-	const struct scheduler_join_request *who);
+struct scheduler_refusal scheduler_check_room(struct scheduler *scheduler,
+	struct scheduler_slice *s, const struct scheduler_join_request *who);
 /* Registers a process. On success *ret owns the page until scheduler_unregister(). On a refusal the caller
  * keeps the page. */
-struct scheduler_refusal scheduler_register(struct scheduler *t, struct scheduler_slice *s,
-	const struct scheduler_join_request *who, struct scheduler_registration **ret);
+struct scheduler_refusal scheduler_register(struct scheduler *scheduler,
+	struct scheduler_slice *s, const struct scheduler_join_request *who,
+	struct scheduler_registration **ret);
 /* Status shows for 10 s that the slice had no room for a process. */
-void scheduler_report_crowded(struct scheduler *t, struct scheduler_slice *s);
+void scheduler_report_crowded(struct scheduler *scheduler, struct scheduler_slice *s);
 /* Called before the connection is closed. Unmaps the page. */
-void scheduler_unregister(struct scheduler *t, struct scheduler_registration *c);
+void scheduler_unregister(struct scheduler *scheduler, struct scheduler_registration *reg);
 /* Whether the process has a registration in the slice, so that its page is mapped here. */
-bool scheduler_has_process(struct scheduler *t, struct scheduler_slice *s, uint32_t pid,
+bool scheduler_has_process(struct scheduler *scheduler, struct scheduler_slice *s, uint32_t pid,
 	uint64_t start);
 
 /* ---- records of processes and slices that are gone -------------------------------------------- */
 
 /* Drops the records of processes that are gone, and of slices that @is_slice does not know. Reads /proc, so it
  * takes long. */
-void scheduler_sweep(struct scheduler *t, bool (*is_slice)(void *arg, const char *slice),
-	void *arg);
+void scheduler_sweep(struct scheduler *scheduler,
+	bool (*is_slice)(void *arg, const char *slice), void *arg);
 /* Drops the records of one slice's processes that are gone. Reads /proc. Returns false and does nothing if the last
  * sweep of this kind was less than a second ago: a refused process retries every second. */
-bool scheduler_sweep_slice(struct scheduler *t, struct scheduler_slice *s);
+bool scheduler_sweep_slice(struct scheduler *scheduler, struct scheduler_slice *s);
 
 /* ---- refused memory: in the usage accounts, also of slices without compute -------------------- */
 
 /* How many allocations the limit of the slice refused on the GPU @uuid, as last stored; 0: no account. */
-uint64_t scheduler_read_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid);
+uint64_t scheduler_read_refusals(struct scheduler *scheduler, const char *slice,
+	const uint8_t *uuid);
 /* Stores the count, unless the stored one is larger. False: no room for one more account. */
-bool scheduler_store_refusals(struct scheduler *t, const char *slice, const uint8_t *uuid,
-	uint64_t refusals);
+bool scheduler_store_refusals(struct scheduler *scheduler, const char *slice,
+	const uint8_t *uuid, uint64_t refusals);
 
 /* ---- status ----------------------------------------------------------------------------------- */
 
@@ -175,14 +178,15 @@ struct scheduler_gpu_figures {
  * shows it, as no figure may decrease. Until scheduler_figures_end() all figures show the charges and the busy
  * times of GPUs as of this call. The scheduler goes on meanwhile, and the sums would not match otherwise.
  */
-void scheduler_figures_begin(struct scheduler *t);
+void scheduler_figures_begin(struct scheduler *scheduler);
 /* Closes the snapshot: the updates of the accounts go on. */
-void scheduler_figures_end(struct scheduler *t);
+void scheduler_figures_end(struct scheduler *scheduler);
 /* Fills *ret with the slice's figures. */
-void scheduler_figures_slice(struct scheduler *t, struct scheduler_slice *s,
+void scheduler_figures_slice(struct scheduler *scheduler, struct scheduler_slice *s,
 	struct scheduler_slice_figures *ret);
 /* The caller frees *ret, in any order. Returns < 0 without memory. */
-int scheduler_figures_processes(struct scheduler *t, struct scheduler_slice *s,
+int scheduler_figures_processes(struct scheduler *scheduler, struct scheduler_slice *s,
 	struct scheduler_process_figures **ret, size_t *ret_n) MUST_USE;
 /* Fills at most SCHEDULER_GPUS_MAX entries of @ret. Returns their number. */
-unsigned int scheduler_figures_gpus(struct scheduler *t, struct scheduler_gpu_figures *ret);
+unsigned int scheduler_figures_gpus(struct scheduler *scheduler,
+	struct scheduler_gpu_figures *ret);

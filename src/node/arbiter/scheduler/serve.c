@@ -20,68 +20,69 @@
 
 /* ---- events ----------------------------------------------------------------------------------- */
 
-static void serve_slice(struct scheduler *t, const struct scheduler_slice *s)
+static void serve_slice(struct scheduler *scheduler, const struct scheduler_slice *s)
 {
 	struct epoll_event events[SCHEDULER_SLICE_EVENTS];
 	int n = epoll_wait(s->epoll, events, SCHEDULER_SLICE_EVENTS, 0);
 
 	for (int i = 0; i < n; i++) {
 		const struct scheduler_source *source = events[i].data.ptr;
-		struct scheduler_registration *c = source->of;
-		uint64_t now = scheduler_now(t);
+		struct scheduler_registration *reg = source->of;
+		uint64_t now = scheduler_now(scheduler);
 
 		/* Packets and death of a process may be two events of one round. */
-		if (c->ended)
+		if (reg->ended)
 			continue;
 		if (source->kind == SCHEDULER_SOURCE_PACKETS)
-			scheduler_registration_read(c, now);
+			scheduler_registration_read(reg, now);
 		else
-			scheduler_registration_end(c, now);
+			scheduler_registration_end(reg, now);
 	}
 }
 
-static void set_count_timer(const struct scheduler *t, uint64_t every_ns)
+static void set_count_timer(const struct scheduler *scheduler, uint64_t every_ns)
 {
 	const struct timespec every = { .tv_nsec = (long)every_ns };
 	const struct itimerspec at = { .it_interval = every, .it_value = every };
 
-	(void)timerfd_settime(t->count_timer, 0, &at, NULL);
+	(void)timerfd_settime(scheduler->count_timer, 0, &at, NULL);
 }
 
-void scheduler_count_start(struct scheduler *t)
+void scheduler_count_start(struct scheduler *scheduler)
 {
-	set_count_timer(t, SCHEDULER_COUNT_NS);
+	set_count_timer(scheduler, SCHEDULER_COUNT_NS);
 }
 
-static void on_count(struct scheduler *t)
+static void on_count(struct scheduler *scheduler)
 {
 	uint64_t times;
 
-	if (read(t->count_timer, &times, sizeof(times)) != (ssize_t)sizeof(times))
+	if (read(scheduler->count_timer, &times, sizeof(times)) != (ssize_t)sizeof(times))
 		return;
-	if (!t->n_registrations)
-		set_count_timer(t, 0);
-	if (!t->count.slice && !t->shown)
-		scheduler_count_begin(t, &t->count);
+	if (!scheduler->n_registrations)
+		set_count_timer(scheduler, 0);
+	if (!scheduler->count.slice && !scheduler->shown)
+		scheduler_count_begin(scheduler, &scheduler->count);
 }
 
-static void serve_sched_source(struct scheduler *t, const struct scheduler_source *source)
+static void serve_sched_source(struct scheduler *scheduler,
+	const struct scheduler_source *source)
 {
 	uint64_t times;
 
 	switch (source->kind) {
 	case SCHEDULER_SOURCE_CALL:
-		(void)eventfd_read(t->wake, &times);
+		(void)eventfd_read(scheduler->wake, &times);
 		break;
 	case SCHEDULER_SOURCE_TIMER:
-		if (read(t->timer, &times, sizeof(times)) == (ssize_t)sizeof(times))
-			t->armed = UINT64_MAX;
+		if (read(scheduler->timer, &times, sizeof(times)) == (ssize_t)sizeof(times))
+			scheduler->armed = UINT64_MAX;
 		break;
 	case SCHEDULER_SOURCE_COUNT:
-		on_count(t);
+		on_count(scheduler);
 		break;
 	case SCHEDULER_SOURCE_SLICE:
-		serve_slice(t, source->of);
+		serve_slice(scheduler, source->of);
 		break;
 	case SCHEDULER_SOURCE_PACKETS:
 	case SCHEDULER_SOURCE_DEATH:
@@ -89,18 +90,19 @@ static void serve_sched_source(struct scheduler *t, const struct scheduler_sourc
 	}
 }
 
-void scheduler_round(struct scheduler *t, bool wait)
+void scheduler_round(struct scheduler *scheduler, bool wait)
 {
 	struct epoll_event events[SCHEDULER_EVENTS];
-	int n = epoll_wait(t->epoll, events, SCHEDULER_EVENTS, wait && !t->is_working ? -1 : 0);
+	int n = epoll_wait(scheduler->epoll, events, SCHEDULER_EVENTS,
+		wait && !scheduler->is_working ? -1 : 0);
 
 	for (int i = 0; i < n; i++)
-		serve_sched_source(t, events[i].data.ptr);
-	scheduler_settle(t, scheduler_now(t));
-	t->is_working = scheduler_step_call(t);
-	if (t->count.slice && !t->shown)
-		scheduler_count_step(t, &t->count);
-	t->is_working |= t->count.slice && !t->shown;
+		serve_sched_source(scheduler, events[i].data.ptr);
+	scheduler_settle(scheduler, scheduler_now(scheduler));
+	scheduler->is_working = scheduler_step_call(scheduler);
+	if (scheduler->count.slice && !scheduler->shown)
+		scheduler_count_step(scheduler, &scheduler->count);
+	scheduler->is_working |= scheduler->count.slice && !scheduler->shown;
 }
 
 int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source)
@@ -115,30 +117,30 @@ void scheduler_unwatch_fd(int epoll, int fd)
 	(void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-int scheduler_events_open(struct scheduler *t, struct error *err)
+int scheduler_events_open(struct scheduler *scheduler, struct error *err)
 {
 	static const int kinds[] = { SCHEDULER_SOURCE_CALL, SCHEDULER_SOURCE_TIMER,
 		SCHEDULER_SOURCE_COUNT };
-	int *const fds[] = { &t->wake, &t->timer, &t->count_timer };
+	int *const fds[] = { &scheduler->wake, &scheduler->timer, &scheduler->count_timer };
 	bool good;
 
-	t->epoll = epoll_create1(EPOLL_CLOEXEC);
-	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	t->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	t->count_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	good = t->epoll >= 0;
+	scheduler->epoll = epoll_create1(EPOLL_CLOEXEC);
+	scheduler->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	scheduler->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	scheduler->count_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	good = scheduler->epoll >= 0;
 	for (int i = 0; good && i < 3; i++) {
-		t->sources[i].kind = kinds[i];
-		good = *fds[i] >= 0 &&
-		       scheduler_watch_fd(t->epoll, *fds[i], &t->sources[i]) == 0;
+		scheduler->sources[i].kind = kinds[i];
+		good = *fds[i] >= 0 && scheduler_watch_fd(scheduler->epoll, *fds[i],
+					       &scheduler->sources[i]) == 0;
 	}
 	return good ? 0 : error_sys(err, errno, "make the events of turns");
 }
 
-void scheduler_events_close(struct scheduler *t)
+void scheduler_events_close(struct scheduler *scheduler)
 {
-	closep(&t->count_timer);
-	closep(&t->timer);
-	closep(&t->wake);
-	closep(&t->epoll);
+	closep(&scheduler->count_timer);
+	closep(&scheduler->timer);
+	closep(&scheduler->wake);
+	closep(&scheduler->epoll);
 }

@@ -68,25 +68,25 @@ void scheduler_set_gate(struct scheduler_client *client, enum sched_gate gate,
 			0);
 }
 
-void scheduler_set_process_cap(struct scheduler_registration *c, unsigned int gpu)
+void scheduler_set_process_cap(struct scheduler_registration *reg, unsigned int gpu)
 {
-	atomic_store_explicit(&c->page->gpus[gpu].cap, c->slice->gpus[gpu].process_cap,
+	atomic_store_explicit(&reg->page->gpus[gpu].cap, reg->slice->gpus[gpu].process_cap,
 		memory_order_relaxed);
 }
 
 void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu)
 {
-	struct scheduler_share *g = &s->gpus[gpu];
-	uint32_t cap = g->config.mps ? 0 : g->config.cap;
+	struct scheduler_share *share = &s->gpus[gpu];
+	uint32_t cap = share->config.mps ? 0 : share->config.cap;
 
 	if (cap && s->n_registrations)
 		cap = cap > s->n_registrations ? cap / s->n_registrations : 1;
-	if (cap == g->process_cap)
+	if (cap == share->process_cap)
 		return;
-	g->process_cap = cap;
-	for (struct scheduler_registration *c = s->registrations; c; c = c->next) {
-		if (!c->ended)
-			scheduler_set_process_cap(c, gpu);
+	share->process_cap = cap;
+	for (struct scheduler_registration *reg = s->registrations; reg; reg = reg->next) {
+		if (!reg->ended)
+			scheduler_set_process_cap(reg, gpu);
 	}
 }
 
@@ -133,7 +133,7 @@ void scheduler_count_client(struct scheduler_client *client)
 
 void scheduler_check_stuck(struct scheduler_client *client, uint64_t now)
 {
-	struct scheduler_share *g = &client->registration->slice->gpus[client->gpu];
+	struct scheduler_share *share = &client->registration->slice->gpus[client->gpu];
 	uint64_t done = load_page_counter(&client->registration->page->gpus[client->gpu].done);
 	bool closed = (client->gate & TURN_STATE) == TURN_CLOSED, stuck;
 
@@ -143,7 +143,7 @@ void scheduler_check_stuck(struct scheduler_client *client, uint64_t now)
 		client->stalled_since = now;
 	client->done = done;
 	stuck = client->stalled_since && now - client->stalled_since >= SCHED_STUCK_NS;
-	g->n_stuck = g->n_stuck - client->stuck + stuck;
+	share->n_stuck = share->n_stuck - client->stuck + stuck;
 	client->stuck = stuck;
 }
 
@@ -154,12 +154,13 @@ static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned i
 	uint64_t since = UINT64_MAX;
 	uint32_t pid = 0;
 
-	for (const struct scheduler_registration *c = s->registrations; c; c = c->next) {
-		const struct scheduler_client *client = &c->clients[gpu];
+	for (const struct scheduler_registration *reg = s->registrations; reg;
+		reg = reg->next) {
+		const struct scheduler_client *client = &reg->clients[gpu];
 
 		if (client->stalled_since && client->stalled_since < since) {
 			since = client->stalled_since;
-			pid = c->pid;
+			pid = reg->pid;
 		}
 	}
 	return pid;
@@ -169,12 +170,12 @@ static uint32_t find_longest_stalled(const struct scheduler_slice *s, unsigned i
 static void log_stuck(struct scheduler_slice *s, unsigned int i, const char *gpu,
 	uint64_t part_ns)
 {
-	struct scheduler_share *g = &s->gpus[i];
-	bool stuck = part_ns >= SCHEDULER_STUCK_NS || g->n_stuck;
+	struct scheduler_share *share = &s->gpus[i];
+	bool stuck = part_ns >= SCHEDULER_STUCK_NS || share->n_stuck;
 
-	if (stuck == g->stuck)
+	if (stuck == share->stuck)
 		return;
-	g->stuck = stuck;
+	share->stuck = stuck;
 	if (stuck)
 		log_warn("work on a GPU does not end, or its process is stopped",
 			LOG_STR("slice", s->id), LOG_STR("gpu", gpu),
@@ -184,21 +185,22 @@ static void log_stuck(struct scheduler_slice *s, unsigned int i, const char *gpu
 			LOG_STR("gpu", gpu));
 }
 
-void scheduler_count_slice(struct scheduler *t, struct scheduler_slice *s, uint64_t now)
+void scheduler_count_slice(struct scheduler *scheduler, struct scheduler_slice *s, uint64_t now)
 {
 	for (unsigned int i = 0; s->sched && i < s->n_gpus; i++) {
-		struct scheduler_share *g = &s->gpus[i];
+		struct scheduler_share *share = &s->gpus[i];
 		struct sched_account account;
 
-		sched_account(t->sched, s->sched, g->number, now, &account);
-		usage_raise(&g->account->charged_ns, g->charged_ns + account.charged_ns);
-		usage_raise(&g->account->queue_ns, g->queue_ns + account.waited_ns);
-		usage_raise(&g->account->quanta, g->quanta + account.quanta);
-		usage_raise(&g->account->revocations, g->revocations + account.revoked);
+		sched_account(scheduler->sched, s->sched, share->number, now, &account);
+		usage_raise(&share->account->charged_ns,
+			share->charged_ns + account.charged_ns);
+		usage_raise(&share->account->queue_ns, share->queue_ns + account.waited_ns);
+		usage_raise(&share->account->quanta, share->quanta + account.quanta);
+		usage_raise(&share->account->revocations, share->revocations + account.revoked);
 		for (unsigned int k = 0; k < SCHED_ENDS; k++)
-			usage_raise(&g->account->quantum_ends[k],
-				g->quantum_ends[k] + account.quantum_ends[k]);
-		log_stuck(s, i, t->gpus[g->number].text, account.stuck_ns);
+			usage_raise(&share->account->quantum_ends[k],
+				share->quantum_ends[k] + account.quantum_ends[k]);
+		log_stuck(s, i, scheduler->gpus[share->number].text, account.stuck_ns);
 	}
 }
 
@@ -212,37 +214,38 @@ static void move_count_to_slice(struct scheduler_count *c, struct scheduler_slic
 	c->registration = s ? s->registrations : NULL;
 }
 
-void scheduler_count_begin(struct scheduler *t, struct scheduler_count *c)
+void scheduler_count_begin(struct scheduler *scheduler, struct scheduler_count *c)
 {
-	uint64_t now = scheduler_now(t);
+	uint64_t now = scheduler_now(scheduler);
 
-	sched_update_charges(t->sched, now);
-	scheduler_settle(t, now);
-	move_count_to_slice(c, t->slices);
+	sched_update_charges(scheduler->sched, now);
+	scheduler_settle(scheduler, now);
+	move_count_to_slice(c, scheduler->slices);
 }
 
-static void count_registration(struct scheduler_registration *c, uint64_t now)
+static void count_registration(struct scheduler_registration *reg, uint64_t now)
 {
-	for (unsigned int i = 0; i < c->n_gpus; i++) {
-		scheduler_count_client(&c->clients[i]);
-		scheduler_check_stuck(&c->clients[i], now);
+	for (unsigned int i = 0; i < reg->n_gpus; i++) {
+		scheduler_count_client(&reg->clients[i]);
+		scheduler_check_stuck(&reg->clients[i], now);
 	}
 }
 
-static void end_slice_count(struct scheduler *t, struct scheduler_count *c, uint64_t now)
+static void end_slice_count(struct scheduler *scheduler, struct scheduler_count *c,
+	uint64_t now)
 {
 	struct scheduler_slice *s = c->slice;
 
-	scheduler_count_slice(t, s, now);
+	scheduler_count_slice(scheduler, s, now);
 	/* Here and not when a process leaves: all processes leave when the arbiter ends. */
 	for (unsigned int i = 0; i < s->n_gpus; i++)
 		scheduler_set_process_caps(s, i);
 	move_count_to_slice(c, s->next);
 }
 
-void scheduler_count_step(struct scheduler *t, struct scheduler_count *c)
+void scheduler_count_step(struct scheduler *scheduler, struct scheduler_count *c)
 {
-	uint64_t now = scheduler_now(t);
+	uint64_t now = scheduler_now(scheduler);
 
 	for (int i = 0; i < SCHEDULER_STEP && c->slice; i++) {
 		if (c->registration) {
@@ -250,20 +253,21 @@ void scheduler_count_step(struct scheduler *t, struct scheduler_count *c)
 			c->registration = c->registration->next;
 		}
 		if (!c->registration)
-			end_slice_count(t, c, now);
+			end_slice_count(scheduler, c, now);
 	}
 }
 
-void scheduler_count_skip_process(struct scheduler *t, const struct scheduler_registration *c)
+void scheduler_count_skip_process(struct scheduler *scheduler,
+	const struct scheduler_registration *reg)
 {
-	if (t->count.registration == c)
-		t->count.registration = c->next;
+	if (scheduler->count.registration == reg)
+		scheduler->count.registration = reg->next;
 }
 
-void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slice *s)
+void scheduler_count_skip_slice(struct scheduler *scheduler, const struct scheduler_slice *s)
 {
-	if (t->count.slice == s)
-		move_count_to_slice(&t->count, s->next);
+	if (scheduler->count.slice == s)
+		move_count_to_slice(&scheduler->count, s->next);
 }
 
 /* ---- the scheduler's callbacks ---------------------------------------------------------------- */
@@ -271,17 +275,17 @@ void scheduler_count_skip_slice(struct scheduler *t, const struct scheduler_slic
 /* The scheduler changed a gate. The charges of its slice are stored in the same event. */
 void scheduler_on_gate(void *arg, struct sched_client *s)
 {
-	struct scheduler *t = arg;
+	struct scheduler *scheduler = arg;
 	struct scheduler_client *client = s->user;
 	struct scheduler_slice *slice = client->registration->slice;
 
-	if (!t->frozen)
+	if (!scheduler->frozen)
 		scheduler_set_gate(client, s->gate, &s->throttle);
 	if (slice->touched)
 		return;
 	slice->touched = true;
-	slice->next_touched = t->touched;
-	t->touched = slice;
+	slice->next_touched = scheduler->touched;
+	scheduler->touched = slice;
 }
 
 /* The progress that the process reports in its page. It decides only whether shares run concurrently, and
@@ -297,42 +301,42 @@ uint64_t scheduler_on_done(void *arg, const struct sched_client *s)
 
 /* ---- time ------------------------------------------------------------------------------------- */
 
-static void arm_sched_timer(struct scheduler *t)
+static void arm_sched_timer(struct scheduler *scheduler)
 {
-	uint64_t next = sched_next_deadline(t->sched);
+	uint64_t next = sched_next_deadline(scheduler->sched);
 	struct itimerspec at = { .it_value = { 0 } };
 
-	if (next == t->armed)
+	if (next == scheduler->armed)
 		return;
-	t->armed = next;
+	scheduler->armed = next;
 	/* Zero would disarm the timer. */
 	next = next ? next : 1;
 	if (next != UINT64_MAX) {
 		at.it_value.tv_sec = (time_t)(next / NS_PER_SEC);
 		at.it_value.tv_nsec = (long)(next % NS_PER_SEC);
 	}
-	(void)timerfd_settime(t->timer, TFD_TIMER_ABSTIME, &at, NULL);
+	(void)timerfd_settime(scheduler->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void scheduler_settle(struct scheduler *t, uint64_t now)
+void scheduler_settle(struct scheduler *scheduler, uint64_t now)
 {
-	while (t->touched) {
-		struct scheduler_slice *s = t->touched;
+	while (scheduler->touched) {
+		struct scheduler_slice *s = scheduler->touched;
 
-		t->touched = s->next_touched;
+		scheduler->touched = s->next_touched;
 		s->touched = false;
-		scheduler_count_slice(t, s, now);
+		scheduler_count_slice(scheduler, s, now);
 	}
-	arm_sched_timer(t);
+	arm_sched_timer(scheduler);
 }
 
-uint64_t scheduler_now(struct scheduler *t)
+uint64_t scheduler_now(struct scheduler *scheduler)
 {
 	uint64_t now = time_mono_ns();
 
-	if (sched_next_deadline(t->sched) <= now) {
-		sched_advance_time(t->sched, now);
-		scheduler_settle(t, now);
+	if (sched_next_deadline(scheduler->sched) <= now) {
+		sched_advance_time(scheduler->sched, now);
+		scheduler_settle(scheduler, now);
 	}
 	return now;
 }

@@ -19,21 +19,21 @@
 
 static void on_posted(uv_async_t *h)
 {
-	struct scheduler *t = h->data;
-	const struct scheduler_registration *c;
+	struct scheduler *scheduler = h->data;
+	const struct scheduler_registration *reg;
 
-	while ((c = scheduler_next_posted(t)))
-		t->options.ended(c->user);
+	while ((reg = scheduler_next_posted(scheduler)))
+		scheduler->options.ended(reg->user);
 }
 
 /* ---- start, halt, stop ------------------------------------------------------------------------ */
 
 static void *run_sched_thread(void *arg)
 {
-	struct scheduler *t = arg;
+	struct scheduler *scheduler = arg;
 
-	while (!t->is_halting)
-		scheduler_round(t, true);
+	while (!scheduler->is_halting)
+		scheduler_round(scheduler, true);
 	return NULL;
 }
 
@@ -51,42 +51,43 @@ static void raise_priority(void)
 			LOG_STR("reason", strerror(errno)));
 }
 
-static int open_usage_accounts(struct scheduler *t, struct error *err)
+static int open_usage_accounts(struct scheduler *scheduler, struct error *err)
 {
 	char path[PATH_MAX], boot[40];
 
-	if (path_join(path, sizeof(path), t->options.run_dir, USAGE_ACCOUNTS_FILE, err) < 0)
+	if (path_join(path, sizeof(path), scheduler->options.run_dir, USAGE_ACCOUNTS_FILE,
+		    err) < 0)
 		return -1;
-	procfs_boot_id(t->options.procfs, boot, sizeof(boot));
-	return usage_accounts_open(&t->accounts, path, boot, err);
+	procfs_boot_id(scheduler->options.procfs, boot, sizeof(boot));
+	return usage_accounts_open(&scheduler->accounts, path, boot, err);
 }
 
 /* The new thread blocks all signals: they are for the loop. */
-static int start_sched_thread(struct scheduler *t, struct error *err)
+static int start_sched_thread(struct scheduler *scheduler, struct error *err)
 {
 	sigset_t all, before;
 	int r;
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&t->thread, NULL, run_sched_thread, t);
+	r = pthread_create(&scheduler->thread, NULL, run_sched_thread, scheduler);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	t->is_running = r == 0;
+	scheduler->is_running = r == 0;
 	return r == 0 ? 0 : error_sys(err, r, "start the scheduler's thread");
 }
 
-static void close_scheduler(struct scheduler *t)
+static void close_scheduler(struct scheduler *scheduler)
 {
-	scheduler_events_close(t);
-	usage_accounts_close(&t->accounts);
-	t->sched = sched_free(t->sched);
+	scheduler_events_close(scheduler);
+	usage_accounts_close(&scheduler->accounts);
+	scheduler->sched = sched_free(scheduler->sched);
 }
 
-static void free_scheduler(struct scheduler *t)
+static void free_scheduler(struct scheduler *scheduler)
 {
-	(void)pthread_cond_destroy(&t->answered);
-	(void)pthread_mutex_destroy(&t->lock);
-	free(t);
+	(void)pthread_cond_destroy(&scheduler->answered);
+	(void)pthread_mutex_destroy(&scheduler->lock);
+	free(scheduler);
 }
 
 static void on_sched_handle_closed(uv_handle_t *h)
@@ -97,69 +98,70 @@ static void on_sched_handle_closed(uv_handle_t *h)
 int scheduler_start(struct scheduler **ret, const struct scheduler_options *o,
 	struct error *err)
 {
-	struct scheduler *t = calloc(1, sizeof(*t));
+	struct scheduler *scheduler = calloc(1, sizeof(*scheduler));
 	int r;
 
-	if (!t)
+	if (!scheduler)
 		return error_nomem(err);
-	t->options = *o;
-	t->epoll = t->timer = t->count_timer = t->wake = -1;
-	t->armed = UINT64_MAX;
-	(void)pthread_mutex_init(&t->lock, NULL);
-	(void)pthread_cond_init(&t->answered, NULL);
-	t->sched = sched_new(scheduler_on_gate, scheduler_on_done, t);
-	if (!t->sched)
+	scheduler->options = *o;
+	scheduler->epoll = scheduler->timer = scheduler->count_timer = scheduler->wake = -1;
+	scheduler->armed = UINT64_MAX;
+	(void)pthread_mutex_init(&scheduler->lock, NULL);
+	(void)pthread_cond_init(&scheduler->answered, NULL);
+	scheduler->sched = sched_new(scheduler_on_gate, scheduler_on_done, scheduler);
+	if (!scheduler->sched)
 		(void)error_nomem(err);
-	if (!t->sched || open_usage_accounts(t, err) < 0 || scheduler_events_open(t, err) < 0) {
-		close_scheduler(t);
-		free_scheduler(t);
+	if (!scheduler->sched || open_usage_accounts(scheduler, err) < 0 ||
+		scheduler_events_open(scheduler, err) < 0) {
+		close_scheduler(scheduler);
+		free_scheduler(scheduler);
 		return -1;
 	}
-	r = uv_async_init(o->loop, &t->async, on_posted);
+	r = uv_async_init(o->loop, &scheduler->async, on_posted);
 	if (r < 0) {
-		close_scheduler(t);
-		free_scheduler(t);
+		close_scheduler(scheduler);
+		free_scheduler(scheduler);
 		return error_sys(err, -r, "make an event of the loop");
 	}
-	t->async.data = t;
+	scheduler->async.data = scheduler;
 	raise_priority();
-	if (start_sched_thread(t, err) < 0) {
-		close_scheduler(t);
-		uv_close((uv_handle_t *)&t->async, on_sched_handle_closed);
+	if (start_sched_thread(scheduler, err) < 0) {
+		close_scheduler(scheduler);
+		uv_close((uv_handle_t *)&scheduler->async, on_sched_handle_closed);
 		return -1;
 	}
-	*ret = t;
+	*ret = scheduler;
 	return 0;
 }
 
-static bool end_thread(struct scheduler *t, void *arg)
+static bool end_thread(struct scheduler *scheduler, void *arg)
 {
 	(void)arg;
-	t->is_halting = true;
+	scheduler->is_halting = true;
 	return true;
 }
 
-void scheduler_halt(struct scheduler *t)
+void scheduler_halt(struct scheduler *scheduler)
 {
-	if (!t->is_running)
+	if (!scheduler->is_running)
 		return;
-	scheduler_call(t, end_thread, NULL);
-	(void)pthread_join(t->thread, NULL);
-	t->is_running = false;
+	scheduler_call(scheduler, end_thread, NULL);
+	(void)pthread_join(scheduler->thread, NULL);
+	scheduler->is_running = false;
 }
 
-void scheduler_freeze(struct scheduler *t)
+void scheduler_freeze(struct scheduler *scheduler)
 {
-	scheduler_halt(t);
-	t->frozen = true;
+	scheduler_halt(scheduler);
+	scheduler->frozen = true;
 }
 
-struct scheduler *scheduler_stop(struct scheduler *t)
+struct scheduler *scheduler_stop(struct scheduler *scheduler)
 {
-	if (!t)
+	if (!scheduler)
 		return NULL;
-	scheduler_halt(t);
-	close_scheduler(t);
-	uv_close((uv_handle_t *)&t->async, on_sched_handle_closed);
+	scheduler_halt(scheduler);
+	close_scheduler(scheduler);
+	uv_close((uv_handle_t *)&scheduler->async, on_sched_handle_closed);
 	return NULL;
 }

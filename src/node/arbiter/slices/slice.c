@@ -63,7 +63,7 @@ static void record_compute_gpus(struct arbiter_slice_compute *c, const struct sl
 
 static void stop_slice_sched(struct arbiter_slice *s)
 {
-	struct scheduler *t = s->arbiter->sched;
+	struct scheduler *scheduler = s->arbiter->sched;
 
 	log_info("slice takes no turns any more", LOG_STR("slice", s->id));
 	/*
@@ -77,9 +77,9 @@ static void stop_slice_sched(struct arbiter_slice *s)
 	 * 4. The scheduler thread ends the share.
 	 */
 	publish_slice_compute(s, SLICE_TURNS_NONE);
-	scheduler_slice_release(t, s->compute.sched_slice);
+	scheduler_slice_release(scheduler, s->compute.sched_slice);
 	s->arbiter->slices_ops->stop_sched(s);
-	scheduler_slice_stop(t, s->compute.sched_slice);
+	scheduler_slice_stop(scheduler, s->compute.sched_slice);
 }
 
 /* Puts the compute settings of .def in force. If this fails, sets .compute.error and logs the reason. */
@@ -125,14 +125,14 @@ static void slice_refuse(struct arbiter_slice *s, const struct error *err)
 }
 
 /* Gives the slice its grants. The refusal counts continue from the usage accounts. */
-static void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *b)
+static void slice_attach_grants(struct arbiter_slice *s, struct grants_slice *slice)
 {
-	s->grants = b;
-	b->user = s;
-	for (unsigned int i = 0; i < b->n_gpus; i++) {
+	s->grants = slice;
+	slice->user = s;
+	for (unsigned int i = 0; i < slice->n_gpus; i++) {
 		s->refusals[i] =
-			scheduler_read_refusals(s->arbiter->sched, s->id, b->gpus[i].uuid);
-		b->gpus[i].refused += s->refusals[i];
+			scheduler_read_refusals(s->arbiter->sched, s->id, slice->gpus[i].uuid);
+		slice->gpus[i].refused += s->refusals[i];
 	}
 }
 
@@ -149,12 +149,12 @@ void arbiter_slice_save_refusals(struct arbiter_slice *s)
 	}
 }
 
-static bool has_same_grants_gpus(const struct grants_slice *b, const struct slice_def *d)
+static bool has_same_grants_gpus(const struct grants_slice *slice, const struct slice_def *d)
 {
-	if (b->n_gpus != d->n_gpus)
+	if (slice->n_gpus != d->n_gpus)
 		return false;
 	for (unsigned int i = 0; i < d->n_gpus; i++) {
-		if (memcmp(b->gpus[i].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
+		if (memcmp(slice->gpus[i].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
 			return false;
 	}
 	return true;
@@ -165,17 +165,17 @@ static int new_grants_slice(struct arbiter_slice *s, const struct slice_def *d,
 {
 	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
 	uint64_t limits[SLICE_GPUS_MAX];
-	struct grants_slice *b;
+	struct grants_slice *slice;
 
 	for (unsigned int i = 0; i < d->n_gpus; i++) {
 		memcpy(uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
 		limits[i] = d->gpus[i].limit;
 	}
-	b = grants_slice_new(&s->arbiter->grants, s->id, d->n_gpus,
+	slice = grants_slice_new(&s->arbiter->grants, s->id, d->n_gpus,
 		(const uint8_t(*)[SLICE_UUID_BYTES])uuids, limits);
-	if (!b)
+	if (!slice)
 		return error_nomem(err);
-	slice_attach_grants(s, b);
+	slice_attach_grants(s, slice);
 	log_info("slice served", LOG_STR("slice", s->id), LOG_STR("resource", d->resource),
 		LOG_UINT("gpus", d->n_gpus), LOG_UINT("memory", d->gpus[0].limit));
 	return 0;
@@ -188,10 +188,10 @@ static int apply_slice_def(struct arbiter_slice *s, const struct slice_def *d,
 	struct arbiter *a = s->arbiter;
 
 	if (!s->grants) {
-		struct grants_slice *b = grants_slice_find(&a->grants, s->id);
+		struct grants_slice *slice = grants_slice_find(&a->grants, s->id);
 
-		if (b) /* an earlier arbiter's members */
-			slice_attach_grants(s, b);
+		if (slice) /* an earlier arbiter's members */
+			slice_attach_grants(s, slice);
 	}
 	if (s->grants && !has_same_grants_gpus(s->grants, d)) {
 		if (s->grants->n_members)
@@ -354,9 +354,9 @@ struct arbiter_slice *arbiter_slice_free(struct arbiter_slice *s)
 	return NULL;
 }
 
-void arbiter_slice_on_removed(void *arg, struct grants_slice *b)
+void arbiter_slice_on_removed(void *arg, struct grants_slice *slice)
 {
-	struct arbiter_slice *s = b->user;
+	struct arbiter_slice *s = slice->user;
 
 	(void)arg;
 	if (!s)
@@ -365,11 +365,11 @@ void arbiter_slice_on_removed(void *arg, struct grants_slice *b)
 	s->grants = NULL;
 }
 
-void arbiter_slice_gpu_text(const struct grants_slice *b, unsigned int gpu,
+void arbiter_slice_gpu_text(const struct grants_slice *slice, unsigned int gpu,
 	char ret[SLICE_UUID_TEXT])
 {
-	const uint8_t *u = b->gpus[gpu].uuid;
-	const struct arbiter_slice *s = b->user;
+	const uint8_t *u = slice->gpus[gpu].uuid;
+	const struct arbiter_slice *s = slice->user;
 
 	for (unsigned int i = 0; s && i < s->def.n_gpus; i++) {
 		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {
@@ -385,25 +385,25 @@ void arbiter_slice_gpu_text(const struct grants_slice *b, unsigned int gpu,
 
 /* ---- slices of an earlier arbiter ------------------------------------------------------------- */
 
-static bool has_gpus_of(const struct grants_slice *b, const struct grants_record *rec)
+static bool has_gpus_of(const struct grants_slice *slice, const struct grants_record *rec)
 {
-	if (b->n_gpus != rec->gpu_count)
+	if (slice->n_gpus != rec->gpu_count)
 		return false;
-	for (unsigned int i = 0; i < b->n_gpus; i++) {
-		if (memcmp(b->gpus[i].uuid, rec->uuids[i], SLICE_UUID_BYTES) != 0)
+	for (unsigned int i = 0; i < slice->n_gpus; i++) {
+		if (memcmp(slice->gpus[i].uuid, rec->uuids[i], SLICE_UUID_BYTES) != 0)
 			return false;
 	}
 	return true;
 }
 
 /* Copies the file's limits of those GPUs that the record also has. */
-static void limits_for(const struct grants_slice *b, const struct grants_record *rec,
+static void limits_for(const struct grants_slice *slice, const struct grants_record *rec,
 	uint64_t *limits)
 {
 	for (unsigned int i = 0; i < rec->gpu_count; i++) {
-		for (unsigned int k = 0; k < b->n_gpus; k++) {
-			if (!memcmp(b->gpus[k].uuid, rec->uuids[i], SLICE_UUID_BYTES))
-				limits[i] = b->gpus[k].limit;
+		for (unsigned int k = 0; k < slice->n_gpus; k++) {
+			if (!memcmp(slice->gpus[k].uuid, rec->uuids[i], SLICE_UUID_BYTES))
+				limits[i] = slice->gpus[k].limit;
 		}
 	}
 }
@@ -411,30 +411,30 @@ static void limits_for(const struct grants_slice *b, const struct grants_record 
 struct grants_slice *arbiter_slice_restore(struct arbiter *a, const struct grants_record *rec)
 {
 	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
-	struct grants_slice *b = grants_slice_find(&a->grants, rec->slice);
-	struct arbiter_slice *s = b ? b->user : NULL;
+	struct grants_slice *slice = grants_slice_find(&a->grants, rec->slice);
+	struct arbiter_slice *s = slice ? slice->user : NULL;
 
-	if (b && has_gpus_of(b, rec))
-		return b;
-	if (b && b->n_members)
+	if (slice && has_gpus_of(slice, rec))
+		return slice;
+	if (slice && slice->n_members)
 		return NULL;
-	if (b) {
-		limits_for(b, rec, limits);
-		grants_slice_remove(&a->grants, b);
+	if (slice) {
+		limits_for(slice, rec, limits);
+		grants_slice_remove(&a->grants, slice);
 	}
-	b = grants_slice_new(&a->grants, rec->slice, rec->gpu_count, rec->uuids, limits);
-	if (!b)
+	slice = grants_slice_new(&a->grants, rec->slice, rec->gpu_count, rec->uuids, limits);
+	if (!slice)
 		return NULL;
-	b->removed = !s;
+	slice->removed = !s;
 	if (s) {
 		/* As if the file had come after the processes. */
 		struct error err = ERROR_INIT;
 
-		slice_attach_grants(s, b);
+		slice_attach_grants(s, slice);
 		(void)error_set(&err, ERR_INVALID,
 			"gpus: expected those that its processes have, found others");
 		slice_refuse(s, &err);
 		memset(&s->file_stat, 0, sizeof(s->file_stat));
 	}
-	return b;
+	return slice;
 }

@@ -87,7 +87,7 @@ void arbiter_slice_publish_compute(const struct grants_member *m);
 void arbiter_slice_save_refusals(struct arbiter_slice *s);
 
 /* The .removed of struct grants_table: the slice loses its grants. */
-void arbiter_slice_on_removed(void *arbiter, struct grants_slice *b);
+void arbiter_slice_on_removed(void *arbiter, struct grants_slice *slice);
 
 /*
  * The limit of a GPU whose limit no file and no page gives yet: nothing is granted there. Never valid in
@@ -105,8 +105,8 @@ void arbiter_slice_on_removed(void *arbiter, struct grants_slice *b);
 struct grants_slice *arbiter_slice_restore(struct arbiter *a, const struct grants_record *rec);
 
 /*
- * Writes the UUID of GPU number @gpu of @b (less than .n_gpus) to @ret, as NVML writes it. Without slice.json a
+ * Writes the UUID of GPU number @gpu of @slice (less than .n_gpus) to @ret, as NVML writes it. Without slice.json a
  * MIG device is written as "GPU-" too.
  */
-void arbiter_slice_gpu_text(const struct grants_slice *b, unsigned int gpu,
+void arbiter_slice_gpu_text(const struct grants_slice *slice, unsigned int gpu,
 	char ret[SLICE_UUID_TEXT]);

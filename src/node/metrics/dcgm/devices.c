@@ -17,21 +17,21 @@ static bool is_gpm_rate(uint16_t id)
 	return (id >= 1009 && id <= 1012) || (id >= 1040 && id <= 1075);
 }
 
-static bool format_sampled_value(const struct sample_device *u, uint16_t field, bool raw_units,
-	char *ret)
+static bool format_sampled_value(const struct sample_device *device, uint16_t field,
+	bool raw_units, char *ret)
 {
 	const struct sample_value *value;
 	const char *text;
 
-	if (!u)
+	if (!device)
 		return false;
 	if (fields[field].kind == FIELD_TEXT) {
-		text = sample_text(u, field);
+		text = sample_text(device, field);
 		if (text && *text)
 			(void)snprintf(ret, DCGM_VALUE_MAX, "%s", text);
 		return text && *text;
 	}
-	value = sample_value(u, field);
+	value = sample_value(device, field);
 	if (!value)
 		return false;
 	if (fields[field].kind == FIELD_REAL)
@@ -230,10 +230,11 @@ static void add_device_use(struct dcgm_devices *all, struct dcgm_device *d,
 	p->busy += use->received != VIEW_NONE ? use->received : 0;
 }
 
-/* Whether @u belongs to the device: the whole GPU, or a MIG device of the same instance. */
-static bool is_part_of_dcgm_device(const struct dcgm_device *d, const struct view_device *u)
+/* Whether @device belongs to the device: the whole GPU, or a MIG device of the same instance. */
+static bool is_part_of_dcgm_device(const struct dcgm_device *d,
+	const struct view_device *device)
 {
-	return d->mig_device ? u->mig && u->gi == d->mig_device->gi : !u->mig;
+	return d->mig_device ? device->mig && device->gi == d->mig_device->gi : !device->mig;
 }
 
 static void add_device_containers(struct dcgm_devices *all, struct dcgm_device *d)
@@ -243,13 +244,13 @@ static void add_device_containers(struct dcgm_devices *all, struct dcgm_device *
 
 	d->first_container = all->n_containers;
 	for (uint32_t i = 0; i < d->gpu->n_devices; i++) {
-		const struct view_device *u = &v->devices[d->gpu->first_device + i];
+		const struct view_device *device = &v->devices[d->gpu->first_device + i];
 
-		if (!is_part_of_dcgm_device(d, u))
+		if (!is_part_of_dcgm_device(d, device))
 			continue;
-		d->share += u->part;
-		for (uint32_t k = 0; k < u->n_uses; k++) {
-			const struct view_use *use = &v->uses[u->first_use + k];
+		d->share += device->part;
+		for (uint32_t k = 0; k < device->n_uses; k++) {
+			const struct view_use *use = &v->uses[device->first_use + k];
 
 			if (!use->live || !all->w->o->kubernetes)
 				continue;
@@ -261,13 +262,13 @@ static void add_device_containers(struct dcgm_devices *all, struct dcgm_device *
 }
 
 static void add_dcgm_device(struct dcgm_devices *all, const struct view_gpu *g,
-	const struct view_device *u, bool divided)
+	const struct view_device *device, bool divided)
 {
 	struct dcgm_device *d = &all->devices[all->n++];
 
 	*d = (struct dcgm_device){ .gpu = g,
-		.mig_device = u,
-		.sample = u ? u->sample : g->sample,
+		.mig_device = device,
+		.sample = device ? device->sample : g->sample,
 		.board = g->sample,
 		.divided = divided };
 	add_device_containers(all, d);

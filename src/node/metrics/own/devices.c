@@ -104,12 +104,13 @@ const struct metrics_table metrics_device_tables[2] = {
 	{ .families = families, .n = ARRAY_LEN(families) },
 };
 
-static uint64_t idle_hourly(const struct view *v, const struct view_device *u)
+static uint64_t idle_hourly(const struct view *v, const struct view_device *device)
 {
-	uint64_t whole = metrics_scale_cost(v->gpus[u->gpu].cost_nano_per_hour, u->part);
+	uint64_t whole =
+		metrics_scale_cost(v->gpus[device->gpu].cost_nano_per_hour, device->part);
 
-	return u->allocated < VIEW_MILLION
-		       ? metrics_scale_cost(whole, VIEW_MILLION - u->allocated)
+	return device->allocated < VIEW_MILLION
+		       ? metrics_scale_cost(whole, VIEW_MILLION - device->allocated)
 		       : 0;
 }
 
@@ -117,31 +118,31 @@ static uint64_t idle_hourly(const struct view *v, const struct view_device *u)
 static bool get_device_value(const struct metrics_own *own, size_t family, uint32_t i,
 	uint64_t *ret)
 {
-	const struct view_device *u = &own->w->v->devices[i];
+	const struct view_device *device = &own->w->v->devices[i];
 	bool priced = own->w->v->priced;
 
 	switch (family) {
 	case MIG_HEALTHY:
-		*ret = u->health == VIEW_HEALTHY;
-		return u->mig;
+		*ret = device->health == VIEW_HEALTHY;
+		return device->mig;
 	case ENDED_BUSY:
 		*ret = own->ended[i].busy_ns;
-		return u->busy_known || *ret;
+		return device->busy_known || *ret;
 	case ENDED_SECONDS:
 		*ret = own->ended[i].gpu_ns;
-		return u->allocated_known;
+		return device->allocated_known;
 	case ENDED_COST:
 		*ret = own->ended[i].cost_nano;
-		return u->allocated_known && (priced || *ret);
+		return device->allocated_known && (priced || *ret);
 	case COST:
-		*ret = u->cost_nano;
-		return u->allocated_known && (priced || *ret);
+		*ret = device->cost_nano;
+		return device->allocated_known && (priced || *ret);
 	case IDLE_COST:
-		*ret = u->idle_cost_nano;
-		return u->allocated_known && (priced || *ret);
+		*ret = device->idle_cost_nano;
+		return device->allocated_known && (priced || *ret);
 	case IDLE_HOURLY:
-		*ret = idle_hourly(own->w->v, u);
-		return priced && u->allocated_known;
+		*ret = idle_hourly(own->w->v, device);
+		return priced && device->allocated_known;
 	default:
 		return false;
 	}

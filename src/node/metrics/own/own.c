@@ -97,17 +97,17 @@ static void add_ended(struct view_past *to, const struct view_use *use)
 /* --- label blocks --- */
 
 static void add_device_labels(struct metrics_writer *w, uint32_t start,
-	const struct view_device *u)
+	const struct view_device *device)
 {
-	const struct view_gpu *g = &w->v->gpus[u->gpu];
+	const struct view_gpu *g = &w->v->gpus[device->gpu];
 
 	metrics_label_u64(w, start, "gpu", g->index);
 	metrics_label(w, start, "UUID", g->uuid);
-	if (!u->mig)
+	if (!device->mig)
 		return;
-	metrics_label(w, start, "GPU_I_PROFILE", u->profile ? u->profile : "");
-	metrics_label_u64(w, start, "GPU_I_ID", u->gi);
-	metrics_label_u64(w, start, "GPU_CI_ID", u->ci);
+	metrics_label(w, start, "GPU_I_PROFILE", device->profile ? device->profile : "");
+	metrics_label_u64(w, start, "GPU_I_ID", device->gi);
+	metrics_label_u64(w, start, "GPU_CI_ID", device->ci);
 }
 
 static struct metrics_text add_usage_labels(struct metrics_own *own, const struct view_use *use)
@@ -169,14 +169,14 @@ static void build_device_labels(struct metrics_own *own)
 	struct metrics_writer *w = own->w;
 
 	for (uint32_t i = 0; i < w->v->n_devices; i++) {
-		const struct view_device *u = &w->v->devices[i];
+		const struct view_device *device = &w->v->devices[i];
 		uint32_t start = metrics_labels_from(w, own->node);
 
-		add_device_labels(w, start, u);
-		metrics_label(w, start, "mode", view_mode_name(u->mode));
-		metrics_label(w, start, "resource", u->resource);
+		add_device_labels(w, start, device);
+		metrics_label(w, start, "mode", view_mode_name(device->mode));
+		metrics_label(w, start, "resource", device->resource);
 		own->devices[i] = metrics_labels_end(w, start);
-		own->ended[i] = u->past;
+		own->ended[i] = device->past;
 	}
 }
 

@@ -190,40 +190,46 @@ static void json_set_use(struct json_maker *m, json_t *object, const struct view
 	json_set_rows(m, json_object_get(object, "slice"), json_rows_slice, use->slice);
 }
 
-static void add_replicas_json(struct json_maker *m, json_t *object, const struct view_device *u)
+static void add_replicas_json(struct json_maker *m, json_t *object,
+	const struct view_device *device)
 {
 	json_t *list = json_set_array(m, object, "seats");
 
-	for (uint32_t i = u->first_replica; i < u->first_replica + u->n_replicas; i++) {
+	for (uint32_t i = device->first_replica; i < device->first_replica + device->n_replicas;
+		i++) {
 		const struct view_replica *s = &m->v->replicas[i];
 		json_t *o = json_add_object(m, list);
 
 		json_set_rows(m, o, json_rows_replica, s);
 		json_set_value(m, o, "use",
 			s->use == VIEW_NONE ? json_null()
-					    : json_integer(s->use - u->first_use));
+					    : json_integer(s->use - device->first_use));
 	}
 }
 
-static void add_device_json(struct json_maker *m, json_t *o, const struct view_device *u)
+static void add_device_json(struct json_maker *m, json_t *o, const struct view_device *device)
 {
 	json_t *past, *list;
 
-	json_set_rows(m, o, json_rows_device, u);
-	json_set_rows(m, o, json_rows_place, u);
-	json_set_cost(m, o, "costNano", u->counted ? u->cost_nano : JSON_COST_UNKNOWN);
-	json_set_cost(m, o, "idleCostNano", u->counted ? u->idle_cost_nano : JSON_COST_UNKNOWN);
+	json_set_rows(m, o, json_rows_device, device);
+	json_set_rows(m, o, json_rows_place, device);
+	json_set_cost(m, o, "costNano",
+		device->counted ? device->cost_nano : JSON_COST_UNKNOWN);
+	json_set_cost(m, o, "idleCostNano",
+		device->counted ? device->idle_cost_nano : JSON_COST_UNKNOWN);
 	json_set_value(m, o, "past", json_object());
 	past = json_object_get(o, "past");
 	json_set_value(m, past, "busyNs",
-		u->busy_known ? json_u64(u->past.busy_ns) : json_null());
-	json_set_value(m, past, "gpuNs", u->counted ? json_u64(u->past.gpu_ns) : json_null());
-	json_set_cost(m, past, "costNano", u->counted ? u->past.cost_nano : JSON_COST_UNKNOWN);
+		device->busy_known ? json_u64(device->past.busy_ns) : json_null());
+	json_set_value(m, past, "gpuNs",
+		device->counted ? json_u64(device->past.gpu_ns) : json_null());
+	json_set_cost(m, past, "costNano",
+		device->counted ? device->past.cost_nano : JSON_COST_UNKNOWN);
 	/* A whole GPU shows the sample of the board. */
-	add_sample_json(m, o, u->mig ? u->sample : NULL);
-	add_replicas_json(m, o, u);
+	add_sample_json(m, o, device->mig ? device->sample : NULL);
+	add_replicas_json(m, o, device);
 	list = json_set_array(m, o, "uses");
-	for (uint32_t i = u->first_use; i < u->first_use + u->n_uses; i++)
+	for (uint32_t i = device->first_use; i < device->first_use + device->n_uses; i++)
 		json_set_use(m, json_add_object(m, list), &m->v->uses[i]);
 }
 
@@ -349,12 +355,12 @@ static size_t add_pod_json(struct json_maker *m, json_t *pod, const struct view_
 	json_set_value(m, pod, "uid", *uses[0]->uid ? json_string(uses[0]->uid) : json_null());
 	list = json_set_array(m, pod, "uses");
 	for (i = 0; i < n && is_same_use_pod(uses[0], uses[i]); i++) {
-		const struct view_device *u = &m->v->devices[uses[i]->device];
+		const struct view_device *device = &m->v->devices[uses[i]->device];
 		json_t *o = json_add_object(m, list);
 
-		json_set_value(m, o, "gpu", json_integer(m->v->gpus[u->gpu].index));
-		json_set_value(m, o, "unit", json_string(u->label));
-		json_set_value(m, o, "unitUuid", json_string(u->uuid));
+		json_set_value(m, o, "gpu", json_integer(m->v->gpus[device->gpu].index));
+		json_set_value(m, o, "unit", json_string(device->label));
+		json_set_value(m, o, "unitUuid", json_string(device->uuid));
 		json_set_use(m, o, uses[i]);
 		add_use_to_pod_sum(&sum, uses[i]);
 	}
@@ -455,12 +461,12 @@ static void add_history_json(struct json_maker *m, json_t *root)
 		add_points_json(m, o, g->n_points, g->points);
 		devices = json_set_array(m, o, "units");
 		for (uint32_t k = g->first_device; k < g->first_device + g->n_devices; k++) {
-			const struct view_device *u = &m->v->devices[k];
+			const struct view_device *device = &m->v->devices[k];
 			json_t *of = json_add_object(m, devices);
 
-			json_set_value(m, of, "label", json_string(u->label));
-			json_set_value(m, of, "uuid", json_string(u->uuid));
-			add_points_json(m, of, u->n_points, u->points);
+			json_set_value(m, of, "label", json_string(device->label));
+			json_set_value(m, of, "uuid", json_string(device->uuid));
+			add_points_json(m, of, device->n_points, device->points);
 		}
 	}
 }

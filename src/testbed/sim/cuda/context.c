@@ -86,7 +86,7 @@ static unsigned read_mps_percent_env(void)
 /* Activates a device's primary context without counting a reference, for callers that need the context. */
 static CUresult ctx_activate(struct sim_cuda_ctx *c)
 {
-	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE,
+	struct sim_device_request request = { .op = SIM_DEVICE_CONTEXT_CREATE,
 		.slot = c->device->slot,
 		.percent = read_mps_percent_env() };
 	struct sim_device_reply r;
@@ -94,10 +94,10 @@ static CUresult ctx_activate(struct sim_cuda_ctx *c)
 
 	if (c->active)
 		return CUDA_SUCCESS;
-	err = mps_context(c->device, &q, &c->mps_fd);
+	err = mps_context(c->device, &request, &c->mps_fd);
 	if (err)
 		return err;
-	err = gpu_call(q, &r, -1, NULL);
+	err = gpu_call(request, &r, -1, NULL);
 	if (err) {
 		mps_leave(&c->mps_fd, CUDA_SUCCESS);
 		return err;

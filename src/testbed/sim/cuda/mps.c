@@ -113,7 +113,8 @@ static CUresult reconnect_mps(void)
 	return mps_connect();
 }
 
-CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *q, int *fd)
+CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *request,
+	int *fd)
 {
 	struct mps_packet p = { .op = MPS_CONTEXT };
 	CUresult r;
@@ -136,8 +137,8 @@ CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request 
 	if (*fd < 0)
 		return CUDA_ERROR_MPS_CONNECTION_FAILED;
 	r = request_mps_server(*fd, &p);
-	q->id = p.id;
-	q->cookie = p.cookie;
+	request->id = p.id;
+	request->cookie = p.cookie;
 	if (r)
 		mps_leave(fd, CUDA_SUCCESS);
 	return r;

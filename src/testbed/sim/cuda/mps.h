@@ -27,5 +27,6 @@ uint32_t mps_width_of(const struct sim_cuda_device *d);
  * The server's part of a request that makes a context. *fd is the connection for the context, open until
  * mps_leave(); -1: without MPS. A process whose context had a fault gets no further one.
  */
-CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *q, int *fd);
+CUresult mps_context(const struct sim_cuda_device *d, struct sim_device_request *request,
+	int *fd);
 void mps_leave(int *fd, CUresult error); /* @error: the error of the context */

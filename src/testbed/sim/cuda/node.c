@@ -258,7 +258,7 @@ static bool connected;
 static CUresult request_sim_instance(void)
 {
 	const struct sim_cuda_device *d = &lib.devices[0];
-	struct sim_device_request q = { .op = SIM_DEVICE_INSTANCE,
+	struct sim_device_request request = { .op = SIM_DEVICE_INSTANCE,
 		.slot = d->slot,
 		.id = d->gi,
 		.cookie = d->ci };
@@ -266,7 +266,7 @@ static CUresult request_sim_instance(void)
 
 	return !lib.device_count || d->gi == SIM_NO_INSTANCE
 		       ? CUDA_SUCCESS
-		       : sim_device_call(&client, &q, &r, -1, NULL);
+		       : sim_device_call(&client, &request, &r, -1, NULL);
 }
 
 /* The directory of the node's state; only after node_open(). */
@@ -308,7 +308,7 @@ void gpu_forget(void)
 		sim_device_forget(&client);
 }
 
-CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
+CUresult gpu_call(struct sim_device_request request, struct sim_device_reply *r, int send_fd,
 	int *recv_fd)
 {
 	struct sim_device_reply own;
@@ -316,7 +316,7 @@ CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int s
 
 	if (recv_fd)
 		*recv_fd = -1;
-	return err ? err : sim_device_call(&client, &q, r ? r : &own, send_fd, recv_fd);
+	return err ? err : sim_device_call(&client, &request, r ? r : &own, send_fd, recv_fd);
 }
 
 CUresult gpu_info(const struct sim_cuda_device *d, uint64_t *free_bytes, uint64_t *total)

@@ -21,7 +21,7 @@ void gpu_forget(void); /* in the child of a fork */
  * Connects at the first call, then as sim_device_call(). @r NULL: the answer is not needed. *recv_fd is -1
  * after an error.
  */
-CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
+CUresult gpu_call(struct sim_device_request request, struct sim_device_reply *r, int send_fd,
 	int *recv_fd);
 
 /* Free and total memory of the device in bytes, as cuMemGetInfo() reports them. */

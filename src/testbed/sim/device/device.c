@@ -26,7 +26,7 @@ void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint
 static bool translate_command(struct device_client *c, const struct sim_device_command *in,
 	const struct device_stream *s, struct engine_command *out)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	uint32_t slot = s->context->slot, value;
 	const struct event_view *w;
 	const struct device_stream *other;
@@ -42,9 +42,9 @@ static bool translate_command(struct device_client *c, const struct sim_device_c
 		out->object = 0;
 		if (device_is_fault(in->object))
 			out->fail = in->object;
-		if (sim_cuda_fault_hit(d->state, slot, SIM_CUDA_ERROR, &value))
+		if (sim_cuda_fault_hit(gpus->state, slot, SIM_CUDA_ERROR, &value))
 			out->fail = value ? value : LAUNCH_FAILED;
-		if (sim_cuda_fault_hit(d->state, slot, SIM_CUDA_HANG, &value))
+		if (sim_cuda_fault_hit(gpus->state, slot, SIM_CUDA_HANG, &value))
 			out->amount = ENGINE_NEVER;
 		return true;
 	case SIM_DEVICE_COPY:
@@ -84,17 +84,17 @@ static bool submit_client_command(struct device_client *c, const struct sim_devi
 {
 	struct device_stream *s = request_stream(c, in->stream);
 	struct engine_command out;
-	struct device_context *x;
+	struct device_context *context;
 
 	if (!s || in->seq != engine_stream_submitted(s->engine) + 1 ||
 		!translate_command(c, in, s, &out))
 		return false;
-	x = s->context;
+	context = s->context;
 	if (!engine_submit(s->engine, &out, now_ns))
 		return false;
 	if (in->kind == SIM_DEVICE_RECORD)
 		show_recorded(request_event(c, in->object));
-	node_show_busy(x);
+	node_show_busy(context);
 	return true;
 }
 
@@ -102,7 +102,7 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 	uint64_t now_ns, struct device_answer *ret)
 {
 	struct sim_device_submit many;
-	struct sim_device_request q;
+	struct sim_device_request request;
 	uint32_t op;
 
 	*ret = (struct device_answer){ .fd = -1 };
@@ -111,11 +111,11 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 	memcpy(&op, packet, sizeof(op));
 	node_read(c->device, false);
 	if (op != SIM_DEVICE_SUBMIT) {
-		if (len != sizeof(q))
+		if (len != sizeof(request))
 			return false;
-		memcpy(&q, packet, sizeof(q));
+		memcpy(&request, packet, sizeof(request));
 		engine_advance(c->device->engine, now_ns);
-		return device_request(c, &q, fd, now_ns, ret);
+		return device_request(c, &request, fd, now_ns, ret);
 	}
 	if (!c->page || len < SIM_DEVICE_SUBMIT_BYTES(1) || len > sizeof(many))
 		return false;
@@ -131,46 +131,47 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 
 /* Time. */
 
-void device_advance(struct simulated_gpus *d, uint64_t now_ns)
+void device_advance(struct simulated_gpus *gpus, uint64_t now_ns)
 {
-	node_read(d, false);
+	node_read(gpus, false);
 	if (now_ns != UINT64_MAX)
-		engine_advance(d->engine, now_ns);
-	usage_measure(d, now_ns);
-	if (!d->gone_count)
+		engine_advance(gpus->engine, now_ns);
+	usage_measure(gpus, now_ns);
+	if (!gpus->gone_count)
 		return;
-	for (struct device_client *c = d->clients, *next; c; c = next) {
+	for (struct device_client *c = gpus->clients, *next; c; c = next) {
 		next = c->next;
 		if (c->gone && c->free_at_ns <= now_ns)
 			peer_free(c);
 	}
 }
 
-uint64_t device_next_ns(const struct simulated_gpus *d)
+uint64_t device_next_ns(const struct simulated_gpus *gpus)
 {
-	uint64_t next = engine_next(d->engine);
+	uint64_t next = engine_next(gpus->engine);
 
-	for (const struct device_client *c = d->gone_count ? d->clients : NULL; c; c = c->next)
+	for (const struct device_client *c = gpus->gone_count ? gpus->clients : NULL; c;
+		c = c->next)
 		if (c->gone && c->free_at_ns < next)
 			next = c->free_at_ns;
 	return next;
 }
 
-bool device_is_idle(const struct simulated_gpus *d)
+bool device_is_idle(const struct simulated_gpus *gpus)
 {
-	return !d->clients && !memory_exports(d->memories);
+	return !gpus->clients && !memory_exports(gpus->memories);
 }
 
-int device_exports_fd(const struct simulated_gpus *d)
+int device_exports_fd(const struct simulated_gpus *gpus)
 {
-	return memory_exports_fd(d->memories);
+	return memory_exports_fd(gpus->memories);
 }
 
-void device_exports(struct simulated_gpus *d)
+void device_exports(struct simulated_gpus *gpus)
 {
-	if (!memory_exports_closed(d->memories))
+	if (!memory_exports_closed(gpus->memories))
 		return;
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
-		if (d->slots[slot].usable)
-			usage_show_again(d, slot);
+		if (gpus->slots[slot].usable)
+			usage_show_again(gpus, slot);
 }

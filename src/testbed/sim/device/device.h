@@ -30,15 +30,15 @@ struct device_client;
 /* @state is borrowed. Removes what an earlier daemon left in the state when it was killed. */
 int device_new(struct sim_state *state, struct simulated_gpus **ret,
 	struct error *err) MUST_USE;
-struct simulated_gpus *device_free(struct simulated_gpus *d); /* ends all clients first */
+struct simulated_gpus *device_free(struct simulated_gpus *gpus); /* ends all clients first */
 /*
  * From now on usage.c writes to @fd what each process used of a GPU, when the process leaves the GPU. @fd is
  * borrowed.
  */
-void device_account(struct simulated_gpus *d, int fd);
+void device_account(struct simulated_gpus *gpus, int fd);
 
 /* NULL: too many, or no memory. @pid: the kernel's figure. */
-struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid);
+struct device_client *device_client_new(struct simulated_gpus *gpus, uint32_t pid);
 
 /*
  * The process is gone. Its contexts, queues and events end now. Its memory stays for cuda_free_ms; until then @c
@@ -64,19 +64,19 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
  * Lets time pass, reads the node's state if that has changed, and frees the memory that is due. Every quarter of a
  * second of real time it writes to NVML's figures how busy each process was.
  */
-void device_advance(struct simulated_gpus *d, uint64_t now_ns);
+void device_advance(struct simulated_gpus *gpus, uint64_t now_ns);
 /* The next time at which device_advance() is due; UINT64_MAX: none. */
-uint64_t device_next_ns(const struct simulated_gpus *d);
+uint64_t device_next_ns(const struct simulated_gpus *gpus);
 
 /*
  * The host woke this process @ns after device_next_ns(). The GPUs were too slow for that time. NVML shows @ns as
  * time below the base clocks, from the next measurement of load on.
  */
-void device_add_lateness(struct simulated_gpus *d, uint64_t ns);
+void device_add_lateness(struct simulated_gpus *gpus, uint64_t ns);
 
 /* No clients, and no memory that only exported descriptors keep. */
-bool device_is_idle(const struct simulated_gpus *d);
+bool device_is_idle(const struct simulated_gpus *gpus);
 
 /* Readable when device_exports() has work: the last copy of an exported descriptor is closed. */
-int device_exports_fd(const struct simulated_gpus *d);
-void device_exports(struct simulated_gpus *d);
+int device_exports_fd(const struct simulated_gpus *gpus);
+void device_exports(struct simulated_gpus *gpus);

@@ -10,9 +10,9 @@
 #include "testbed/sim/derive.h"
 #include "testbed/sim/mig.h"
 
-static uint32_t get_instance_index(const struct instance *in, const struct simulated_gpus *d)
+static uint32_t get_instance_index(const struct instance *in, const struct simulated_gpus *gpus)
 {
-	return SIM_MAX_GPUS + (uint32_t)(in - d->instances);
+	return SIM_MAX_GPUS + (uint32_t)(in - gpus->instances);
 }
 
 const struct instance *instance_on(const struct device_client *c, uint32_t slot)
@@ -30,9 +30,9 @@ uint32_t instance_index(const struct device_client *c, uint32_t slot)
 /*
  * Reads the node's state of the MIG device. False: the MIG device does not exist, or a newer one has its ids.
  */
-static bool read_instance_state(struct simulated_gpus *d, struct instance *in)
+static bool read_instance_state(struct simulated_gpus *gpus, struct instance *in)
 {
-	const struct device_slot *s = &d->slots[in->slot];
+	const struct device_slot *s = &gpus->slots[in->slot];
 	const struct sim_mig_profile *p;
 	const struct sim_mig_table *t;
 	const struct sim_keys *k;
@@ -43,7 +43,7 @@ static bool read_instance_state(struct simulated_gpus *d, struct instance *in)
 
 	if (!s->usable || !s->mig)
 		return false;
-	sim_state_read_bare(d->state, &SIM_PART_GPU_ALL(in->slot, &g), 1);
+	sim_state_read_bare(gpus->state, &SIM_PART_GPU_ALL(in->slot, &g), 1);
 	t = sim_mig_table(&g.keys);
 	gi = t ? sim_gi_find(&g, in->gi) : NULL;
 	ci = gi ? sim_ci_find(gi, in->ci) : NULL;
@@ -58,7 +58,7 @@ static bool read_instance_state(struct simulated_gpus *d, struct instance *in)
 	taken = ((uint64_t)t->idle_mib << 20) +
 		sim_mig_process_bytes(&g, in->gi, SIM_NO_INSTANCE);
 	in->room = in->total > taken ? in->total - taken : 0;
-	engine_gpu_set(d->engine, get_instance_index(in, d),
+	engine_gpu_set(gpus->engine, get_instance_index(in, gpus),
 		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
 			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
 			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
@@ -77,26 +77,27 @@ static bool has_something(const struct device_client *c)
 	return false;
 }
 
-uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
+uint32_t instance_use(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	struct instance *in = NULL;
 
 	(void)a;
 	if (c->instance || has_something(c))
 		return BAD_VALUE;
-	if (q->slot >= SIM_MAX_GPUS || q->id >= SIM_NO_INSTANCE || q->cookie >= SIM_NO_INSTANCE)
+	if (request->slot >= SIM_MAX_GPUS || request->id >= SIM_NO_INSTANCE ||
+		request->cookie >= SIM_NO_INSTANCE)
 		return BAD_DEVICE;
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
-		struct instance *at = &d->instances[i];
+		struct instance *at = &gpus->instances[i];
 
 		if (!at->users) {
 			in = in ? in : at;
 			continue;
 		}
-		if (at->usable && at->slot == q->slot && at->gi == q->id &&
-			at->ci == q->cookie) {
+		if (at->usable && at->slot == request->slot && at->gi == request->id &&
+			at->ci == request->cookie) {
 			in = at;
 			break;
 		}
@@ -104,13 +105,13 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 	if (!in)
 		return OS_ERROR;
 	if (!in->users) {
-		*in = (struct instance){ .slot = q->slot,
-			.gi = (uint32_t)q->id,
-			.ci = (uint32_t)q->cookie,
+		*in = (struct instance){ .slot = request->slot,
+			.gi = (uint32_t)request->id,
+			.ci = (uint32_t)request->cookie,
 			.seen_busy_ns =
-				engine_gpu_counters(d->engine, get_instance_index(in, d))
+				engine_gpu_counters(gpus->engine, get_instance_index(in, gpus))
 					.busy_ns };
-		in->usable = read_instance_state(d, in);
+		in->usable = read_instance_state(gpus, in);
 		if (!in->usable)
 			return BAD_DEVICE;
 	}
@@ -122,11 +123,12 @@ uint32_t instance_use(struct device_client *c, const struct sim_device_request *
 /*
  * The compute time of the MIG device since the last call, weighted with its fraction of the GPU's multiprocessors.
  */
-static uint64_t measure_instance_busy(struct simulated_gpus *d, struct instance *in)
+static uint64_t measure_instance_busy(struct simulated_gpus *gpus, struct instance *in)
 {
-	uint64_t busy_ns = engine_gpu_counters(d->engine, get_instance_index(in, d)).busy_ns;
+	uint64_t busy_ns =
+		engine_gpu_counters(gpus->engine, get_instance_index(in, gpus)).busy_ns;
 	uint64_t ns = busy_ns - in->seen_busy_ns;
-	uint32_t all = d->slots[in->slot].sm_count;
+	uint32_t all = gpus->slots[in->slot].sm_count;
 
 	in->seen_busy_ns = busy_ns;
 	return ns * in->width / (all ? all : 1);
@@ -134,34 +136,34 @@ static uint64_t measure_instance_busy(struct simulated_gpus *d, struct instance 
 
 void instance_leave(struct device_client *c)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	struct instance *in = c->instance;
 
 	if (in && --in->users == 0)
-		d->slots[in->slot].left_busy_ns += measure_instance_busy(d, in);
+		gpus->slots[in->slot].left_busy_ns += measure_instance_busy(gpus, in);
 	c->instance = NULL;
 }
 
 /* Fails the contexts of a MIG device that is gone. */
-static void fail_instance_contexts(struct simulated_gpus *d, const struct instance *in)
+static void fail_instance_contexts(struct simulated_gpus *gpus, const struct instance *in)
 {
-	for (struct device_client *c = d->clients; c; c = c->next)
+	for (struct device_client *c = gpus->clients; c; c = c->next)
 		for (uint32_t i = 0; c->instance == in && i < SIM_DEVICE_CONTEXTS_MAX; i++)
 			if (c->contexts[i].engine)
 				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
 }
 
-void instance_read(struct simulated_gpus *d)
+void instance_read(struct simulated_gpus *gpus)
 {
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
-		struct instance *in = &d->instances[i];
+		struct instance *in = &gpus->instances[i];
 		bool was = in->usable;
 
 		if (!in->users)
 			continue;
-		in->usable = read_instance_state(d, in);
+		in->usable = read_instance_state(gpus, in);
 		if (was && !in->usable)
-			fail_instance_contexts(d, in);
+			fail_instance_contexts(gpus, in);
 	}
 }
 
@@ -169,24 +171,24 @@ void instance_read(struct simulated_gpus *d)
  * Memory that only a descriptor keeps belongs to no process, and here to no GPU instance either. Memory whose new
  * owner uses another GPU instance counts there.
  */
-uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in)
+uint64_t instance_free_bytes(const struct simulated_gpus *gpus, const struct instance *in)
 {
 	uint64_t used = 0;
 
-	for (const struct device_client *c = d->clients; c; c = c->next)
+	for (const struct device_client *c = gpus->clients; c; c = c->next)
 		if (c->instance && c->instance->usable && c->instance->slot == in->slot &&
 			c->instance->gi == in->gi)
 			used += c->shares[in->slot].bytes;
 	return in->room > used ? in->room - used : 0;
 }
 
-uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot)
+uint64_t instance_measure(struct simulated_gpus *gpus, uint32_t slot)
 {
-	uint64_t sum = d->slots[slot].left_busy_ns;
+	uint64_t sum = gpus->slots[slot].left_busy_ns;
 
-	d->slots[slot].left_busy_ns = 0;
+	gpus->slots[slot].left_busy_ns = 0;
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++)
-		if (d->instances[i].users && d->instances[i].slot == slot)
-			sum += measure_instance_busy(d, &d->instances[i]);
+		if (gpus->instances[i].users && gpus->instances[i].slot == slot)
+			sum += measure_instance_busy(gpus, &gpus->instances[i]);
 	return sum;
 }

@@ -185,7 +185,7 @@ void device_wake(const void *word);
 void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint64_t value);
 
 /* node.c: reads the node's state, if it has changed or if @first. */
-void node_read(struct simulated_gpus *d, bool first);
+void node_read(struct simulated_gpus *gpus, bool first);
 /* Writes the busy time of the context's kernels to the client's page. */
 void node_show_busy(const struct device_context *c);
 
@@ -193,8 +193,8 @@ void node_show_busy(const struct device_context *c);
  * usage.c: writes a GPU's sums. usage_show_again() first lists processes that have received memory and are not
  * listed yet.
  */
-void usage_show(struct simulated_gpus *d, uint32_t slot);
-void usage_show_again(struct simulated_gpus *d, uint32_t slot);
+void usage_show(struct simulated_gpus *gpus, uint32_t slot);
+void usage_show_again(struct simulated_gpus *gpus, uint32_t slot);
 /* Adds the process's row; usage_show() writes its bytes. False: no room, or the state cannot be changed. */
 bool usage_list(struct device_client *c, uint32_t slot);
 void usage_unlist(struct device_client *c); /* from GPUs where the client has nothing */
@@ -206,31 +206,31 @@ uint64_t usage_get_free(const struct device_client *c, uint32_t slot);
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
 /* Measures how busy each process was since the last time. */
-void usage_measure(struct simulated_gpus *d, uint64_t now_ns);
+void usage_measure(struct simulated_gpus *gpus, uint64_t now_ns);
 
 /* instance.c: the client's MIG device on the GPU; NULL: the client has the whole GPU, or none of it. */
 const struct instance *instance_on(const struct device_client *c, uint32_t slot);
 /* The engine's number of the GPU or MIG device that the client's contexts on @slot use. */
 uint32_t instance_index(const struct device_client *c, uint32_t slot);
 /* The request INSTANCE: from now on the client has only that MIG device. */
-uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
+uint32_t instance_use(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a);
 /* The client ends. Nothing without an instance. */
 void instance_leave(struct device_client *c);
-void instance_read(struct simulated_gpus *d); /* after a change of the node */
+void instance_read(struct simulated_gpus *gpus); /* after a change of the node */
 /* Bytes that the GPU instance of @in has left for further allocations. */
-uint64_t instance_free_bytes(const struct simulated_gpus *d, const struct instance *in);
+uint64_t instance_free_bytes(const struct simulated_gpus *gpus, const struct instance *in);
 /*
  * Compute time of the GPU's MIG devices since the last call, each weighted with its fraction of the
  * multiprocessors.
  */
-uint64_t instance_measure(struct simulated_gpus *d, uint32_t slot);
+uint64_t instance_measure(struct simulated_gpus *gpus, uint32_t slot);
 
 /* peer.c: drops the memory of a client whose contexts have ended, updates NVML's figures, and frees the client. */
 void peer_free(struct device_client *c);
 
 /* request.c: handles a request. False: the peer broke the protocol. */
-bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
+bool device_request(struct device_client *c, const struct sim_device_request *request, int fd,
 	uint64_t now_ns, struct device_answer *a);
 struct device_stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
 /* The client's view of the event at place @object; NULL: none. */
@@ -245,17 +245,17 @@ void request_context_end(struct device_context *c);
 void request_view_end(struct event_view *w);
 
 /* mps.c: the requests of the same names. Return a CUresult, and fill in the answer. */
-uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_serve(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a);
-uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a);
-uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_end(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a);
 /*
  * For a request that makes a context: finds the server and takes the ticket (the caller frees it). Both stay NULL
  * for a request without a ticket. An error: no such ticket, or the server's clients have failed.
  */
-uint32_t mps_use_ticket(struct simulated_gpus *d, const struct sim_device_request *q,
+uint32_t mps_use_ticket(struct simulated_gpus *gpus, const struct sim_device_request *request,
 	struct device_context **server, struct ticket **ret);
 /*
  * Whether the compute mode admits a context of @c on the GPU. @server: the context would be a client of it; may be
@@ -264,4 +264,4 @@ uint32_t mps_use_ticket(struct simulated_gpus *d, const struct sim_device_reques
 bool mps_mode_allows(const struct device_client *c, uint32_t slot,
 	const struct device_context *server);
 /* Ends the contexts of a server's clients, when the server's context ends. */
-void mps_server_end(struct device_context *x);
+void mps_server_end(struct device_context *context);

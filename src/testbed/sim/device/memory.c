@@ -53,23 +53,23 @@ struct memory_table {
 
 struct memory_table *memory_table_new(memory_moved_fn *moved, void *arg)
 {
-	struct memory_table *b = calloc(1, sizeof(*b));
+	struct memory_table *table = calloc(1, sizeof(*table));
 
-	if (!b)
+	if (!table)
 		return NULL;
-	b->moved = moved;
-	b->arg = arg;
-	b->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (b->epoll < 0) {
-		free(b);
+	table->moved = moved;
+	table->arg = arg;
+	table->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (table->epoll < 0) {
+		free(table);
 		return NULL;
 	}
-	return b;
+	return table;
 }
 
-static struct device_memory **find_memory_link(struct memory_table *b, uint64_t id)
+static struct device_memory **find_memory_link(struct memory_table *table, uint64_t id)
 {
-	struct device_memory **at = &b->buckets[id % BUCKETS];
+	struct device_memory **at = &table->buckets[id % BUCKETS];
 
 	while (*at && (*at)->facts.id != id)
 		at = &(*at)->next;
@@ -81,27 +81,27 @@ static struct memory_holder *find_memory_owner(const struct device_memory *m)
 	return m->holds ? m->holds->holder : NULL;
 }
 
-static void memory_free(struct memory_table *b, struct device_memory *m)
+static void memory_free(struct memory_table *table, struct device_memory *m)
 {
-	*find_memory_link(b, m->facts.id) = m->next;
+	*find_memory_link(table, m->facts.id) = m->next;
 	closep(&m->facts.fd);
 	free(m);
 }
 
-struct memory_table *memory_table_free(struct memory_table *b)
+struct memory_table *memory_table_free(struct memory_table *table)
 {
-	if (!b)
+	if (!table)
 		return NULL;
-	for (struct export *x = b->exports, *next; x; x = next) {
+	for (struct export *x = table->exports, *next; x; x = next) {
 		next = x->next;
 		closep(&x->fd);
 		free(x);
 	}
 	for (size_t i = 0; i < BUCKETS; i++)
-		while (b->buckets[i])
-			memory_free(b, b->buckets[i]);
-	closep(&b->epoll);
-	free(b);
+		while (table->buckets[i])
+			memory_free(table, table->buckets[i]);
+	closep(&table->epoll);
+	free(table);
 	return NULL;
 }
 
@@ -117,7 +117,7 @@ static struct memory_hold *find_memory_hold(const struct device_memory *m,
 	return h;
 }
 
-static bool add_memory_hold(struct memory_table *b, struct device_memory *m,
+static bool add_memory_hold(struct memory_table *table, struct device_memory *m,
 	struct memory_holder *holder)
 {
 	struct memory_hold *h = find_memory_hold(m, holder), **end = &m->holds;
@@ -144,22 +144,22 @@ static bool add_memory_hold(struct memory_table *b, struct device_memory *m,
 	holder->holds = h;
 	holder->count++;
 	if (m->holds == h)
-		b->moved(b->arg, &m->facts, NULL, holder, true);
+		table->moved(table->arg, &m->facts, NULL, holder, true);
 	return true;
 }
 
-static void memory_settle(struct memory_table *b, struct device_memory *m,
+static void memory_settle(struct memory_table *table, struct device_memory *m,
 	struct memory_holder *old_owner)
 {
 	bool lives = m->holds || m->exports;
 
 	if (!lives || find_memory_owner(m) != old_owner)
-		b->moved(b->arg, &m->facts, old_owner, find_memory_owner(m), lives);
+		table->moved(table->arg, &m->facts, old_owner, find_memory_owner(m), lives);
 	if (!lives)
-		memory_free(b, m);
+		memory_free(table, m);
 }
 
-static void release_memory_hold(struct memory_table *b, struct memory_hold *h)
+static void release_memory_hold(struct memory_table *table, struct memory_hold *h)
 {
 	struct device_memory *m = h->memory;
 	struct memory_holder *old_owner = find_memory_owner(m);
@@ -173,25 +173,25 @@ static void release_memory_hold(struct memory_table *b, struct memory_hold *h)
 		h->next->at = h->at;
 	h->holder->count--;
 	free(h);
-	memory_settle(b, m, old_owner);
+	memory_settle(table, m, old_owner);
 }
 
-bool memory_release(struct memory_table *b, struct memory_holder *holder, uint64_t id)
+bool memory_release(struct memory_table *table, struct memory_holder *holder, uint64_t id)
 {
-	struct device_memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(table, id);
 	struct memory_hold *h = m ? find_memory_hold(m, holder) : NULL;
 
 	if (!h)
 		return false;
 	if (--h->references == 0)
-		release_memory_hold(b, h);
+		release_memory_hold(table, h);
 	return true;
 }
 
-void memory_release_all(struct memory_table *b, struct memory_holder *holder)
+void memory_release_all(struct memory_table *table, struct memory_holder *holder)
 {
 	while (holder->holds)
-		release_memory_hold(b, holder->holds);
+		release_memory_hold(table, holder->holds);
 }
 
 /* Making. */
@@ -207,14 +207,14 @@ static int create_contents_file(uint64_t bytes)
 	return steal_fd(&fd);
 }
 
-const struct memory_facts *memory_new(struct memory_table *b, struct memory_holder *holder,
+const struct memory_facts *memory_new(struct memory_table *table, struct memory_holder *holder,
 	uint32_t slot, uint64_t bytes, uint32_t flags)
 {
 	struct device_memory *m = calloc(1, sizeof(*m)), **at;
 
 	if (!m)
 		return NULL;
-	m->facts = (struct memory_facts){ .id = ++b->last_id,
+	m->facts = (struct memory_facts){ .id = ++table->last_id,
 		.bytes = bytes,
 		.slot = slot,
 		.flags = flags,
@@ -225,30 +225,30 @@ const struct memory_facts *memory_new(struct memory_table *b, struct memory_hold
 		free(m);
 		return NULL;
 	}
-	at = find_memory_link(b, m->facts.id);
+	at = find_memory_link(table, m->facts.id);
 	m->next = *at;
 	*at = m;
-	if (add_memory_hold(b, m, holder))
+	if (add_memory_hold(table, m, holder))
 		return &m->facts;
-	memory_free(b, m);
+	memory_free(table, m);
 	return NULL;
 }
 
-const struct memory_facts *memory_open(struct memory_table *b, struct memory_holder *holder,
+const struct memory_facts *memory_open(struct memory_table *table, struct memory_holder *holder,
 	uint64_t id, uint64_t cookie)
 {
-	struct device_memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(table, id);
 
-	return m && m->facts.cookie == cookie && add_memory_hold(b, m, holder) ? &m->facts
-									       : NULL;
+	return m && m->facts.cookie == cookie && add_memory_hold(table, m, holder) ? &m->facts
+										   : NULL;
 }
 
 /* Exporting. */
 
-int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t id,
+int memory_export(struct memory_table *table, struct memory_holder *holder, uint64_t id,
 	uint32_t max)
 {
-	struct device_memory *m = *find_memory_link(b, id);
+	struct device_memory *m = *find_memory_link(table, id);
 	CLEANUP(freep) struct export *x = NULL;
 	CLEANUP(closep) int read_end = -1;
 	CLEANUP(closep) int write_end = -1;
@@ -256,7 +256,7 @@ int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t
 	struct stat st;
 	int ends[2];
 
-	if (!m || !find_memory_hold(m, holder) || b->export_count >= max ||
+	if (!m || !find_memory_hold(m, holder) || table->export_count >= max ||
 		pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
 	read_end = ends[0];
@@ -265,70 +265,71 @@ int memory_export(struct memory_table *b, struct memory_holder *holder, uint64_t
 	if (!x || fstat(read_end, &st) < 0)
 		return -1;
 	ev.data.ptr = x;
-	if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, read_end, &ev) < 0)
+	if (epoll_ctl(table->epoll, EPOLL_CTL_ADD, read_end, &ev) < 0)
 		return -1;
 	*x = (struct export){ .memory = m,
 		.fd = steal_fd(&read_end),
 		.dev = st.st_dev,
 		.ino = st.st_ino,
-		.next = b->exports };
-	b->exports = STEAL_PTR(x);
-	b->export_count++;
+		.next = table->exports };
+	table->exports = STEAL_PTR(x);
+	table->export_count++;
 	m->exports++;
 	return steal_fd(&write_end);
 }
 
-const struct memory_facts *memory_import(struct memory_table *b, struct memory_holder *holder,
-	int fd)
+const struct memory_facts *memory_import(struct memory_table *table,
+	struct memory_holder *holder, int fd)
 {
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return NULL;
-	for (struct export *x = b->exports; x; x = x->next)
+	for (struct export *x = table->exports; x; x = x->next)
 		if (x->dev == st.st_dev && x->ino == st.st_ino)
-			return add_memory_hold(b, x->memory, holder) ? &x->memory->facts : NULL;
+			return add_memory_hold(table, x->memory, holder) ? &x->memory->facts
+									 : NULL;
 	return NULL;
 }
 
-uint32_t memory_exports(const struct memory_table *b)
+uint32_t memory_exports(const struct memory_table *table)
 {
-	return b->export_count;
+	return table->export_count;
 }
 
-int memory_exports_fd(const struct memory_table *b)
+int memory_exports_fd(const struct memory_table *table)
 {
-	return b->epoll;
+	return table->epoll;
 }
 
-static void export_end(struct memory_table *b, struct export *x)
+static void export_end(struct memory_table *table, struct export *x)
 {
-	struct export **at = &b->exports;
+	struct export **at = &table->exports;
 	struct device_memory *m = x->memory;
 	struct memory_holder *owner = find_memory_owner(m);
 
 	while (*at != x)
 		at = &(*at)->next;
 	*at = x->next;
-	b->export_count--;
+	table->export_count--;
 	closep(&x->fd); /* the kernel also removes the descriptor from the epoll instance */
 	free(x);
 	m->exports--;
-	memory_settle(b, m, owner);
+	memory_settle(table, m, owner);
 }
 
-bool memory_exports_closed(struct memory_table *b)
+bool memory_exports_closed(struct memory_table *table)
 {
-	uint32_t before = b->export_count;
+	uint32_t before = table->export_count;
 	struct epoll_event ev[EPOLL_ROOM];
 	int n;
 
 	if (!before)
 		return false;
 	do {
-		n = epoll_wait(b->epoll, ev, EPOLL_ROOM, 0);
+		n = epoll_wait(table->epoll, ev, EPOLL_ROOM, 0);
 		for (int i = 0; i < n; i++)
-			export_end(b, ev[i].data.ptr);
+			export_end(table, ev[i].data.ptr);
 	} while (n == EPOLL_ROOM);
-	return b->export_count != before;
+	return table->export_count != before;
 }

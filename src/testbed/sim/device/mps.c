@@ -15,141 +15,144 @@
 
 static struct device_context *find_mps_server(struct device_client *c, uint32_t object)
 {
-	struct device_context *x =
+	struct device_context *context =
 		object < SIM_DEVICE_CONTEXTS_MAX ? &c->contexts[object] : NULL;
 
-	return x && x->engine && x->is_server ? x : NULL;
+	return context && context->engine && context->is_server ? context : NULL;
 }
 
-uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_serve(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)
 {
-	struct simulated_gpus *d = c->device;
-	struct device_context *x;
-	uint32_t r = request_context_begin(c, q->slot, &x);
+	struct simulated_gpus *gpus = c->device;
+	struct device_context *context;
+	uint32_t r = request_context_begin(c, request->slot, &context);
 
 	if (r)
 		return r;
 	if (c->instance)
 		return NOT_SUPPORTED;
-	if (!mps_mode_allows(c, q->slot, NULL))
+	if (!mps_mode_allows(c, request->slot, NULL))
 		return UNAVAILABLE;
-	if (SIM_DEVICE_MPS_SERVER_BYTES > usage_get_free(c, q->slot) || !usage_list(c, q->slot))
+	if (SIM_DEVICE_MPS_SERVER_BYTES > usage_get_free(c, request->slot) ||
+		!usage_list(c, request->slot))
 		return NO_MEMORY;
-	x->engine = engine_context_new(d->engine, q->slot, false, 0, x);
-	if (!x->engine)
+	context->engine = engine_context_new(gpus->engine, request->slot, false, 0, context);
+	if (!context->engine)
 		return NO_MEMORY;
-	x->is_server = true;
-	x->bytes = SIM_DEVICE_MPS_SERVER_BYTES;
-	c->shares[q->slot].contexts++;
-	request_charge(c, q->slot, x->bytes);
-	usage_show(d, q->slot);
-	a->reply.object = x->index;
-	a->reply.bytes = x->bytes;
+	context->is_server = true;
+	context->bytes = SIM_DEVICE_MPS_SERVER_BYTES;
+	c->shares[request->slot].contexts++;
+	request_charge(c, request->slot, context->bytes);
+	usage_show(gpus, request->slot);
+	a->reply.object = context->index;
+	a->reply.bytes = context->bytes;
 	return OK;
 }
 
 /* Clients that died before they used their tickets leave them. The oldest one goes. */
-static void drop_oldest_ticket(struct device_context *x)
+static void drop_oldest_ticket(struct device_context *context)
 {
-	struct ticket **at = &x->tickets;
+	struct ticket **at = &context->tickets;
 
 	while ((*at)->next)
 		at = &(*at)->next;
 	free(STEAL_PTR(*at));
-	x->ticket_count--;
+	context->ticket_count--;
 }
 
-uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)
 {
-	struct device_context *x = find_mps_server(c, q->object);
+	struct device_context *context = find_mps_server(c, request->object);
 	struct ticket *t;
 
-	if (!x)
+	if (!context)
 		return BAD_CONTEXT;
-	if (q->bytes > LIMIT_MAX || q->flags > 1 || !q->percent ||
-		q->percent > c->device->slots[x->slot].sm_count)
+	if (request->bytes > LIMIT_MAX || request->flags > 1 || !request->percent ||
+		request->percent > c->device->slots[context->slot].sm_count)
 		return BAD_VALUE;
-	if (x->faulted)
-		return atomic_load(&c->page->contexts[x->index].error);
+	if (context->faulted)
+		return atomic_load(&c->page->contexts[context->index].error);
 	t = calloc(1, sizeof(*t));
 	if (!t || getrandom(&t->cookie, sizeof(t->cookie), GRND_NONBLOCK) < 0) {
 		free(t);
 		return OS_ERROR;
 	}
 	t->id = ++c->device->last_ticket;
-	t->limit = q->bytes;
-	t->width = q->percent;
-	t->priority = -(int)q->flags;
-	t->next = x->tickets;
-	x->tickets = t;
-	if (++x->ticket_count > SIM_DEVICE_TICKETS_MAX)
-		drop_oldest_ticket(x);
+	t->limit = request->bytes;
+	t->width = request->percent;
+	t->priority = -(int)request->flags;
+	t->next = context->tickets;
+	context->tickets = t;
+	if (++context->ticket_count > SIM_DEVICE_TICKETS_MAX)
+		drop_oldest_ticket(context);
 	a->reply.id = t->id;
 	a->reply.cookie = t->cookie;
 	return OK;
 }
 
-static struct ticket *claim_ticket(struct device_context *x, const struct sim_device_request *q)
+static struct ticket *claim_ticket(struct device_context *context,
+	const struct sim_device_request *request)
 {
-	for (struct ticket **at = &x->tickets; *at; at = &(*at)->next) {
+	for (struct ticket **at = &context->tickets; *at; at = &(*at)->next) {
 		struct ticket *t = *at;
 
-		if (t->id != q->id || t->cookie != q->cookie)
+		if (t->id != request->id || t->cookie != request->cookie)
 			continue;
 		*at = t->next;
-		x->ticket_count--;
+		context->ticket_count--;
 		return t;
 	}
 	return NULL;
 }
 
-uint32_t mps_use_ticket(struct simulated_gpus *d, const struct sim_device_request *q,
+uint32_t mps_use_ticket(struct simulated_gpus *gpus, const struct sim_device_request *request,
 	struct device_context **server, struct ticket **ret)
 {
 	*server = NULL;
-	if (!q->id)
+	if (!request->id)
 		return OK;
-	for (struct device_client *c = d->clients; c; c = c->next)
+	for (struct device_client *c = gpus->clients; c; c = c->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			struct device_context *x = &c->contexts[i];
+			struct device_context *context = &c->contexts[i];
 
-			if (!x->engine || !x->is_server || x->slot != q->slot)
+			if (!context->engine || !context->is_server ||
+				context->slot != request->slot)
 				continue;
-			*ret = claim_ticket(x, q);
+			*ret = claim_ticket(context, request);
 			if (!*ret)
 				continue;
-			*server = x;
-			return x->faulted ? atomic_load(&c->page->contexts[i].error) : OK;
+			*server = context;
+			return context->faulted ? atomic_load(&c->page->contexts[i].error) : OK;
 		}
 	return MPS_RPC_FAILURE;
 }
 
-uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
+uint32_t mps_end(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)
 {
 	(void)a;
-	if (!q->flags || !q->id)
+	if (!request->flags || !request->id)
 		return BAD_VALUE;
 	for (struct device_client *o = c->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			struct device_context *x = &o->contexts[i];
+			struct device_context *context = &o->contexts[i];
 
-			if (!x->engine || x->ticket != q->id || !x->server ||
-				x->server->client != c)
+			if (!context->engine || context->ticket != request->id ||
+				!context->server || context->server->client != c)
 				continue;
-			x->ended = true;
-			engine_context_fail(x->engine, q->flags);
+			context->ended = true;
+			engine_context_fail(context->engine, request->flags);
 			return OK;
 		}
 	return BAD_HANDLE;
 }
 
 /* The process that counts for the compute mode: the context's own, or its server. */
-static uint32_t get_context_owner_pid(const struct device_context *x)
+static uint32_t get_context_owner_pid(const struct device_context *context)
 {
-	return x->server ? x->server->client->pid : x->client->pid;
+	return context->server ? context->server->client->pid : context->client->pid;
 }
 
 bool mps_mode_allows(const struct device_client *c, uint32_t slot,
@@ -165,27 +168,28 @@ bool mps_mode_allows(const struct device_client *c, uint32_t slot,
 		return true;
 	for (const struct device_client *o = c->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			const struct device_context *x = &o->contexts[i];
+			const struct device_context *context = &o->contexts[i];
 
-			if (x->engine && x->slot == slot && o->instance == c->instance &&
-				get_context_owner_pid(x) != owner)
+			if (context->engine && context->slot == slot &&
+				o->instance == c->instance &&
+				get_context_owner_pid(context) != owner)
 				return false;
 		}
 	return true;
 }
 
-void mps_server_end(struct device_context *x)
+void mps_server_end(struct device_context *context)
 {
-	for (struct ticket *t = x->tickets, *next; t; t = next) {
+	for (struct ticket *t = context->tickets, *next; t; t = next) {
 		next = t->next;
 		free(t);
 	}
-	x->tickets = NULL;
-	for (struct device_client *o = x->client->device->clients; o; o = o->next)
+	context->tickets = NULL;
+	for (struct device_client *o = context->client->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
 			struct device_context *member = &o->contexts[i];
 
-			if (!member->engine || member->server != x)
+			if (!member->engine || member->server != context)
 				continue;
 			member->server = NULL;
 			member->ended = true;

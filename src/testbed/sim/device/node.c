@@ -52,12 +52,12 @@ static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time
 	}
 }
 
-static void post_xid(struct simulated_gpus *d, uint32_t slot, const struct instance *in,
+static void post_xid(struct simulated_gpus *gpus, uint32_t slot, const struct instance *in,
 	uint64_t xid)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 
-	if (sim_txn_begin(d->state, &txn, NULL) < 0)
+	if (sim_txn_begin(gpus->state, &txn, NULL) < 0)
 		return;
 	sim_txn_post(&txn, (struct sim_event){ .type = NVML_EVENT_XID_CRITICAL,
 				   .data = xid,
@@ -73,15 +73,15 @@ static void on_failed(void *arg, void *user, uint32_t code)
 	struct device_context *c = user, *server = c->is_server ? c : c->server;
 	bool told = c->ended || (server && server->faulted);
 	const struct instance *in = c->client->instance;
-	struct simulated_gpus *d = arg;
-	bool there = d->slots[c->slot].usable && (!in || in->usable);
+	struct simulated_gpus *gpus = arg;
+	bool there = gpus->slots[c->slot].usable && (!in || in->usable);
 
 	/*
 	 * An XID is for a context's own failure, not for a lost GPU or an ended MPS server. A fault of all a
 	 * server's clients posts one XID.
 	 */
 	if (there && !told)
-		post_xid(d, c->slot, in,
+		post_xid(gpus, c->slot, in,
 			code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
 	if (server && !c->ended) {
 		server->faulted = true;
@@ -111,9 +111,9 @@ static const struct engine_hooks engine_hooks = { .completed = on_stream_complet
 
 /* The node. */
 
-static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head, uint32_t i)
+static void slot_read(struct simulated_gpus *gpus, const struct sim_node_head *head, uint32_t i)
 {
-	struct device_slot *s = &d->slots[i];
+	struct device_slot *s = &gpus->slots[i];
 	const struct sim_slot *now = &head->slots[i];
 	const struct sim_keys *k;
 	struct sim_gpu g;
@@ -123,7 +123,7 @@ static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head
 	s->epoch = now->epoch;
 	if (!s->usable)
 		return;
-	sim_state_read_bare(d->state, &SIM_PART_GPU(i, &g), 1);
+	sim_state_read_bare(gpus->state, &SIM_PART_GPU(i, &g), 1);
 	k = &g.keys;
 	s->mig = g.mig.enabled;
 	s->mps = k->cuda_mps;
@@ -135,7 +135,7 @@ static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head
 	s->context = k->cuda_context;
 	s->free_ns = (uint64_t)k->cuda_free_ms * NS_PER_MS;
 	s->sm_count = k->sm_count;
-	engine_gpu_set(d->engine, i,
+	engine_gpu_set(gpus->engine, i,
 		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
 			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
 			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
@@ -145,51 +145,51 @@ static void slot_read(struct simulated_gpus *d, const struct sim_node_head *head
 }
 
 /* Fails the contexts of a GPU that is lost, gone or replaced. */
-static void fail_slot_contexts(struct simulated_gpus *d, uint32_t slot)
+static void fail_slot_contexts(struct simulated_gpus *gpus, uint32_t slot)
 {
-	for (struct device_client *c = d->clients; c; c = c->next)
+	for (struct device_client *c = gpus->clients; c; c = c->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
 			if (c->contexts[i].engine && c->contexts[i].slot == slot)
 				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
 }
 
-void node_read(struct simulated_gpus *d, bool first)
+void node_read(struct simulated_gpus *gpus, bool first)
 {
-	uint64_t generation = sim_state_generation(d->state);
+	uint64_t generation = sim_state_generation(gpus->state);
 	CLEANUP(freep) struct sim_node_head *head = NULL;
 
-	if (generation == d->generation && !first)
+	if (generation == gpus->generation && !first)
 		return;
 	head = malloc(sizeof(*head));
 	if (!head)
 		return; /* retried at the next call */
-	sim_state_read_bare(d->state, &SIM_PART_HEAD(head), 1);
-	d->generation = generation;
+	sim_state_read_bare(gpus->state, &SIM_PART_HEAD(head), 1);
+	gpus->generation = generation;
 	for (uint32_t i = 0; i < SIM_MAX_GPUS; i++) {
-		struct device_slot *s = &d->slots[i], old = *s;
+		struct device_slot *s = &gpus->slots[i], old = *s;
 
-		slot_read(d, head, i);
+		slot_read(gpus, head, i);
 		if (!first && old.usable && (!s->usable || s->epoch != old.epoch))
-			fail_slot_contexts(d, i);
+			fail_slot_contexts(gpus, i);
 	}
-	instance_read(d);
+	instance_read(gpus);
 }
 
 /* Removes the rows of processes of an earlier daemon that was killed. */
-static int clear_left_over(struct simulated_gpus *d, struct error *err)
+static int clear_left_over(struct simulated_gpus *gpus, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_usage rows[SIM_MAX_PROCESSES];
 	bool any = false;
 	uint64_t total;
 
-	if (sim_txn_begin(d->state, &txn, err) < 0)
+	if (sim_txn_begin(gpus->state, &txn, err) < 0)
 		return -1;
 	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++) {
-		size_t n = sim_usage_read(d->state, slot, rows, &total);
+		size_t n = sim_usage_read(gpus->state, slot, rows, &total);
 
 		if (n || total)
-			sim_usage_write(d->state, slot, NULL, 0, 0);
+			sim_usage_write(gpus->state, slot, NULL, 0, 0);
 		for (size_t i = 0; i < n; i++)
 			any = usage_remove_row(&txn.node->gpus[slot], rows[i].pid) || any;
 		sim_gpu_sum_processes(&txn.node->gpus[slot]);
@@ -201,43 +201,43 @@ static int clear_left_over(struct simulated_gpus *d, struct error *err)
 
 int device_new(struct sim_state *state, struct simulated_gpus **ret, struct error *err)
 {
-	struct simulated_gpus *d = calloc(1, sizeof(*d));
+	struct simulated_gpus *gpus = calloc(1, sizeof(*gpus));
 
-	if (!d)
+	if (!gpus)
 		return error_nomem(err);
-	d->state = state;
-	d->account_fd = -1;
-	d->engine = engine_new(SIM_MAX_GPUS + DEVICE_INSTANCES_MAX, &engine_hooks, d);
-	d->memories = memory_table_new(usage_moved, d);
-	if (!d->engine || !d->memories) {
-		(void)device_free(d);
+	gpus->state = state;
+	gpus->account_fd = -1;
+	gpus->engine = engine_new(SIM_MAX_GPUS + DEVICE_INSTANCES_MAX, &engine_hooks, gpus);
+	gpus->memories = memory_table_new(usage_moved, gpus);
+	if (!gpus->engine || !gpus->memories) {
+		(void)device_free(gpus);
 		return error_nomem(err);
 	}
-	if (clear_left_over(d, err) < 0) {
-		(void)device_free(d);
+	if (clear_left_over(gpus, err) < 0) {
+		(void)device_free(gpus);
 		return -1;
 	}
-	node_read(d, true);
-	*ret = d;
+	node_read(gpus, true);
+	*ret = gpus;
 	return 0;
 }
 
-void device_account(struct simulated_gpus *d, int fd)
+void device_account(struct simulated_gpus *gpus, int fd)
 {
-	d->account_fd = fd;
+	gpus->account_fd = fd;
 }
 
-struct simulated_gpus *device_free(struct simulated_gpus *d)
+struct simulated_gpus *device_free(struct simulated_gpus *gpus)
 {
-	while (d->clients) {
-		d->clients->free_at_ns = 0;
-		if (!d->clients->gone)
-			device_client_gone(d->clients, UINT64_MAX);
+	while (gpus->clients) {
+		gpus->clients->free_at_ns = 0;
+		if (!gpus->clients->gone)
+			device_client_gone(gpus->clients, UINT64_MAX);
 		else
-			device_advance(d, UINT64_MAX);
+			device_advance(gpus, UINT64_MAX);
 	}
-	d->memories = memory_table_free(d->memories);
-	d->engine = d->engine ? engine_free(d->engine) : NULL;
-	free(d);
+	gpus->memories = memory_table_free(gpus->memories);
+	gpus->engine = gpus->engine ? engine_free(gpus->engine) : NULL;
+	free(gpus);
 	return NULL;
 }

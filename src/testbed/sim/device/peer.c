@@ -24,35 +24,35 @@ static void read_peer_name(uint32_t pid, char *ret, size_t cap)
 	ret[strcspn(ret, "\n")] = '\0';
 }
 
-struct device_client *device_client_new(struct simulated_gpus *d, uint32_t pid)
+struct device_client *device_client_new(struct simulated_gpus *gpus, uint32_t pid)
 {
 	struct device_client *c;
 
-	if (d->client_count >= DEVICE_CLIENTS_MAX)
+	if (gpus->client_count >= DEVICE_CLIENTS_MAX)
 		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->device = d;
+	c->device = gpus;
 	c->pid = pid;
 	c->page_fd = -1;
 	read_peer_name(pid, c->name, sizeof(c->name));
-	c->next = d->clients;
+	c->next = gpus->clients;
 	if (c->next)
 		c->next->at = &c->next;
-	c->at = &d->clients;
-	d->clients = c;
-	d->client_count++;
+	c->at = &gpus->clients;
+	gpus->clients = c;
+	gpus->client_count++;
 	return c;
 }
 
 /*
  * An MPS client that dies in the middle of a kernel ends all other clients of its server, as observed on an H100.
  */
-static void fault_of_end(const struct device_context *x)
+static void fault_of_end(const struct device_context *context)
 {
-	if (x->server && !x->ended && engine_context_computes(x->engine))
-		engine_context_fault(x->engine, ILLEGAL_ADDRESS);
+	if (context->server && !context->ended && engine_context_computes(context->engine))
+		engine_context_fault(context->engine, ILLEGAL_ADDRESS);
 }
 
 /* Contexts, queues and events end at once, memory when it is due. */
@@ -77,43 +77,43 @@ static void client_stop(struct device_client *c)
 
 void peer_free(struct device_client *c)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 
-	memory_release_all(d->memories, &c->holder);
+	memory_release_all(gpus->memories, &c->holder);
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
 		struct share *s = &c->shares[slot];
 
 		/* The bytes of contexts that cuda_free_ms kept. */
-		d->slots[slot].used -= s->bytes;
+		gpus->slots[slot].used -= s->bytes;
 		s->bytes = 0;
 	}
 	/* Other processes may own some of the memory now, so this covers all GPUs. */
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
-		if (c->shares[slot].listed || d->slots[slot].used)
-			usage_show_again(d, slot);
+		if (c->shares[slot].listed || gpus->slots[slot].used)
+			usage_show_again(gpus, slot);
 	usage_unlist(c);
 	instance_leave(c);
 	*c->at = c->next;
 	if (c->next)
 		c->next->at = c->at;
-	d->client_count--;
-	d->gone_count -= c->gone;
+	gpus->client_count--;
+	gpus->gone_count -= c->gone;
 	free(c);
 }
 
 void device_client_gone(struct device_client *c, uint64_t now_ns)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	uint64_t wait_ns = 0;
 
 	if (now_ns != UINT64_MAX) {
 		/* cuda_free_ms may just have changed. */
-		node_read(d, false);
-		engine_advance(d->engine, now_ns);
+		node_read(gpus, false);
+		engine_advance(gpus->engine, now_ns);
 	}
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
-		if (c->shares[slot].bytes && d->slots[slot].free_ns > wait_ns)
-			wait_ns = d->slots[slot].free_ns;
+		if (c->shares[slot].bytes && gpus->slots[slot].free_ns > wait_ns)
+			wait_ns = gpus->slots[slot].free_ns;
 	if (!wait_ns || now_ns == UINT64_MAX) {
 		client_stop(c);
 		peer_free(c);
@@ -121,7 +121,7 @@ void device_client_gone(struct device_client *c, uint64_t now_ns)
 	}
 	/* The bytes of the contexts stay in c->shares, although the contexts end. */
 	c->gone = true;
-	d->gone_count++;
+	gpus->gone_count++;
 	c->free_at_ns = now_ns + wait_ns;
 	client_stop(c);
 }

@@ -73,15 +73,15 @@ void request_context_end(struct device_context *c)
 
 static uint32_t check_slot_usable(const struct device_client *c, uint32_t slot)
 {
-	const struct simulated_gpus *d = c->device;
+	const struct simulated_gpus *gpus = c->device;
 
 	if (slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, slot)))
 		return BAD_DEVICE;
-	if (!d->slots[slot].usable)
-		return d->slots[slot].total ? UNAVAILABLE : BAD_DEVICE;
+	if (!gpus->slots[slot].usable)
+		return gpus->slots[slot].total ? UNAVAILABLE : BAD_DEVICE;
 	if (c->instance)
 		return c->instance->usable ? OK : UNAVAILABLE;
-	return d->slots[slot].mig ? NOT_SUPPORTED : OK;
+	return gpus->slots[slot].mig ? NOT_SUPPORTED : OK;
 }
 
 uint32_t request_context_begin(struct device_client *c, uint32_t slot,
@@ -109,67 +109,71 @@ static uint64_t base_bytes(const struct device_slot *s, uint32_t width)
 		DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
 }
 
-/* The memory of a new context. x->bytes and x->more are the context's, *base is the process's. */
-static uint32_t context_memory(struct device_client *c, struct device_context *x,
+/* The memory of a new context. context->bytes and context->more are the context's, *base is the process's. */
+static uint32_t context_memory(struct device_client *c, struct device_context *context,
 	uint64_t *base)
 {
-	struct simulated_gpus *d = c->device;
-	const struct device_slot *s = &d->slots[x->slot];
-	const struct share *share = &c->shares[x->slot];
-	uint64_t stack = stack_bytes(x->width, DEVICE_STACK_DEFAULT), all = 0;
+	struct simulated_gpus *gpus = c->device;
+	const struct device_slot *s = &gpus->slots[context->slot];
+	const struct share *share = &c->shares[context->slot];
+	uint64_t stack = stack_bytes(context->width, DEVICE_STACK_DEFAULT), all = 0;
 	uint32_t value;
 
-	x->more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
-	x->bytes = stack + x->more;
+	context->more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
+	context->bytes = stack + context->more;
 	if (!share->contexts)
 		all = s->context ? round_up_granules(s->context)
-				 : base_bytes(s, x->width) + stack;
-	*base = all > x->bytes ? all - x->bytes : 0;
-	if (sim_cuda_fault_hit(d->state, x->slot, SIM_CUDA_OOM, &value) ||
-		x->bytes + *base > usage_get_free(c, x->slot) || !usage_list(c, x->slot))
+				 : base_bytes(s, context->width) + stack;
+	*base = all > context->bytes ? all - context->bytes : 0;
+	if (sim_cuda_fault_hit(gpus->state, context->slot, SIM_CUDA_OOM, &value) ||
+		context->bytes + *base > usage_get_free(c, context->slot) ||
+		!usage_list(c, context->slot))
 		return NO_MEMORY;
 	return OK;
 }
 
 static uint32_t handle_context_create(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
 	CLEANUP(freep) struct ticket *t = NULL;
-	struct simulated_gpus *d = c->device;
-	struct device_context *x, *server;
+	struct simulated_gpus *gpus = c->device;
+	struct device_context *context, *server;
 	struct share *share;
 	uint64_t base;
-	uint32_t r = request_context_begin(c, q->slot, &x);
+	uint32_t r = request_context_begin(c, request->slot, &context);
 
-	if (!r && q->id && c->instance)
+	if (!r && request->id && c->instance)
 		r = NOT_SUPPORTED;
 	if (!r)
-		r = mps_use_ticket(d, q, &server, &t);
-	if (!r && !mps_mode_allows(c, q->slot, server))
+		r = mps_use_ticket(gpus, request, &server, &t);
+	if (!r && !mps_mode_allows(c, request->slot, server))
 		r = UNAVAILABLE;
 	if (r)
 		return r;
-	share = &c->shares[q->slot];
+	share = &c->shares[request->slot];
 	share->mps = t != NULL;
 	if (t && !share->contexts)
 		share->limit = t->limit;
-	x->width = t ? t->width : c->instance ? c->instance->width : d->slots[q->slot].sm_count;
-	r = context_memory(c, x, &base);
+	context->width = t             ? t->width
+			 : c->instance ? c->instance->width
+				       : gpus->slots[request->slot].sm_count;
+	r = context_memory(c, context, &base);
 	if (r)
 		return r;
-	x->engine = t ? engine_context_join(server->engine, t->width, t->priority, x)
-		      : engine_context_new(d->engine, instance_index(c, q->slot),
-				d->slots[q->slot].mps, q->percent, x);
-	if (!x->engine)
+	context->engine =
+		t ? engine_context_join(server->engine, t->width, t->priority, context)
+		  : engine_context_new(gpus->engine, instance_index(c, request->slot),
+			    gpus->slots[request->slot].mps, request->percent, context);
+	if (!context->engine)
 		return NO_MEMORY;
-	x->server = server;
-	x->ticket = t ? t->id : 0;
+	context->server = server;
+	context->ticket = t ? t->id : 0;
 	share->contexts++;
 	share->base += base;
-	request_charge(c, q->slot, x->bytes + base);
-	usage_show(d, q->slot);
-	a->reply.object = x->index;
-	a->reply.bytes = x->bytes + base;
+	request_charge(c, request->slot, context->bytes + base);
+	usage_show(gpus, request->slot);
+	a->reply.object = context->index;
+	a->reply.bytes = context->bytes + base;
 	return OK;
 }
 
@@ -181,55 +185,55 @@ static struct device_context *find_context(struct device_client *c, uint32_t obj
 }
 
 static uint32_t handle_context_destroy(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct device_context *x = find_context(c, q->object);
+	struct device_context *context = find_context(c, request->object);
 	uint32_t slot;
 
 	(void)a;
-	if (!x)
+	if (!context)
 		return BAD_CONTEXT;
-	slot = x->slot;
-	request_context_end(x);
+	slot = context->slot;
+	request_context_end(context);
 	usage_show(c->device, slot);
 	usage_unlist(c);
 	return OK;
 }
 
 static uint32_t handle_context_stack(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct device_context *x = find_context(c, q->object);
-	struct simulated_gpus *d = c->device;
+	struct device_context *context = find_context(c, request->object);
+	struct simulated_gpus *gpus = c->device;
 	uint64_t bytes, want;
 
-	if (!x)
+	if (!context)
 		return BAD_CONTEXT;
-	if (q->bytes > STACK_BYTES_MAX || x->is_server)
+	if (request->bytes > STACK_BYTES_MAX || context->is_server)
 		return BAD_VALUE;
-	bytes = q->bytes < DEVICE_STACK_DEFAULT ? DEVICE_STACK_DEFAULT : q->bytes;
-	want = stack_bytes(x->width, bytes) + x->more;
-	if (want > x->bytes && want - x->bytes > usage_get_free(c, x->slot))
+	bytes = request->bytes < DEVICE_STACK_DEFAULT ? DEVICE_STACK_DEFAULT : request->bytes;
+	want = stack_bytes(context->width, bytes) + context->more;
+	if (want > context->bytes && want - context->bytes > usage_get_free(c, context->slot))
 		return NO_MEMORY;
-	uncharge_client(c, x->slot, x->bytes);
-	request_charge(c, x->slot, want);
-	x->bytes = want;
-	usage_show(d, x->slot);
+	uncharge_client(c, context->slot, context->bytes);
+	request_charge(c, context->slot, want);
+	context->bytes = want;
+	usage_show(gpus, context->slot);
 	a->reply.bytes = want;
 	return OK;
 }
 
 static uint32_t handle_context_fault(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct device_context *x = find_context(c, q->object);
+	struct device_context *context = find_context(c, request->object);
 
 	(void)a;
-	if (!x)
+	if (!context)
 		return BAD_CONTEXT;
-	if (!device_is_fault(q->flags))
+	if (!device_is_fault(request->flags))
 		return BAD_VALUE;
-	engine_context_fault(x->engine, q->flags);
+	engine_context_fault(context->engine, request->flags);
 	return OK;
 }
 
@@ -255,13 +259,13 @@ void request_view_end(struct event_view *w)
 }
 
 static uint32_t handle_stream_create(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct device_context *x = find_context(c, q->object);
+	struct device_context *context = find_context(c, request->object);
 	struct device_stream *s;
 	uint32_t i;
 
-	if (!x)
+	if (!context)
 		return BAD_CONTEXT;
 	for (uint32_t n = 0; n < SIM_DEVICE_STREAMS_MAX; n++) {
 		i = (c->stream_cursor + n) % SIM_DEVICE_STREAMS_MAX;
@@ -273,8 +277,9 @@ static uint32_t handle_stream_create(struct device_client *c,
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return OS_ERROR;
-	*s = (struct device_stream){ .client = c, .context = x, .index = i };
-	s->engine = engine_stream_new(x->engine, q->percent > 100 ? 100 : (int)q->percent, s);
+	*s = (struct device_stream){ .client = c, .context = context, .index = i };
+	s->engine = engine_stream_new(context->engine,
+		request->percent > 100 ? 100 : (int)request->percent, s);
 	if (!s->engine) {
 		free(s);
 		return OS_ERROR;
@@ -296,9 +301,9 @@ struct device_stream *request_stream(struct device_client *c, uint32_t object)
 }
 
 static uint32_t handle_stream_destroy(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct device_stream *s = request_stream(c, q->object);
+	struct device_stream *s = request_stream(c, request->object);
 
 	(void)a;
 	if (!s)
@@ -334,17 +339,17 @@ static struct event_view *event_view_new(struct device_client *c, struct device_
 	return w;
 }
 
-static uint32_t handle_event_create(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_event_create(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	struct device_event *v = calloc(1, sizeof(*v));
 	const struct event_view *w;
 
-	(void)q;
+	(void)request;
 	if (!v)
 		return OS_ERROR;
-	v->engine = engine_event_new(d->engine, v);
+	v->engine = engine_event_new(gpus->engine, v);
 	w = v->engine ? event_view_new(c, v) : NULL;
 	if (!w || getrandom(&v->cookie, sizeof(v->cookie), GRND_NONBLOCK) < 0) {
 		if (v->engine)
@@ -355,25 +360,25 @@ static uint32_t handle_event_create(struct device_client *c, const struct sim_de
 		free(v);
 		return OS_ERROR;
 	}
-	v->id = ++d->last_event_id;
-	v->next = d->events;
+	v->id = ++gpus->last_event_id;
+	v->next = gpus->events;
 	if (v->next)
 		v->next->at = &v->next;
-	v->at = &d->events;
-	d->events = v;
+	v->at = &gpus->events;
+	gpus->events = v;
 	a->reply.object = w->index;
 	a->reply.id = v->id;
 	a->reply.cookie = v->cookie;
 	return OK;
 }
 
-static uint32_t handle_event_open(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_event_open(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
 	struct device_event *v = c->device->events;
 	const struct event_view *w;
 
-	while (v && (v->id != q->id || v->cookie != q->cookie))
+	while (v && (v->id != request->id || v->cookie != request->cookie))
 		v = v->next;
 	if (!v)
 		return BAD_HANDLE;
@@ -390,9 +395,9 @@ struct event_view *request_event(const struct device_client *c, uint32_t object)
 }
 
 static uint32_t handle_event_destroy(struct device_client *c,
-	const struct sim_device_request *q, struct device_answer *a)
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct event_view *w = request_event(c, q->object);
+	struct event_view *w = request_event(c, request->object);
 
 	(void)a;
 	if (!w)
@@ -403,15 +408,16 @@ static uint32_t handle_event_destroy(struct device_client *c,
 
 /* Memory. */
 
-static uint32_t handle_mem_info(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_mem_info(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	uint32_t r = check_slot_usable(c, q->slot);
+	uint32_t r = check_slot_usable(c, request->slot);
 
 	if (r)
 		return r;
-	a->reply.bytes = usage_get_free(c, q->slot);
-	a->reply.total = c->instance ? c->instance->total : c->device->slots[q->slot].total;
+	a->reply.bytes = usage_get_free(c, request->slot);
+	a->reply.total =
+		c->instance ? c->instance->total : c->device->slots[request->slot].total;
 	return OK;
 }
 
@@ -425,55 +431,57 @@ static void fill_memory_reply(const struct memory_facts *m, struct device_answer
 	a->fd = m->fd;
 }
 
-static uint32_t handle_mem_alloc(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_mem_alloc(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct simulated_gpus *d = c->device;
-	bool managed = q->flags & SIM_DEVICE_MEM_MANAGED;
+	struct simulated_gpus *gpus = c->device;
+	bool managed = request->flags & SIM_DEVICE_MEM_MANAGED;
 	const struct memory_facts *m;
-	uint32_t r = check_slot_usable(c, q->slot), value;
+	uint32_t r = check_slot_usable(c, request->slot), value;
 	uint64_t bytes;
 
 	if (r)
 		return r;
-	if (!q->bytes || q->flags & ~(SIM_DEVICE_MEM_NO_FD | SIM_DEVICE_MEM_MANAGED))
+	if (!request->bytes ||
+		request->flags & ~(SIM_DEVICE_MEM_NO_FD | SIM_DEVICE_MEM_MANAGED))
 		return BAD_VALUE;
-	if (q->bytes > BYTES_MAX)
+	if (request->bytes > BYTES_MAX)
 		return NO_MEMORY;
-	bytes = round_up_granules(q->bytes);
-	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
-		(!managed && bytes > usage_get_free(c, q->slot)) || !usage_list(c, q->slot))
+	bytes = round_up_granules(request->bytes);
+	if (sim_cuda_fault_hit(gpus->state, request->slot, SIM_CUDA_OOM, &value) ||
+		(!managed && bytes > usage_get_free(c, request->slot)) ||
+		!usage_list(c, request->slot))
 		return NO_MEMORY;
-	m = memory_new(d->memories, &c->holder, q->slot, bytes, q->flags);
+	m = memory_new(gpus->memories, &c->holder, request->slot, bytes, request->flags);
 	if (!m)
 		return NO_MEMORY;
 	if (!managed) {
-		d->slots[q->slot].used += bytes;
-		usage_show(d, q->slot);
+		gpus->slots[request->slot].used += bytes;
+		usage_show(gpus, request->slot);
 	}
 	fill_memory_reply(m, a);
 	return OK;
 }
 
-static uint32_t handle_mem_release(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_mem_release(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 
 	(void)a;
-	if (!memory_release(d->memories, &c->holder, q->id))
+	if (!memory_release(gpus->memories, &c->holder, request->id))
 		return BAD_HANDLE;
 	/* The memory's GPU is not known any more, and another process may own the memory now. */
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
 		if (c->shares[slot].listed)
-			usage_show_again(d, slot);
+			usage_show_again(gpus, slot);
 	return OK;
 }
 
-static uint32_t handle_mem_export(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_mem_export(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
-	a->fd = memory_export(c->device->memories, &c->holder, q->id, DEVICE_EXPORTS_MAX);
+	a->fd = memory_export(c->device->memories, &c->holder, request->id, DEVICE_EXPORTS_MAX);
 	a->close_fd = true;
 	return a->fd < 0 ? BAD_HANDLE : OK;
 }
@@ -488,21 +496,21 @@ static uint32_t answer_memory_facts(struct device_client *c, const struct memory
 	return OK;
 }
 
-static uint32_t handle_mem_open(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_mem_open(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
 	return answer_memory_facts(c,
-		memory_open(c->device->memories, &c->holder, q->id, q->cookie), a);
+		memory_open(c->device->memories, &c->holder, request->id, request->cookie), a);
 }
 
-static uint32_t handle_counters(struct device_client *c, const struct sim_device_request *q,
-	struct device_answer *a)
+static uint32_t handle_counters(struct device_client *c,
+	const struct sim_device_request *request, struct device_answer *a)
 {
 	struct engine_counters n;
 
-	if (q->slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, q->slot)))
+	if (request->slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, request->slot)))
 		return BAD_DEVICE;
-	n = engine_gpu_counters(c->device->engine, instance_index(c, q->slot));
+	n = engine_gpu_counters(c->device->engine, instance_index(c, request->slot));
 	a->reply.bytes = n.busy_ns;
 	a->reply.total = n.switch_ns;
 	a->reply.id = n.switches;
@@ -511,13 +519,13 @@ static uint32_t handle_counters(struct device_client *c, const struct sim_device
 
 /* Packets. */
 
-static uint32_t handle_hello(struct device_client *c, const struct sim_device_request *q,
+static uint32_t handle_hello(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)
 {
 	CLEANUP(closep) int fd = -1;
 	struct sim_device_page *page;
 
-	if (q->bytes != SIM_DEVICE_VERSION)
+	if (request->bytes != SIM_DEVICE_VERSION)
 		return NOT_SUPPORTED;
 	fd = memfd_create("gpuslice-sim-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	c->streams = calloc(SIM_DEVICE_STREAMS_MAX, sizeof(struct device_stream *));
@@ -560,30 +568,30 @@ static request_fn *const requests[SIM_DEVICE_OPS] = {
 	[SIM_DEVICE_INSTANCE] = instance_use,
 };
 
-bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
+bool device_request(struct device_client *c, const struct sim_device_request *request, int fd,
 	uint64_t now_ns, struct device_answer *a)
 {
 	struct sim_device_reply *r = &a->reply;
 
 	/* HELLO comes first, and only once. */
-	if ((q->op == SIM_DEVICE_HELLO) == (c->page != NULL))
+	if ((request->op == SIM_DEVICE_HELLO) == (c->page != NULL))
 		return false;
-	if (q->op == SIM_DEVICE_HOST_DONE) {
-		const struct device_stream *s = request_stream(c, q->object);
+	if (request->op == SIM_DEVICE_HOST_DONE) {
+		const struct device_stream *s = request_stream(c, request->object);
 
 		if (s)
-			(void)engine_host_done(s->engine, q->id, now_ns);
+			(void)engine_host_done(s->engine, request->id, now_ns);
 		return true;
 	}
-	*r = (struct sim_device_reply){ .op = q->op, .tag = q->tag };
+	*r = (struct sim_device_reply){ .op = request->op, .tag = request->tag };
 	a->send = true;
-	if (q->op == SIM_DEVICE_HELLO)
-		r->status = handle_hello(c, q, a);
-	else if (q->op == SIM_DEVICE_MEM_IMPORT)
+	if (request->op == SIM_DEVICE_HELLO)
+		r->status = handle_hello(c, request, a);
+	else if (request->op == SIM_DEVICE_MEM_IMPORT)
 		r->status = answer_memory_facts(c,
 			memory_import(c->device->memories, &c->holder, fd), a);
-	else if (q->op < SIM_DEVICE_OPS && requests[q->op])
-		r->status = requests[q->op](c, q, a);
+	else if (request->op < SIM_DEVICE_OPS && requests[request->op])
+		r->status = requests[request->op](c, request, a);
 	else
 		return false;
 	return true;

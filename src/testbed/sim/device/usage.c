@@ -82,15 +82,16 @@ static void account_end(struct device_client *c, uint32_t slot)
  */
 static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
 {
-	const struct simulated_gpus *d = c->device;
+	const struct simulated_gpus *gpus = c->device;
 	uint64_t ns = usage_busy_ns(c, slot) + c->shares[slot].served_ns;
 
-	for (const struct device_client *o = d->clients; o; o = o->next)
+	for (const struct device_client *o = gpus->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
-			const struct device_context *x = &o->contexts[i];
+			const struct device_context *context = &o->contexts[i];
 
-			if (x->engine && x->slot == slot && x->server && x->server->client == c)
-				ns += engine_context_busy_ns(x->engine);
+			if (context->engine && context->slot == slot && context->server &&
+				context->server->client == c)
+				ns += engine_context_busy_ns(context->engine);
 		}
 	return ns;
 }
@@ -116,29 +117,30 @@ static void add_part(struct device_slot *s, struct device_client *c, uint32_t sl
 }
 
 /* Samples an interval of @sim_ns of the simulated and @real_ns of the real clock. */
-static void load_measure(struct simulated_gpus *d, uint64_t sim_ns, uint64_t real_ns,
+static void load_measure(struct simulated_gpus *gpus, uint64_t sim_ns, uint64_t real_ns,
 	uint64_t mono_ns)
 {
 	uint64_t at_us = time_wall_ns() / 1000;
 
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
-		struct device_slot *s = &d->slots[slot];
+		struct device_slot *s = &gpus->slots[slot];
 		uint64_t busy, part;
 
 		if (!s->usable)
 			continue;
-		busy = engine_gpu_counters(d->engine, slot).busy_ns;
-		part = (busy - s->seen_busy_ns + instance_measure(d, slot)) * 1000000 / sim_ns;
+		busy = engine_gpu_counters(gpus->engine, slot).busy_ns;
+		part = (busy - s->seen_busy_ns + instance_measure(gpus, slot)) * 1000000 /
+		       sim_ns;
 		part = part > 1000000 ? 1000000 : part;
 		s->seen_busy_ns = busy;
 		s->load.busy_ns += real_ns * part / 1000000;
 		s->load.rate = (uint32_t)part;
 		s->load.at_ns = mono_ns;
 		sim_load_tick(&s->load, at_us, real_ns / 1000);
-		for (struct device_client *c = d->clients; c; c = c->next)
+		for (struct device_client *c = gpus->clients; c; c = c->next)
 			if (c->shares[slot].listed)
 				add_part(s, c, slot, sim_ns, real_ns / 1000, at_us);
-		sim_load_write(d->state, slot, &s->load);
+		sim_load_write(gpus->state, slot, &s->load);
 	}
 }
 
@@ -153,12 +155,12 @@ static void load_remove_client(struct device_client *c, uint32_t slot)
 
 /* ---- processes and their memory ----------------------------------------------------------------------------- */
 
-void usage_show(struct simulated_gpus *d, uint32_t slot)
+void usage_show(struct simulated_gpus *gpus, uint32_t slot)
 {
 	struct sim_usage rows[SIM_MAX_PROCESSES];
 	size_t n = 0, i;
 
-	for (struct device_client *c = d->clients; c; c = c->next) {
+	for (struct device_client *c = gpus->clients; c; c = c->next) {
 		account_shown(c, slot);
 		if (!c->shares[slot].listed)
 			continue;
@@ -170,7 +172,7 @@ void usage_show(struct simulated_gpus *d, uint32_t slot)
 			rows[n++] = (struct sim_usage){ .pid = c->pid };
 		rows[i].bytes += c->shares[slot].bytes;
 	}
-	sim_usage_write(d->state, slot, rows, n, d->slots[slot].used);
+	sim_usage_write(gpus->state, slot, rows, n, gpus->slots[slot].used);
 }
 
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid)
@@ -216,13 +218,13 @@ static bool listed_by_another(const struct device_client *c, uint32_t slot)
 bool usage_list(struct device_client *c, uint32_t slot)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	struct sim_gpu *g;
 
 	if (c->shares[slot].listed)
 		return true;
 	if (!listed_by_another(c, slot)) {
-		if (sim_txn_begin(d->state, &txn, NULL) < 0)
+		if (sim_txn_begin(gpus->state, &txn, NULL) < 0)
 			return false;
 		g = &txn.node->gpus[slot];
 		if (g->process_count + c->shares[slot].mps >= SIM_MAX_PROCESSES)
@@ -244,7 +246,7 @@ bool usage_list(struct device_client *c, uint32_t slot)
 void usage_unlist(struct device_client *c)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct simulated_gpus *d = c->device;
+	struct simulated_gpus *gpus = c->device;
 	bool begun = false;
 
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
@@ -257,7 +259,7 @@ void usage_unlist(struct device_client *c)
 		s->listed = false;
 		if (listed_by_another(c, slot))
 			continue;
-		if (!begun && sim_txn_begin(d->state, &txn, NULL) < 0)
+		if (!begun && sim_txn_begin(gpus->state, &txn, NULL) < 0)
 			return;
 		begun = true;
 		sim_settle(&txn.node->gpus[slot], time_wall_ns());
@@ -268,8 +270,8 @@ void usage_unlist(struct device_client *c)
 		return;
 	sim_txn_commit(&txn);
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
-		if (d->slots[slot].usable)
-			usage_show(d, slot);
+		if (gpus->slots[slot].usable)
+			usage_show(gpus, slot);
 }
 
 static uint64_t usage_free_bytes(const struct device_slot *s)
@@ -292,7 +294,7 @@ uint64_t usage_get_free(const struct device_client *c, uint32_t slot)
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives)
 {
-	struct simulated_gpus *d = arg;
+	struct simulated_gpus *gpus = arg;
 
 	if (m->flags & SIM_DEVICE_MEM_MANAGED)
 		return;
@@ -307,16 +309,16 @@ void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *
 			->shares[m->slot]
 			.bytes += m->bytes;
 	if (!lives)
-		d->slots[m->slot].used -= m->bytes;
+		gpus->slots[m->slot].used -= m->bytes;
 }
 
 /* Memory may have a new owner that NVML does not list yet. */
-void usage_show_again(struct simulated_gpus *d, uint32_t slot)
+void usage_show_again(struct simulated_gpus *gpus, uint32_t slot)
 {
-	for (struct device_client *c = d->clients; c; c = c->next)
+	for (struct device_client *c = gpus->clients; c; c = c->next)
 		if (c->shares[slot].bytes && !c->shares[slot].listed)
 			(void)usage_list(c, slot);
-	usage_show(d, slot);
+	usage_show(gpus, slot);
 }
 
 /* Load. */
@@ -324,11 +326,11 @@ void usage_show_again(struct simulated_gpus *d, uint32_t slot)
 #define MEASURE_NS (250 * NS_PER_MS)
 
 /* The percentage of the interval for which each process computed. True: one has changed. */
-static bool measure_clients(struct simulated_gpus *d, uint64_t interval_ns)
+static bool measure_clients(struct simulated_gpus *gpus, uint64_t interval_ns)
 {
 	bool changed = false;
 
-	for (struct device_client *c = d->clients; c; c = c->next)
+	for (struct device_client *c = gpus->clients; c; c = c->next)
 		for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
 			struct share *s = &c->shares[slot];
 			uint64_t busy, percent;
@@ -345,10 +347,10 @@ static bool measure_clients(struct simulated_gpus *d, uint64_t interval_ns)
 	return changed;
 }
 
-static void show_load(struct sim_gpu *g, const struct simulated_gpus *d, uint32_t slot)
+static void show_load(struct sim_gpu *g, const struct simulated_gpus *gpus, uint32_t slot)
 {
 	sim_settle(g, time_wall_ns());
-	for (const struct device_client *c = d->clients; c; c = c->next)
+	for (const struct device_client *c = gpus->clients; c; c = c->next)
 		for (uint32_t i = 0; c->shares[slot].listed && i < g->process_count; i++) {
 			struct sim_process *p = &g->processes[i];
 
@@ -360,31 +362,31 @@ static void show_load(struct sim_gpu *g, const struct simulated_gpus *d, uint32_
 	sim_gpu_sum_processes(g);
 }
 
-void device_add_lateness(struct simulated_gpus *d, uint64_t ns)
+void device_add_lateness(struct simulated_gpus *gpus, uint64_t ns)
 {
-	d->late_ns += ns;
+	gpus->late_ns += ns;
 }
 
-void usage_measure(struct simulated_gpus *d, uint64_t now_ns)
+void usage_measure(struct simulated_gpus *gpus, uint64_t now_ns)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - d->measured_ns;
+	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - gpus->measured_ns;
 
 	/* A fixed interval of real time, for human readers, at any speed of the simulated clock. */
-	if (now_ns == UINT64_MAX || now_ns <= d->measured_ns ||
-		mono_ns - d->measured_mono_ns < MEASURE_NS)
+	if (now_ns == UINT64_MAX || now_ns <= gpus->measured_ns ||
+		mono_ns - gpus->measured_mono_ns < MEASURE_NS)
 		return;
-	load_measure(d, interval_ns, mono_ns - d->measured_mono_ns, mono_ns);
-	d->measured_ns = now_ns;
-	d->measured_mono_ns = mono_ns;
-	if ((!measure_clients(d, interval_ns) && !d->late_ns) ||
-		sim_txn_begin(d->state, &txn, NULL) < 0)
+	load_measure(gpus, interval_ns, mono_ns - gpus->measured_mono_ns, mono_ns);
+	gpus->measured_ns = now_ns;
+	gpus->measured_mono_ns = mono_ns;
+	if ((!measure_clients(gpus, interval_ns) && !gpus->late_ns) ||
+		sim_txn_begin(gpus->state, &txn, NULL) < 0)
 		return;
 	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++)
-		if (d->slots[slot].usable) {
-			show_load(&txn.node->gpus[slot], d, slot);
-			txn.node->gpus[slot].keys.violation_base_ns += d->late_ns;
+		if (gpus->slots[slot].usable) {
+			show_load(&txn.node->gpus[slot], gpus, slot);
+			txn.node->gpus[slot].keys.violation_base_ns += gpus->late_ns;
 		}
-	d->late_ns = 0;
+	gpus->late_ns = 0;
 	sim_txn_commit(&txn);
 }

@@ -23,11 +23,11 @@ struct device_manager {
 	size_t n_grants, room_grants;
 };
 
-static void devices_free(struct managed_device *v, size_t n)
+static void devices_free(struct managed_device *device, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		free(v[i].id);
-	free(v);
+		free(device[i].id);
+	free(device);
 }
 
 static void grant_fini(struct device_grant *g)
@@ -128,7 +128,7 @@ int device_manager_update(struct device_manager *m, const char *resource,
 	const struct managed_device *devices, size_t n, struct error *err)
 {
 	struct managed_resource *r = find_managed_resource(m, resource);
-	struct managed_device *v;
+	struct managed_device *device;
 	size_t kept = 0;
 
 	if (!r)
@@ -137,26 +137,26 @@ int device_manager_update(struct device_manager *m, const char *resource,
 	if (n > DEVICE_MANAGER_DEVICES_MAX)
 		return error_set(err, ERR_LIMIT, "%zu devices of '%s', the limit is %d", n,
 			resource, DEVICE_MANAGER_DEVICES_MAX);
-	v = calloc(n ? n : 1, sizeof(*v));
-	if (!v)
+	device = calloc(n ? n : 1, sizeof(*device));
+	if (!device)
 		return error_nomem(err);
 	for (size_t i = 0; i < n; i++) {
-		v[i] = devices[i];
-		v[i].id = strdup(devices[i].id);
-		if (!v[i].id) {
-			devices_free(v, n);
+		device[i] = devices[i];
+		device[i].id = strdup(devices[i].id);
+		if (!device[i].id) {
+			devices_free(device, n);
 			return error_nomem(err);
 		}
 	}
-	qsort(v, n, sizeof(*v), by_id);
+	qsort(device, n, sizeof(*device), by_id);
 	for (size_t i = 0; i < n; i++) { /* the kubelet has sets: an id counts once */
-		if (kept > 0 && strcmp(v[kept - 1].id, v[i].id) == 0)
-			free(v[i].id);
+		if (kept > 0 && strcmp(device[kept - 1].id, device[i].id) == 0)
+			free(device[i].id);
 		else
-			v[kept++] = v[i];
+			device[kept++] = device[i];
 	}
 	devices_free(r->devices, r->n);
-	r->devices = v;
+	r->devices = device;
 	r->n = kept;
 	return 0;
 }

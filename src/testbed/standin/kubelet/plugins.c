@@ -76,7 +76,7 @@ static int apply_plugin_devices(struct plugin_conn *c, const uint8_t *data, size
 	struct error *err)
 {
 	CLEANUP(plugin_devices_fini) struct plugin_devices list = { 0 };
-	CLEANUP(freep) struct managed_device *v = NULL;
+	CLEANUP(freep) struct managed_device *device = NULL;
 	size_t healthy = 0;
 
 	if (len > MESSAGE_TO_KUBELET_MAX)
@@ -85,19 +85,20 @@ static int apply_plugin_devices(struct plugin_conn *c, const uint8_t *data, size
 			MESSAGE_TO_KUBELET_MAX);
 	if (plugin_devices_decode(&list, data, len, err) < 0)
 		return -1;
-	v = calloc(list.n ? list.n : 1, sizeof(*v));
-	if (!v)
+	device = calloc(list.n ? list.n : 1, sizeof(*device));
+	if (!device)
 		return error_nomem(err);
 	for (size_t i = 0; i < list.n; i++) {
-		v[i].id = (char *)(uintptr_t)list.v[i].id; /* borrowed, copied by update() */
-		v[i].healthy = list.v[i].healthy;
-		v[i].numa_node = list.v[i].numa_node;
-		healthy += v[i].healthy;
+		device[i].id =
+			(char *)(uintptr_t)list.v[i].id; /* borrowed, copied by update() */
+		device[i].healthy = list.v[i].healthy;
+		device[i].numa_node = list.v[i].numa_node;
+		healthy += device[i].healthy;
 	}
 	/* Logs each message, so that a test also sees short-lived states. */
 	log_info("device list", LOG_STR("resource", c->resource), LOG_UINT("devices", list.n),
 		LOG_UINT("healthy", healthy));
-	return device_manager_update(c->k->devices, c->resource, v, list.n, err);
+	return device_manager_update(c->k->devices, c->resource, device, list.n, err);
 }
 
 void kubelet_on_devices(void *arg, const uint8_t *data, size_t len)

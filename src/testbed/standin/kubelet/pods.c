@@ -132,14 +132,15 @@ static void allocatable_now(struct kubelet *k, struct rpc_call *call, const uint
 	for (size_t r = 0; r < device_manager_n_resources(k->devices); r++) {
 		const char *name = device_manager_resource(k->devices, r);
 		size_t n;
-		const struct managed_device *v = device_manager_devices(k->devices, name, &n);
+		const struct managed_device *device =
+			device_manager_devices(k->devices, name, &n);
 
 		for (size_t i = 0; i < n && rc == 0; i++) {
-			if (v[i].healthy)
+			if (device[i].healthy)
 				rc = add_pod_list_entry(&e,
 					(struct pod_entry){ .resource = name,
-						.id = v[i].id,
-						.numa_node = v[i].numa_node },
+						.id = device[i].id,
+						.numa_node = device[i].numa_node },
 					&err);
 		}
 	}

@@ -241,20 +241,20 @@ static const struct bench_isolation *known_check(const struct bench_result *r,
 	const struct bench_isolation *like)
 {
 	for (size_t i = 0; i < r->n_checks; i++) {
-		const struct bench_isolation *c = &r->checks[i];
+		const struct bench_isolation *isolation = &r->checks[i];
 
-		if (c->known && !strcmp(c->name, like->name) &&
-			!strcmp(c->mode_name, like->mode_name))
-			return c;
+		if (isolation->known && !strcmp(isolation->name, like->name) &&
+			!strcmp(isolation->mode_name, like->mode_name))
+			return isolation;
 	}
 	return NULL;
 }
 
 static bool has_check_passed(const struct bench_result *r, const struct bench_isolation *like)
 {
-	const struct bench_isolation *c = known_check(r, like);
+	const struct bench_isolation *isolation = known_check(r, like);
 
-	return c && c->passed;
+	return isolation && isolation->passed;
 }
 
 const struct bench_isolation *compare_find_lost_check(const struct bench_result *a,

@@ -41,9 +41,9 @@ struct environment {
 	void *arg;
 };
 
-static bool has_environment_slices(const struct environment *p)
+static bool has_environment_slices(const struct environment *env)
 {
-	return bench_mode_slices(p->mode) || (bench_mode_mps(p->mode) && p->observed);
+	return bench_mode_slices(env->mode) || (bench_mode_mps(env->mode) && env->observed);
 }
 
 /* ---- environment variables ---------------------------------------------------------------------------------- */
@@ -102,33 +102,34 @@ static void slice_id(char ret[ENVIRONMENT_ID_MAX], uint32_t id)
 	(void)snprintf(ret, ENVIRONMENT_ID_MAX, "%032x", id);
 }
 
-static int slice_dir(char ret[PATH_MAX], const struct environment *p, uint32_t id,
+static int slice_dir(char ret[PATH_MAX], const struct environment *env, uint32_t id,
 	struct error *err)
 {
 	char name[ENVIRONMENT_ID_MAX + sizeof(SLICES)], number[ENVIRONMENT_ID_MAX];
 
 	slice_id(number, id);
 	(void)snprintf(name, sizeof(name), SLICES "/%s", number);
-	return path_join(ret, PATH_MAX, p->state, name, err);
+	return path_join(ret, PATH_MAX, env->state, name, err);
 }
 
-static json_t *build_slice_json(const struct environment *p, uint32_t id,
+static json_t *build_slice_json(const struct environment *env, uint32_t id,
 	const struct environment_pod *pod)
 {
 	char number[ENVIRONMENT_ID_MAX], device[DEVICE_ID_MAX];
 	json_t *o, *gpu;
 
 	slice_id(number, id);
-	if (!device_id_make(device, sizeof(device), p->o->uuid, id))
+	if (!device_id_make(device, sizeof(device), env->o->uuid, id))
 		return NULL;
-	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
+	gpu = json_pack("{s:s, s:I}", "uuid", env->o->uuid, "weight", (json_int_t)pod->weight);
 	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
 		number, "resource", OFFER_GPU, "devices", device, "gpus", gpu, "compute",
-		bench_mode_mps(p->mode) ? "mps" : "turns", "class",
+		bench_mode_mps(env->mode) ? "mps" : "turns", "class",
 		pod->latency ? "latency" : "batch", "unhooked", "report");
 	if (o && !pod->observed &&
 		json_object_set_new(gpu, "memory",
-			json_integer((json_int_t)environment_slice_memory(p->o, p->n))) < 0) {
+			json_integer((json_int_t)environment_slice_memory(env->o, env->n))) <
+			0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -156,18 +157,18 @@ static int make_log(const char *dir, struct error *err)
 }
 
 /* rename() makes the slice visible to the arbiter as a whole. */
-static int make_slice(const struct environment *p, uint32_t id,
+static int make_slice(const struct environment *env, uint32_t id,
 	const struct environment_pod *pod, struct error *err)
 {
 	char new[PATH_MAX], file[PATH_MAX], dir[PATH_MAX];
-	json_t *o = build_slice_json(p, id, pod);
+	json_t *o = build_slice_json(env, id, pod);
 	int r = -1;
 
 	if (!o)
 		return error_nomem(err);
-	if (path_join(new, sizeof(new), p->state, "new", err) == 0 &&
+	if (path_join(new, sizeof(new), env->state, "new", err) == 0 &&
 		path_join(file, sizeof(file), new, "slice.json", err) == 0 &&
-		slice_dir(dir, p, id, err) == 0 && dir_make(new, 0755, err) == 0 &&
+		slice_dir(dir, env, id, err) == 0 && dir_make(new, 0755, err) == 0 &&
 		(!pod->observed || make_log(new, err) == 0)) {
 		if (json_dump_file(o, file, JSON_COMPACT) < 0 || rename(new, dir) < 0)
 			(void)error_sys(err, errno, "make the slice '%s'", dir);
@@ -178,16 +179,16 @@ static int make_slice(const struct environment *p, uint32_t id,
 	return r;
 }
 
-static void remove_slices(struct environment *p)
+static void remove_slices(struct environment *env)
 {
-	for (uint32_t id = p->first_id; id < p->next_id; id++) {
+	for (uint32_t id = env->first_id; id < env->next_id; id++) {
 		char dir[PATH_MAX];
 		struct error err = ERROR_INIT;
 
-		if (slice_dir(dir, p, id, &err) == 0)
+		if (slice_dir(dir, env, id, &err) == 0)
 			tree_remove(dir);
 	}
-	p->first_id = p->next_id;
+	env->first_id = env->next_id;
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------- */
@@ -205,28 +206,28 @@ static void set_child_end_error(struct error *ret, const char *what,
 
 static void on_arbiter_end(void *arg, const struct child_end *end)
 {
-	struct environment *p = arg;
+	struct environment *env = arg;
 
-	p->arbiter = NULL;
-	set_child_end_error(&p->arbiter_end, "gpuslice-arbiter", end);
+	env->arbiter = NULL;
+	set_child_end_error(&env->arbiter_end, "gpuslice-arbiter", end);
 }
 
 static void on_mps_end(void *arg, const struct child_end *end)
 {
-	struct environment *p = arg;
+	struct environment *env = arg;
 
-	p->mps = NULL;
-	set_child_end_error(&p->mps_end, "nvidia-cuda-mps-control", end);
+	env->mps = NULL;
+	set_child_end_error(&env->mps_end, "nvidia-cuda-mps-control", end);
 }
 
 static void on_quit_end(void *arg, const struct child_end *end)
 {
-	struct environment *p = arg;
+	struct environment *env = arg;
 
 	(void)end;
-	p->quit = NULL;
-	if (p->mps)
-		proc_expect(p->mps, QUIT_NS);
+	env->quit = NULL;
+	if (env->mps)
+		proc_expect(env->mps, QUIT_NS);
 }
 
 /* Fills in the first TIED_ARGS_MAX words of @argv, so that the program ends with this process. */
@@ -277,11 +278,11 @@ static int start_arbiter(struct environment *p, struct error *err)
 	return start_tied_child(p, &p->arbiter, argv, &env, &arbiter_ops, err);
 }
 
-static const char *mps_control(const struct environment *p)
+static const char *mps_control(const struct environment *env)
 {
-	if (p->o->mps_control)
-		return p->o->mps_control;
-	return p->o->simulated ? p->o->paths->sim_mps : "nvidia-cuda-mps-control";
+	if (env->o->mps_control)
+		return env->o->mps_control;
+	return env->o->simulated ? env->o->paths->sim_mps : "nvidia-cuda-mps-control";
 }
 
 static int mps_env(const struct environment *p, struct strv *env, struct error *err)
@@ -340,28 +341,28 @@ static bool has_dir_entry(const char *dir, const char *name)
 }
 
 /* Returns 1 if everything is ready. */
-static int check_environment_ready(struct environment *p, struct error *err)
+static int check_environment_ready(struct environment *env, struct error *err)
 {
-	if (!bench_mode_mps(p->mode) && (p->mps || p->quit))
+	if (!bench_mode_mps(env->mode) && (env->mps || env->quit))
 		return 0; /* the previous daemon ends first */
-	if (bench_mode_mps(p->mode)) {
-		if (p->mps_end.code != ERR_NONE) {
-			error_copy(err, &p->mps_end);
+	if (bench_mode_mps(env->mode)) {
+		if (env->mps_end.code != ERR_NONE) {
+			error_copy(err, &env->mps_end);
 			return -1;
 		}
-		if (!has_dir_entry(p->pipe, "control"))
+		if (!has_dir_entry(env->pipe, "control"))
 			return 0;
 	}
-	if (!has_environment_slices(p))
+	if (!has_environment_slices(env))
 		return 1;
-	if (p->arbiter_end.code != ERR_NONE) {
-		error_copy(err, &p->arbiter_end);
+	if (env->arbiter_end.code != ERR_NONE) {
+		error_copy(err, &env->arbiter_end);
 		return -1;
 	}
-	for (uint32_t id = p->first_id; id < p->next_id; id++) {
+	for (uint32_t id = env->first_id; id < env->next_id; id++) {
 		char dir[PATH_MAX];
 
-		if (slice_dir(dir, p, id, err) < 0)
+		if (slice_dir(dir, env, id, err) < 0)
 			return -1;
 		if (!has_dir_entry(dir, SLICE_SOCKET))
 			return 0;
@@ -369,26 +370,26 @@ static int check_environment_ready(struct environment *p, struct error *err)
 	return 1;
 }
 
-static void notify_environment_done(struct environment *p, const struct error *err)
+static void notify_environment_done(struct environment *env, const struct error *err)
 {
-	environment_done_fn *done = STEAL_PTR(p->done);
+	environment_done_fn *done = STEAL_PTR(env->done);
 
-	(void)uv_timer_stop(&p->timer);
+	(void)uv_timer_stop(&env->timer);
 	if (done)
-		done(p->arg, err);
+		done(env->arg, err);
 }
 
 static void on_environment_timer(uv_timer_t *t)
 {
-	struct environment *p = t->data;
+	struct environment *env = t->data;
 	struct error err = ERROR_INIT;
-	int r = check_environment_ready(p, &err);
+	int r = check_environment_ready(env, &err);
 
-	if (r == 0 && time_mono_ns() > p->until_ns)
+	if (r == 0 && time_mono_ns() > env->until_ns)
 		r = error_set(&err, ERR_TIMEOUT, "mode %s was not ready in %d s",
-			bench_mode_names[p->mode], (int)(READY_TIMEOUT_NS / NS_PER_SEC));
+			bench_mode_names[env->mode], (int)(READY_TIMEOUT_NS / NS_PER_SEC));
 	if (r != 0)
-		notify_environment_done(p, r < 0 ? &err : NULL);
+		notify_environment_done(env, r < 0 ? &err : NULL);
 }
 
 static int slice_env(const struct environment *p, struct strv *env, uint32_t id,
@@ -433,57 +434,58 @@ static int pod_env(const struct environment *p, struct strv *env, size_t i,
 	return p->mode == BENCH_MPS ? 0 : limits_env(env, pod, err);
 }
 
-static void drop_envs(struct environment *p)
+static void drop_envs(struct environment *env)
 {
-	for (size_t i = 0; i < p->n; i++)
-		strv_fini(&p->envs[i]);
-	free(p->envs);
-	p->envs = NULL;
-	p->n = 0;
+	for (size_t i = 0; i < env->n; i++)
+		strv_fini(&env->envs[i]);
+	free(env->envs);
+	env->envs = NULL;
+	env->n = 0;
 }
 
-int environment_can_run(const struct environment *p, enum bench_mode m, size_t pods,
+int environment_can_run(const struct environment *env, enum bench_mode m, size_t pods,
 	struct error *err)
 {
-	if (m == BENCH_MIG && p->o->n_mig < pods)
+	if (m == BENCH_MIG && env->o->n_mig < pods)
 		return error_set(err, ERR_UNSUPPORTED,
 			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them, and --allow-mig",
-			p->o->n_mig, pods);
-	if (m != BENCH_MIG && p->o->n_mig)
+			env->o->n_mig, pods);
+	if (m != BENCH_MIG && env->o->n_mig)
 		return error_set(err, ERR_UNSUPPORTED,
 			"the GPU is in MIG mode, in which pods cannot share the whole of it");
 	return 0;
 }
 
-int environment_prepare(struct environment *p, enum bench_mode m,
+int environment_prepare(struct environment *env, enum bench_mode m,
 	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
 	struct error *err)
 {
-	if (environment_can_run(p, m, n, err) < 0)
+	if (environment_can_run(env, m, n, err) < 0)
 		return -1;
-	remove_slices(p);
-	drop_envs(p);
-	p->mode = m;
-	p->observed = n && pods[0].observed;
-	p->envs = calloc(n + 1, sizeof(*p->envs));
-	if (!p->envs)
+	remove_slices(env);
+	drop_envs(env);
+	env->mode = m;
+	env->observed = n && pods[0].observed;
+	env->envs = calloc(n + 1, sizeof(*env->envs));
+	if (!env->envs)
 		return error_nomem(err);
-	p->n = n;
+	env->n = n;
 	if (!bench_mode_mps(m))
-		quit_mps(p);
-	if ((has_environment_slices(p) && start_arbiter(p, err) < 0) ||
-		(bench_mode_mps(m) && start_mps(p, err) < 0))
+		quit_mps(env);
+	if ((has_environment_slices(env) && start_arbiter(env, err) < 0) ||
+		(bench_mode_mps(m) && start_mps(env, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		if (has_environment_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)
+		if (has_environment_slices(env) &&
+			make_slice(env, env->next_id++, &pods[i], err) < 0)
 			return -1;
-		if (pod_env(p, &p->envs[i], i, &pods[i], err) < 0)
+		if (pod_env(env, &env->envs[i], i, &pods[i], err) < 0)
 			return -1;
 	}
-	p->done = done;
-	p->arg = arg;
-	p->until_ns = time_mono_ns() + READY_TIMEOUT_NS;
-	(void)uv_timer_start(&p->timer, on_environment_timer, 0, READY_POLL_MS);
+	env->done = done;
+	env->arg = arg;
+	env->until_ns = time_mono_ns() + READY_TIMEOUT_NS;
+	(void)uv_timer_start(&env->timer, on_environment_timer, 0, READY_POLL_MS);
 	return 0;
 }
 
@@ -492,22 +494,22 @@ uint64_t environment_slice_memory(const struct environment_options *o, size_t n)
 	return n ? o->memory / n : o->memory;
 }
 
-const struct strv *environment_get_env(const struct environment *p, size_t i)
+const struct strv *environment_get_env(const struct environment *env, size_t i)
 {
-	return &p->envs[i];
+	return &env->envs[i];
 }
 
-int environment_get_slice(const struct environment *p, size_t i, char dir[static PATH_MAX],
+int environment_get_slice(const struct environment *env, size_t i, char dir[static PATH_MAX],
 	char id[static ENVIRONMENT_ID_MAX], struct error *err)
 {
-	slice_id(id, p->first_id + (uint32_t)i);
-	return slice_dir(dir, p, p->first_id + (uint32_t)i, err);
+	slice_id(id, env->first_id + (uint32_t)i);
+	return slice_dir(dir, env, env->first_id + (uint32_t)i, err);
 }
 
-int environment_get_control(const struct environment *p, char path[static PATH_MAX],
+int environment_get_control(const struct environment *env, char path[static PATH_MAX],
 	struct error *err)
 {
-	return path_join(path, PATH_MAX, p->run, CONTROL_SOCKET, err);
+	return path_join(path, PATH_MAX, env->run, CONTROL_SOCKET, err);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
@@ -515,48 +517,48 @@ int environment_get_control(const struct environment *p, char path[static PATH_M
 int environment_new(struct environment **ret, uv_loop_t *loop,
 	const struct environment_options *options, struct error *err)
 {
-	struct environment *p = calloc(1, sizeof(*p));
+	struct environment *env = calloc(1, sizeof(*env));
 	char slices[PATH_MAX];
 
-	if (!p)
+	if (!env)
 		return error_nomem(err);
-	p->loop = loop;
-	p->o = options;
-	p->next_id = p->first_id = 1;
-	(void)uv_timer_init(loop, &p->timer);
-	p->timer.data = p;
-	if (path_join(p->state, PATH_MAX, options->dir, "state", err) < 0 ||
-		path_join(p->run, PATH_MAX, options->dir, "run", err) < 0 ||
-		path_join(p->pipe, PATH_MAX, options->dir, "mps", err) < 0 ||
-		path_join(p->log, PATH_MAX, options->dir, "mps-log", err) < 0 ||
-		path_join(slices, PATH_MAX, p->state, SLICES, err) < 0 ||
-		dir_make(p->state, 0755, err) < 0 || dir_make(slices, 0755, err) < 0 ||
-		dir_make(p->run, 0755, err) < 0 || dir_make(p->pipe, 0755, err) < 0 ||
-		dir_make(p->log, 0755, err) < 0) {
-		(void)environment_free(p);
+	env->loop = loop;
+	env->o = options;
+	env->next_id = env->first_id = 1;
+	(void)uv_timer_init(loop, &env->timer);
+	env->timer.data = env;
+	if (path_join(env->state, PATH_MAX, options->dir, "state", err) < 0 ||
+		path_join(env->run, PATH_MAX, options->dir, "run", err) < 0 ||
+		path_join(env->pipe, PATH_MAX, options->dir, "mps", err) < 0 ||
+		path_join(env->log, PATH_MAX, options->dir, "mps-log", err) < 0 ||
+		path_join(slices, PATH_MAX, env->state, SLICES, err) < 0 ||
+		dir_make(env->state, 0755, err) < 0 || dir_make(slices, 0755, err) < 0 ||
+		dir_make(env->run, 0755, err) < 0 || dir_make(env->pipe, 0755, err) < 0 ||
+		dir_make(env->log, 0755, err) < 0) {
+		(void)environment_free(env);
 		return -1;
 	}
-	*ret = p;
+	*ret = env;
 	return 0;
 }
 
 static void on_environment_timer_closed(uv_handle_t *h)
 {
-	struct environment *p = h->data;
+	struct environment *env = h->data;
 
-	free(p);
+	free(env);
 }
 
-struct environment *environment_free(struct environment *p)
+struct environment *environment_free(struct environment *env)
 {
-	if (!p)
+	if (!env)
 		return NULL;
-	p->done = NULL;
-	drop_envs(p);
-	remove_slices(p);
-	p->arbiter = proc_stop(p->arbiter);
-	p->mps = proc_stop(p->mps);
-	p->quit = proc_stop(p->quit);
-	uv_close((uv_handle_t *)&p->timer, on_environment_timer_closed);
+	env->done = NULL;
+	drop_envs(env);
+	remove_slices(env);
+	env->arbiter = proc_stop(env->arbiter);
+	env->mps = proc_stop(env->mps);
+	env->quit = proc_stop(env->quit);
+	uv_close((uv_handle_t *)&env->timer, on_environment_timer_closed);
 	return NULL;
 }

@@ -65,11 +65,11 @@ int environment_new(struct environment **ret, uv_loop_t *loop,
 	const struct environment_options *options, struct error *err) MUST_USE;
 
 /* ERR_UNSUPPORTED: the mode is unavailable here, with the reason. */
-int environment_can_run(const struct environment *p, enum bench_mode m, size_t pods,
+int environment_can_run(const struct environment *env, enum bench_mode m, size_t pods,
 	struct error *err) MUST_USE;
 
 /* Prepares the environment for these pods. No pod of the previous environment may still run. */
-int environment_prepare(struct environment *p, enum bench_mode m,
+int environment_prepare(struct environment *env, enum bench_mode m,
 	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
 	struct error *err) MUST_USE;
 
@@ -77,14 +77,14 @@ int environment_prepare(struct environment *p, enum bench_mode m,
 uint64_t environment_slice_memory(const struct environment_options *o, size_t n);
 
 /* The environment variables of pod @i. Valid until the next environment_prepare(). */
-const struct strv *environment_get_env(const struct environment *p, size_t i);
+const struct strv *environment_get_env(const struct environment *env, size_t i);
 
 /* The slice directory of an observed pod, and the slice's ID at the arbiter. ERR_LIMIT. */
-int environment_get_slice(const struct environment *p, size_t i, char dir[static PATH_MAX],
+int environment_get_slice(const struct environment *env, size_t i, char dir[static PATH_MAX],
 	char id[static ENVIRONMENT_ID_MAX], struct error *err) MUST_USE;
 /* The arbiter's control socket (abi/arbiter-control.h). ERR_LIMIT. */
-int environment_get_control(const struct environment *p, char path[static PATH_MAX],
+int environment_get_control(const struct environment *env, char path[static PATH_MAX],
 	struct error *err) MUST_USE;
 
 /* Ends all started programs. The memory is freed as the loop runs, within ten seconds. Returns NULL. */
-struct environment *environment_free(struct environment *p);
+struct environment *environment_free(struct environment *env);

@@ -57,20 +57,20 @@ static struct report_row_key make_row_key(const struct bench_result *r, size_t i
 	return k;
 }
 
-static int make_rows(struct bench_report_model *p, struct error *err)
+static int make_rows(struct bench_report_model *model, struct error *err)
 {
-	const struct bench_result *r = p->r;
+	const struct bench_result *r = model->r;
 	CLEANUP(freep) struct report_row_key *keys = calloc(r->n_rows + 1, sizeof(*keys));
 
 	if (!keys)
 		return error_nomem(err);
 	for (size_t i = 0; i < r->n_rows; i++)
 		if (r->rows[i].n)
-			keys[p->n_rows++] = make_row_key(r, i);
-	qsort(keys, p->n_rows, sizeof(*keys), compare_keys);
-	for (size_t i = 0; i < p->n_rows; i++) {
-		p->rows[i].row = &r->rows[keys[i].index];
-		if (bench_figures_make(&p->rows[i].f, r, p->rows[i].row, err) < 0)
+			keys[model->n_rows++] = make_row_key(r, i);
+	qsort(keys, model->n_rows, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < model->n_rows; i++) {
+		model->rows[i].row = &r->rows[keys[i].index];
+		if (bench_figures_make(&model->rows[i].f, r, model->rows[i].row, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -177,48 +177,50 @@ static void row_fini(struct bench_row *row)
 
 /* ---- groups ------------------------------------------------------------------------------------------------- */
 
-static int make_mode(struct bench_report_model *p, size_t from, size_t end, struct error *err)
+static int make_mode(struct bench_report_model *model, size_t from, size_t end,
+	struct error *err)
 {
-	struct report_mode *m = &p->modes[p->n_modes++];
+	struct report_mode *m = &model->modes[model->n_modes++];
 
-	*m = (struct report_mode){ .mode = p->rows[from].row->mode,
-		.name = p->rows[from].row->mode_name,
-		.rows = &p->rows[from],
+	*m = (struct report_mode){ .mode = model->rows[from].row->mode,
+		.name = model->rows[from].row->mode_name,
+		.rows = &model->rows[from],
 		.n = end - from,
-		.all = p->rows[from].row,
-		.f = p->rows[from].f };
+		.all = model->rows[from].row,
+		.f = model->rows[from].f };
 	if (m->n == 1)
 		return 0;
 	if (join_mode_rows(m, err) < 0)
 		return -1;
 	m->all = &m->joined;
-	return bench_figures_make(&m->f, p->r, m->all, err);
+	return bench_figures_make(&m->f, model->r, m->all, err);
 }
 
-static const struct report_row *find_exclusive_row(const struct bench_report_model *p,
+static const struct report_row *find_exclusive_row(const struct bench_report_model *model,
 	const char *workload)
 {
-	const struct bench_row *alone = bench_row_find_exclusive(p->r, workload);
+	const struct bench_row *alone = bench_row_find_exclusive(model->r, workload);
 
-	for (size_t i = 0; alone && i < p->n_rows; i++)
-		if (p->rows[i].row == alone)
-			return &p->rows[i];
+	for (size_t i = 0; alone && i < model->n_rows; i++)
+		if (model->rows[i].row == alone)
+			return &model->rows[i];
 	return NULL;
 }
 
-static int make_kind(struct bench_report_model *p, size_t from, size_t end, struct error *err)
+static int make_kind(struct bench_report_model *model, size_t from, size_t end,
+	struct error *err)
 {
-	struct report_kind *k = &p->kinds[p->n_kinds++];
-	const char *workload = p->rows[from].row->workload;
+	struct report_kind *k = &model->kinds[model->n_kinds++];
+	const char *workload = model->rows[from].row->workload;
 
 	*k = (struct report_kind){ .workload = workload,
-		.alone = find_exclusive_row(p, workload),
-		.modes = &p->modes[p->n_modes] };
+		.alone = find_exclusive_row(model, workload),
+		.modes = &model->modes[model->n_modes] };
 	for (size_t i = from, next; i < end; i = next, k->n++) {
 		for (next = i + 1; next < end; next++)
-			if (p->rows[next].row->mode != p->rows[i].row->mode)
+			if (model->rows[next].row->mode != model->rows[i].row->mode)
 				break;
-		if (make_mode(p, i, next, err) < 0)
+		if (make_mode(model, i, next, err) < 0)
 			return -1;
 	}
 	k->replicas = k->modes[0].all->replicas;
@@ -226,36 +228,38 @@ static int make_kind(struct bench_report_model *p, size_t from, size_t end, stru
 	return 0;
 }
 
-static int make_scenario(struct bench_report_model *p, size_t from, size_t end,
+static int make_scenario(struct bench_report_model *model, size_t from, size_t end,
 	struct error *err)
 {
-	struct report_scenario *s = &p->scenarios[p->n_scenarios++];
+	struct report_scenario *s = &model->scenarios[model->n_scenarios++];
 
-	*s = (struct report_scenario){ .name = p->rows[from].row->scenario,
-		.kinds = &p->kinds[p->n_kinds],
-		.rows = &p->rows[from],
+	*s = (struct report_scenario){ .name = model->rows[from].row->scenario,
+		.kinds = &model->kinds[model->n_kinds],
+		.rows = &model->rows[from],
 		.n_rows = end - from };
 	for (size_t i = from; i < end; i++)
-		s->compares |= p->rows[i].row->mode != BENCH_EXCLUSIVE;
+		s->compares |= model->rows[i].row->mode != BENCH_EXCLUSIVE;
 	for (size_t i = from, next; i < end; i = next, s->n++) {
 		for (next = i + 1; next < end; next++)
-			if (strcmp(p->rows[next].row->workload, p->rows[i].row->workload) != 0)
+			if (strcmp(model->rows[next].row->workload,
+				    model->rows[i].row->workload) != 0)
 				break;
-		if (make_kind(p, i, next, err) < 0)
+		if (make_kind(model, i, next, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int make_report_scenarios(struct bench_report_model *p, struct error *err)
+static int make_report_scenarios(struct bench_report_model *model, struct error *err)
 {
-	if (make_rows(p, err) < 0)
+	if (make_rows(model, err) < 0)
 		return -1;
-	for (size_t i = 0, next; i < p->n_rows; i = next) {
-		for (next = i + 1; next < p->n_rows; next++)
-			if (strcmp(p->rows[next].row->scenario, p->rows[i].row->scenario) != 0)
+	for (size_t i = 0, next; i < model->n_rows; i = next) {
+		for (next = i + 1; next < model->n_rows; next++)
+			if (strcmp(model->rows[next].row->scenario,
+				    model->rows[i].row->scenario) != 0)
 				break;
-		if (make_scenario(p, i, next, err) < 0)
+		if (make_scenario(model, i, next, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -280,15 +284,15 @@ int report_make(struct bench_report_model *ret, const struct bench_result *r, st
 	return -1;
 }
 
-void report_fini(struct bench_report_model *p)
+void report_fini(struct bench_report_model *model)
 {
-	for (size_t i = 0; i < p->n_modes; i++)
-		row_fini(&p->modes[i].joined);
-	free(p->scenarios);
-	free(p->kinds);
-	free(p->modes);
-	free(p->rows);
-	*p = (struct bench_report_model){ 0 };
+	for (size_t i = 0; i < model->n_modes; i++)
+		row_fini(&model->modes[i].joined);
+	free(model->scenarios);
+	free(model->kinds);
+	free(model->modes);
+	free(model->rows);
+	*model = (struct bench_report_model){ 0 };
 }
 
 double report_weight(const struct report_mode *m, size_t i)
@@ -311,11 +315,11 @@ static const struct report_mode *find_mode(const struct report_kind *k, enum ben
 	return NULL;
 }
 
-const struct report_mode *report_find(const struct bench_report_model *p, const char *scenario,
-	const char *workload, enum bench_mode mode)
+const struct report_mode *report_find(const struct bench_report_model *model,
+	const char *scenario, const char *workload, enum bench_mode mode)
 {
-	for (size_t i = 0; p && i < p->n_scenarios; i++) {
-		const struct report_scenario *s = &p->scenarios[i];
+	for (size_t i = 0; model && i < model->n_scenarios; i++) {
+		const struct report_scenario *s = &model->scenarios[i];
 
 		if (strcmp(s->name, scenario) != 0)
 			continue;

@@ -54,16 +54,16 @@ struct bench_report_model {
 /* @r must outlive *@ret. The caller frees *@ret by report_fini(). ERR_NOMEM. */
 int report_make(struct bench_report_model *ret, const struct bench_result *r,
 	struct error *err) MUST_USE;
-void report_fini(struct bench_report_model *p);
+void report_fini(struct bench_report_model *model);
 
 /* The weight of pod @i of a mode's .all; 1 without weights. */
 double report_weight(const struct report_mode *m, size_t i);
 
 /*
- * Finds the kind of @workload in @scenario and @mode, for a comparison of two results. NULL: not found, or @p is NULL.
+ * Finds the kind of @workload in @scenario and @mode, for a comparison of two results. NULL: not found, or @model is NULL.
  */
-const struct report_mode *report_find(const struct bench_report_model *p, const char *scenario,
-	const char *workload, enum bench_mode mode);
+const struct report_mode *report_find(const struct bench_report_model *model,
+	const char *scenario, const char *workload, enum bench_mode mode);
 
 /* Whether the mode's figures are comparable with other modes: some units, no errors, no disturbance. */
 bool report_counts(const struct report_mode *m);

@@ -37,26 +37,26 @@ static double finite_max(double a, double b)
 
 /* The reference of pods with a requested rate is this rate. The reference of other pods is the rate of one
  * pod alone. */
-static void choose_line(struct bench_bars *d, const struct report_kind *k)
+static void choose_line(struct bench_bars *bars, const struct report_kind *k)
 {
-	d->line = NAN;
+	bars->line = NAN;
 	if (isfinite(k->offered)) {
-		d->line_name = "asked for";
-		d->line = k->offered;
+		bars->line_name = "asked for";
+		bars->line = k->offered;
 	} else if (k->alone) {
-		d->line_name = "one alone";
-		d->line = k->alone->f.rate.value;
+		bars->line_name = "one alone";
+		bars->line = k->alone->f.rate.value;
 	}
-	if (!(d->line > 0) || !isfinite(d->line))
-		d->line = NAN;
+	if (!(bars->line > 0) || !isfinite(bars->line))
+		bars->line = NAN;
 }
 
-static double find_largest_rate(const struct bench_bars *d, const struct report_kind *k)
+static double find_largest_rate(const struct bench_bars *bars, const struct report_kind *k)
 {
-	double max = finite_max(0, d->line);
+	double max = finite_max(0, bars->line);
 
 	for (size_t i = 0; i < k->n; i++) {
-		const struct report_mode *was = d->earlier[k->modes[i].mode];
+		const struct report_mode *was = bars->earlier[k->modes[i].mode];
 
 		max = finite_max(max, was ? was->f.rate.value : 0);
 		max = finite_max(max, k->modes[i].f.rate.value);
@@ -66,22 +66,22 @@ static double find_largest_rate(const struct bench_bars *d, const struct report_
 	return max;
 }
 
-static void draw_axis(struct bench_bars *d)
+static void draw_axis(struct bench_bars *bars)
 {
 	double ticks[SVG_TICKS_MAX];
-	size_t n = svg_scale_ticks(ticks, &d->x);
+	size_t n = svg_scale_ticks(ticks, &bars->x);
 
 	for (size_t i = 0; i < n; i++) {
-		double x = svg_scale_at(&d->x, ticks[i]);
+		double x = svg_scale_at(&bars->x, ticks[i]);
 
-		svg_line(&d->plot, "grid", x, BARS_TOP, x, d->bottom);
-		svg_text(&d->plot, "tick mid", x, d->bottom + 15, "%g", ticks[i]);
+		svg_line(&bars->plot, "grid", x, BARS_TOP, x, bars->bottom);
+		svg_text(&bars->plot, "tick mid", x, bars->bottom + 15, "%g", ticks[i]);
 	}
-	svg_text(&d->plot, "tick mid", (BARS_LEFT + BARS_RIGHT) / 2.0, d->bottom + 32,
+	svg_text(&bars->plot, "tick mid", (BARS_LEFT + BARS_RIGHT) / 2.0, bars->bottom + 32,
 		"units per second, all pods of the kind");
 }
 
-static void draw_bar_parts(struct bench_bars *d, const struct report_mode *m, double y)
+static void draw_bar_parts(struct bench_bars *bars, const struct report_mode *m, double y)
 {
 	double from = 0;
 	char class[32];
@@ -89,72 +89,72 @@ static void draw_bar_parts(struct bench_bars *d, const struct report_mode *m, do
 	(void)snprintf(class, sizeof(class), "bar %s", report_mode_class(m->mode));
 	for (size_t i = 0; i < m->n; i++) {
 		double rate = m->rows[i].f.rate.value, to = from + finite_max(0, rate);
-		double x = svg_scale_at(&d->x, from), width = svg_scale_at(&d->x, to) - x;
+		double x = svg_scale_at(&bars->x, from), width = svg_scale_at(&bars->x, to) - x;
 
-		svg_rect(&d->plot, class, x, y, width, d->bar);
+		svg_rect(&bars->plot, class, x, y, width, bars->bar);
 		if (m->n > 1 && width > 3 * BARS_LETTER)
-			svg_text(&d->plot, "inside mid", x + width / 2, y + d->bar / 2 + 4,
-				"%g", report_weight(m, i));
+			svg_text(&bars->plot, "inside mid", x + width / 2,
+				y + bars->bar / 2 + 4, "%g", report_weight(m, i));
 		from = to;
 	}
 }
 
-static void draw_interval(struct bench_bars *d, const struct estimate *e, double middle)
+static void draw_interval(struct bench_bars *bars, const struct estimate *e, double middle)
 {
 	struct interval i = estimate_interval(e);
-	double low = svg_scale_at(&d->x, i.low), high = svg_scale_at(&d->x, i.high);
+	double low = svg_scale_at(&bars->x, i.low), high = svg_scale_at(&bars->x, i.high);
 
 	if (!isfinite(i.low) || !isfinite(i.high))
 		return;
-	svg_line(&d->plot, "whisker", low, middle, high, middle);
-	svg_line(&d->plot, "whisker", low, middle - 4, low, middle + 4);
-	svg_line(&d->plot, "whisker", high, middle - 4, high, middle + 4);
+	svg_line(&bars->plot, "whisker", low, middle, high, middle);
+	svg_line(&bars->plot, "whisker", low, middle - 4, low, middle + 4);
+	svg_line(&bars->plot, "whisker", high, middle - 4, high, middle + 4);
 }
 
 /* Draws a pale bar above, with its figure. */
-static void draw_earlier_bar(struct bench_bars *d, const struct report_mode *was, double y)
+static void draw_earlier_bar(struct bench_bars *bars, const struct report_mode *was, double y)
 {
 	char class[32], rate[BENCH_NUMBER_MAX];
 
 	(void)snprintf(class, sizeof(class), "bar was %s", report_mode_class(was->mode));
-	svg_rect(&d->plot, class, BARS_LEFT, y - BARS_WAS,
-		svg_scale_at(&d->x, was->f.rate.value) - BARS_LEFT, BARS_WAS);
-	svg_text(&d->plot, "tick start", BARS_RIGHT + 8, y - BARS_WAS / 2.0 + 1, "was %s",
+	svg_rect(&bars->plot, class, BARS_LEFT, y - BARS_WAS,
+		svg_scale_at(&bars->x, was->f.rate.value) - BARS_LEFT, BARS_WAS);
+	svg_text(&bars->plot, "tick start", BARS_RIGHT + 8, y - BARS_WAS / 2.0 + 1, "was %s",
 		bench_print_number(was->f.rate.value, rate));
 }
 
-static void draw_mode_bar(struct bench_bars *d, const struct report_mode *m, size_t at)
+static void draw_mode_bar(struct bench_bars *bars, const struct report_mode *m, size_t at)
 {
-	double y = BARS_TOP + (double)at * d->step + (d->step - d->bar) / 2,
-	       middle = y + d->bar / 2;
+	double y = BARS_TOP + (double)at * bars->step + (bars->step - bars->bar) / 2,
+	       middle = y + bars->bar / 2;
 	char rate[BENCH_NUMBER_MAX], error[REPORT_CELL_MAX];
 
-	svg_text(&d->plot, "label end", BARS_LEFT - 8, middle + 4, "%s", m->name);
-	draw_bar_parts(d, m, y);
+	svg_text(&bars->plot, "label end", BARS_LEFT - 8, middle + 4, "%s", m->name);
+	draw_bar_parts(bars, m, y);
 	if (m->f.rate.value > 0)
-		draw_interval(d, &m->f.rate, middle);
+		draw_interval(bars, &m->f.rate, middle);
 	if (isfinite(m->all->planned_rate)) {
-		double x = svg_scale_at(&d->x, m->all->planned_rate);
+		double x = svg_scale_at(&bars->x, m->all->planned_rate);
 
-		svg_line(&d->plot, "planned", x, y - 3, x, y + d->bar + 3);
+		svg_line(&bars->plot, "planned", x, y - 3, x, y + bars->bar + 3);
 	}
-	if (d->earlier[m->mode])
-		draw_earlier_bar(d, d->earlier[m->mode], y);
-	svg_text(&d->plot, "label start", BARS_RIGHT + 8, middle + 4, "%s %s%s",
+	if (bars->earlier[m->mode])
+		draw_earlier_bar(bars, bars->earlier[m->mode], y);
+	svg_text(&bars->plot, "label start", BARS_RIGHT + 8, middle + 4, "%s %s%s",
 		bench_print_number(m->f.rate.value, rate), report_error(&m->f.rate, error),
 		m->f.errors ? " errors!" : "");
 }
 
-static void draw_line(struct bench_bars *d)
+static void draw_line(struct bench_bars *bars)
 {
-	double x = svg_scale_at(&d->x, d->line);
+	double x = svg_scale_at(&bars->x, bars->line);
 
-	if (isnan(d->line))
+	if (isnan(bars->line))
 		return;
-	svg_line(&d->plot, "mark", x, BARS_TOP - 6, x, d->bottom);
-	svg_text(&d->plot, x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? "label end" : "label start",
+	svg_line(&bars->plot, "mark", x, BARS_TOP - 6, x, bars->bottom);
+	svg_text(&bars->plot, x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? "label end" : "label start",
 		x > (BARS_LEFT + BARS_RIGHT) / 2.0 ? x + 4 : x - 4, BARS_TOP - 11, "%s",
-		d->line_name);
+		bars->line_name);
 }
 
 void report_bars(struct report_page *p, const struct report_scenario *s,
@@ -162,27 +162,27 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 {
 	double step = fmin(BARS_SPACED,
 		fmax(BARS_STEP, (BARS_HEIGHT - BARS_TOP - BARS_BOTTOM) / (double)k->n));
-	struct bench_bars d = { .step = step,
+	struct bench_bars bars = { .step = step,
 		.bar = step * 0.62,
 		.bottom = BARS_TOP + step * (double)k->n };
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];
 
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
-		d.earlier[m] =
+		bars.earlier[m] =
 			report_find(p->earlier, s->name, k->workload, (enum bench_mode)m);
-	choose_line(&d, k);
-	d.x = (struct svg_scale){ 0, svg_round_up(find_largest_rate(&d, k)), BARS_LEFT,
+	choose_line(&bars, k);
+	bars.x = (struct svg_scale){ 0, svg_round_up(find_largest_rate(&bars, k)), BARS_LEFT,
 		BARS_RIGHT, false };
-	d.plot = report_plot(p, BARS_WIDTH, d.bottom + BARS_BOTTOM);
+	bars.plot = report_plot(p, BARS_WIDTH, bars.bottom + BARS_BOTTOM);
 	(void)snprintf(title, sizeof(title), "Throughput of %s in %.100s",
 		report_kind_name(k, name), s->name);
-	svg_begin(&d.plot, title,
+	svg_begin(&bars.plot, title,
 		"A bar for each mode with its 95 % interval, in units per second. The table has the figures.");
-	draw_axis(&d);
+	draw_axis(&bars);
 	for (size_t i = 0; i < k->n; i++)
-		draw_mode_bar(&d, &k->modes[i], i);
-	draw_line(&d);
-	svg_end(&d.plot);
+		draw_mode_bar(&bars, &k->modes[i], i);
+	draw_line(&bars);
+	svg_end(&bars.plot);
 }
 
 /* ---- times of units ----------------------------------------------------------------------------------------- */
@@ -220,10 +220,10 @@ struct latency_plot {
 	struct latency_curve curves[CURVES];
 };
 
-static void add_curve(struct latency_plot *t, const char *name, enum bench_mode mode,
+static void add_curve(struct latency_plot *plot, const char *name, enum bench_mode mode,
 	const struct bench_row *row)
 {
-	struct latency_curve *c = &t->curves[t->n];
+	struct latency_curve *c = &plot->curves[plot->n];
 
 	for (size_t r = 0; r < row->n; r++)
 		for (size_t i = 0; i < row->runs[r].n_blocks; i++)
@@ -231,14 +231,15 @@ static void add_curve(struct latency_plot *t, const char *name, enum bench_mode 
 	c->name = name;
 	c->mode = mode;
 	if (c->times.n > 0)
-		t->n++;
+		plot->n++;
 	else
 		c->earlier = false;
 }
 
 /* Adds the earlier curves first, so that they are below the others. */
-static void add_earlier_curves(struct latency_plot *t, const struct bench_report_model *before,
-	const struct report_scenario *s, const struct report_kind *k)
+static void add_earlier_curves(struct latency_plot *plot,
+	const struct bench_report_model *before, const struct report_scenario *s,
+	const struct report_kind *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
 		const struct report_mode *was =
@@ -246,17 +247,17 @@ static void add_earlier_curves(struct latency_plot *t, const struct bench_report
 
 		if (!was)
 			continue;
-		t->curves[t->n].earlier = true;
-		add_curve(t, was->name, was->mode, was->all);
+		plot->curves[plot->n].earlier = true;
+		add_curve(plot, was->name, was->mode, was->all);
 	}
 }
 
-static void make_scales(struct latency_plot *t)
+static void make_scales(struct latency_plot *plot)
 {
 	double first = INFINITY, last = 0, max = 0, min;
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct hist *h = &t->curves[i].times;
+	for (size_t i = 0; i < plot->n; i++) {
+		const struct hist *h = &plot->curves[i].times;
 
 		first = fmin(first, hist_quantile(h, FIRST));
 		last = fmax(last, hist_quantile(h, 1));
@@ -269,8 +270,8 @@ static void make_scales(struct latency_plot *t)
 		last *= 1.4;
 	}
 	min = pow(10, floor(-log10(fmax(max, 1000))));
-	t->x = (struct svg_scale){ first, last, TAILS_LEFT, TAILS_RIGHT, true };
-	t->y = (struct svg_scale){ fmax(min, PLOTTED_SHARE_MIN), 1, TAILS_BOTTOM, TAILS_TOP,
+	plot->x = (struct svg_scale){ first, last, TAILS_LEFT, TAILS_RIGHT, true };
+	plot->y = (struct svg_scale){ fmax(min, PLOTTED_SHARE_MIN), 1, TAILS_BOTTOM, TAILS_TOP,
 		true };
 }
 
@@ -286,80 +287,81 @@ static void short_ns(char *buf, double ns)
 		(void)snprintf(buf, BENCH_NUMBER_MAX, "%g s", ns / 1e9);
 }
 
-static void draw_tails_axes(struct latency_plot *t)
+static void draw_tails_axes(struct latency_plot *plot)
 {
 	static const double shares[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, PLOTTED_SHARE_MIN };
 	double ticks[SVG_TICKS_MAX];
 	char text[BENCH_NUMBER_MAX];
-	size_t n = svg_scale_ticks(ticks, &t->x);
+	size_t n = svg_scale_ticks(ticks, &plot->x);
 	double free_from = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		double x = svg_scale_at(&t->x, ticks[i]);
+		double x = svg_scale_at(&plot->x, ticks[i]);
 
-		svg_line(&t->plot, "grid", x, TAILS_TOP, x, TAILS_BOTTOM);
+		svg_line(&plot->plot, "grid", x, TAILS_TOP, x, TAILS_BOTTOM);
 		if (x < free_from)
 			continue;
 		short_ns(text, ticks[i]);
-		svg_text(&t->plot, "tick mid", x, TAILS_BOTTOM + 16, "%s", text);
+		svg_text(&plot->plot, "tick mid", x, TAILS_BOTTOM + 16, "%s", text);
 		free_from = x + TAILS_LABEL;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(shares) && shares[i] >= t->y.low * 0.99; i++) {
-		double y = svg_scale_at(&t->y, shares[i]);
+	for (size_t i = 0; i < ARRAY_LEN(shares) && shares[i] >= plot->y.low * 0.99; i++) {
+		double y = svg_scale_at(&plot->y, shares[i]);
 
-		svg_line(&t->plot, "grid", TAILS_LEFT, y, TAILS_RIGHT, y);
-		svg_text(&t->plot, "tick end", TAILS_LEFT - 6, y + 4, "%g%%", 100 * shares[i]);
+		svg_line(&plot->plot, "grid", TAILS_LEFT, y, TAILS_RIGHT, y);
+		svg_text(&plot->plot, "tick end", TAILS_LEFT - 6, y + 4, "%g%%",
+			100 * shares[i]);
 	}
-	svg_line(&t->plot, "mark", TAILS_LEFT, svg_scale_at(&t->y, 1 - QUANTILE), TAILS_RIGHT,
-		svg_scale_at(&t->y, 1 - QUANTILE));
-	svg_text(&t->plot, "tick start", TAILS_LEFT + 4, svg_scale_at(&t->y, 1 - QUANTILE) - 4,
-		"p99");
-	svg_text(&t->plot, "tick mid", (TAILS_LEFT + TAILS_RIGHT) / 2.0, TAILS_BOTTOM + 36,
+	svg_line(&plot->plot, "mark", TAILS_LEFT, svg_scale_at(&plot->y, 1 - QUANTILE),
+		TAILS_RIGHT, svg_scale_at(&plot->y, 1 - QUANTILE));
+	svg_text(&plot->plot, "tick start", TAILS_LEFT + 4,
+		svg_scale_at(&plot->y, 1 - QUANTILE) - 4, "p99");
+	svg_text(&plot->plot, "tick mid", (TAILS_LEFT + TAILS_RIGHT) / 2.0, TAILS_BOTTOM + 36,
 		"time of a unit: this share of them takes longer");
 }
 
 /* Omits invisible steps, but never the last step to the longest time. */
-static void draw_curve(struct latency_plot *t, const struct latency_curve *c)
+static void draw_curve(struct latency_plot *plot, const struct latency_curve *c)
 {
 	const struct hist *h = &c->times;
-	double x = t->x.from, y = t->y.to, at = x;
+	double x = plot->x.from, y = plot->y.to, at = x;
 	uint64_t so_far = 0;
 	char class[32];
 
 	(void)snprintf(class, sizeof(class), "curve%s %s", c->earlier ? " was" : "",
 		report_mode_class(c->mode));
-	svg_path_begin(&t->plot, class);
-	svg_path_to(&t->plot, x, y);
+	svg_path_begin(&plot->plot, class);
+	svg_path_to(&plot->plot, x, y);
 	for (unsigned int i = h->from; i < h->to; i++) {
 		double below;
 
 		if (!h->counts[i])
 			continue;
 		so_far += h->counts[i];
-		at = svg_scale_at(&t->x, hist_middle(i));
+		at = svg_scale_at(&plot->x, hist_middle(i));
 		if (so_far >= h->n)
 			break;
-		below = svg_scale_at(&t->y, (double)(h->n - so_far) / (double)h->n);
+		below = svg_scale_at(&plot->y, (double)(h->n - so_far) / (double)h->n);
 		if (at - x < TAILS_SEEN && below - y < TAILS_SEEN)
 			continue;
-		svg_path_to(&t->plot, at, y);
-		svg_path_to(&t->plot, at, below);
+		svg_path_to(&plot->plot, at, y);
+		svg_path_to(&plot->plot, at, below);
 		x = at;
 		y = below;
 	}
-	svg_path_to(&t->plot, at, y);
-	svg_path_end(&t->plot);
+	svg_path_to(&plot->plot, at, y);
+	svg_path_end(&plot->plot);
 	(void)snprintf(class, sizeof(class), "dot%s %s", c->earlier ? " was" : "",
 		report_mode_class(c->mode));
-	svg_rect(&t->plot, class, at - 3, y - 3, 6, 6);
+	svg_rect(&plot->plot, class, at - 3, y - 3, 6, 6);
 }
 
-static void draw_legend(struct latency_plot *t)
+static void draw_legend(struct latency_plot *plot)
 {
 	size_t line = 0;
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct latency_curve *c = &t->curves[i];
+	for (size_t i = 0; i < plot->n; i++) {
+		const struct latency_curve *c = &plot->curves[i];
 		double y = TAILS_TOP + 10 + (double)line * TAILS_STEP;
 		char class[32], p99[BENCH_NUMBER_MAX], longest[BENCH_NUMBER_MAX];
 
@@ -367,9 +369,9 @@ static void draw_legend(struct latency_plot *t)
 			continue;
 		line++;
 		(void)snprintf(class, sizeof(class), "curve %s", report_mode_class(c->mode));
-		svg_line(&t->plot, class, TAILS_RIGHT + 14, y, TAILS_RIGHT + 40, y);
-		svg_text(&t->plot, "label start", TAILS_RIGHT + 48, y + 4, "%s", c->name);
-		svg_text(&t->plot, "tick start", TAILS_RIGHT + 48, y + 18, "p99 %s, max %s",
+		svg_line(&plot->plot, class, TAILS_RIGHT + 14, y, TAILS_RIGHT + 40, y);
+		svg_text(&plot->plot, "label start", TAILS_RIGHT + 48, y + 4, "%s", c->name);
+		svg_text(&plot->plot, "tick start", TAILS_RIGHT + 48, y + 18, "p99 %s, max %s",
 			bench_print_ns(hist_quantile(&c->times, QUANTILE), p99),
 			bench_print_ns(hist_quantile(&c->times, 1), longest));
 	}
@@ -378,30 +380,30 @@ static void draw_legend(struct latency_plot *t)
 int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err)
 {
-	CLEANUP(freep) struct latency_plot *t = calloc(1, sizeof(*t));
+	CLEANUP(freep) struct latency_plot *plot = calloc(1, sizeof(*plot));
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];
 
-	if (!t)
+	if (!plot)
 		return error_nomem(err);
-	t->plot = report_plot(p, TAILS_WIDTH, TAILS_HEIGHT);
+	plot->plot = report_plot(p, TAILS_WIDTH, TAILS_HEIGHT);
 	if (k->alone && k->modes[0].mode != BENCH_EXCLUSIVE)
-		add_curve(t, "one alone", BENCH_EXCLUSIVE, k->alone->row);
-	add_earlier_curves(t, p->earlier, s, k);
-	for (size_t i = 0; i < k->n && t->n < CURVES; i++)
-		add_curve(t, k->modes[i].name, k->modes[i].mode, k->modes[i].all);
-	if (!t->n)
+		add_curve(plot, "one alone", BENCH_EXCLUSIVE, k->alone->row);
+	add_earlier_curves(plot, p->earlier, s, k);
+	for (size_t i = 0; i < k->n && plot->n < CURVES; i++)
+		add_curve(plot, k->modes[i].name, k->modes[i].mode, k->modes[i].all);
+	if (!plot->n)
 		return 0;
-	make_scales(t);
+	make_scales(plot);
 	(void)snprintf(title, sizeof(title), "Times of units of %s in %.100s",
 		report_kind_name(k, name), s->name);
-	svg_begin(&t->plot, title,
+	svg_begin(&plot->plot, title,
 		"A curve for each mode: the share of units that take longer than a time, on logarithmic axes. "
 		"The legend says p99 and the longest time; the table has other figures.");
-	draw_tails_axes(t);
-	for (size_t i = 0; i < t->n; i++)
-		draw_curve(t, &t->curves[i]);
-	draw_legend(t);
-	svg_end(&t->plot);
+	draw_tails_axes(plot);
+	for (size_t i = 0; i < plot->n; i++)
+		draw_curve(plot, &plot->curves[i]);
+	draw_legend(plot);
+	svg_end(&plot->plot);
 	return 0;
 }
 

@@ -20,29 +20,29 @@ static void render_check_mode(struct buf *b, const char *name)
 	html_text(b, name);
 }
 
-static void render_check_figure(struct buf *b, const struct bench_isolation *c)
+static void render_check_figure(struct buf *b, const struct bench_isolation *isolation)
 {
 	char value[BENCH_NUMBER_MAX];
-	const char *unit = report_text(c->unit);
+	const char *unit = report_text(isolation->unit);
 
-	if (isfinite(c->value))
-		html_textf(b, "%s%s%.60s", bench_print_figure(c->value, value),
+	if (isfinite(isolation->value))
+		html_textf(b, "%s%s%.60s", bench_print_figure(isolation->value, value),
 			*unit && strcmp(unit, "%") != 0 ? " " : "", unit);
 }
 
-static void render_check_row(struct buf *b, const struct bench_isolation *c)
+static void render_check_row(struct buf *b, const struct bench_isolation *isolation)
 {
 	buf_puts(b, "<tr>");
-	html_span(b, "th", " scope=\"row\"", report_text(c->name));
+	html_span(b, "th", " scope=\"row\"", report_text(isolation->name));
 	buf_puts(b, "<td>");
-	render_check_mode(b, report_text(c->mode_name));
+	render_check_mode(b, report_text(isolation->mode_name));
 	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
-		!c->known   ? "open\">inconclusive"
-		: c->passed ? "passed\">PASS"
-			    : "failed\">FAIL");
-	render_check_figure(b, c);
+		!isolation->known   ? "open\">inconclusive"
+		: isolation->passed ? "passed\">PASS"
+				    : "failed\">FAIL");
+	render_check_figure(b, isolation);
 	buf_puts(b, "</td>");
-	html_span(b, "td", " class=\"words\"", report_text(c->what));
+	html_span(b, "td", " class=\"words\"", report_text(isolation->what));
 	buf_puts(b, "</tr>\n");
 }
 
@@ -63,9 +63,10 @@ void report_checks(struct report_page *p)
 	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
 }
 
-static bool is_check_of_mode(const struct bench_isolation *c, enum bench_mode m)
+static bool is_check_of_mode(const struct bench_isolation *isolation, enum bench_mode m)
 {
-	return c->known && c->mode_name && bench_mode_of(c->mode_name) == m;
+	return isolation->known && isolation->mode_name &&
+	       bench_mode_of(isolation->mode_name) == m;
 }
 
 /* Number of conclusive checks of a mode. *@passed: how many of them passed. */

@@ -97,9 +97,9 @@ static bool is_observed_process(const struct state *s, uint32_t pid)
 
 /* ---- samples ---------------------------------------------------------------------------------------------------- */
 
-static void add_real(double *sum, size_t *n, const struct sample_device *u, int field)
+static void add_real(double *sum, size_t *n, const struct sample_device *device, int field)
 {
-	const struct sample_value *v = field < 0 ? NULL : sample_value(u, (uint16_t)field);
+	const struct sample_value *v = field < 0 ? NULL : sample_value(device, (uint16_t)field);
 
 	if (!v)
 		return;
@@ -107,15 +107,15 @@ static void add_real(double *sum, size_t *n, const struct sample_device *u, int 
 	(*n)++;
 }
 
-static void add_observed_device(struct state *s, const struct sample_device *u)
+static void add_observed_device(struct state *s, const struct sample_device *device)
 {
-	double busy_s = 0, seconds = (double)u->interval_ns / 1e9;
+	double busy_s = 0, seconds = (double)device->interval_ns / 1e9;
 	uint64_t bytes = 0;
 	size_t n = 0;
 	bool known = true, bytes_known = true;
 
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		const struct sample_process *p = &u->processes[i];
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		const struct sample_process *p = &device->processes[i];
 
 		if (!is_observed_process(s, p->pid)) {
 			s->ret->alone = false;
@@ -134,8 +134,8 @@ static void add_observed_device(struct state *s, const struct sample_device *u)
 		s->ret->processes = n;
 	if (bytes_known && bytes > s->ret->peak_bytes)
 		s->ret->peak_bytes = bytes;
-	add_real(&s->sm_sum, &s->n_sm, u, s->sm);
-	add_real(&s->dram_sum, &s->n_dram, u, s->dram);
+	add_real(&s->sm_sum, &s->n_sm, device, s->sm);
+	add_real(&s->dram_sum, &s->n_dram, device, s->dram);
 	if (!known || seconds <= 0)
 		return;
 	s->busy_s += busy_s;
@@ -153,10 +153,10 @@ static void stop_observation(struct state *s)
 		uv_close((uv_handle_t *)&s->signals[i], NULL);
 }
 
-static bool has_observed_process(const struct state *s, const struct sample_device *u)
+static bool has_observed_process(const struct state *s, const struct sample_device *device)
 {
-	for (uint32_t i = 0; i < u->n_processes; i++)
-		if (is_observed_process(s, u->processes[i].pid))
+	for (uint32_t i = 0; i < device->n_processes; i++)
+		if (is_observed_process(s, device->processes[i].pid))
 			return true;
 	return false;
 }
@@ -178,13 +178,13 @@ static const struct sample_device *find_observed_device(struct state *s,
 static void on_outside_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct state *s = arg;
-	const struct sample_device *u = sample ? find_observed_device(s, sample) : NULL;
+	const struct sample_device *device = sample ? find_observed_device(s, sample) : NULL;
 
 	error_clear(&s->why);
 	if (!sample)
 		error_copy(&s->why, err);
-	if (u)
-		add_observed_device(s, u);
+	if (device)
+		add_observed_device(s, device);
 	(void)sample_free(sample);
 	if (time_mono_ns() >= s->until_ns)
 		stop_observation(s);

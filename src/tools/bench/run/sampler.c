@@ -62,27 +62,27 @@ struct bench_gpu bench_sampler_unknown(void)
 
 /* Reads the figures into the doubles of *@to. */
 static void read_figures(void *to, const struct figure *list, size_t n,
-	const struct sample_device *u)
+	const struct sample_device *device)
 {
 	for (size_t i = 0; i < n; i++) {
 		int at = field_position(list[i].field);
 		const struct sample_value *v =
-			at < 0 || !u ? NULL : sample_value(u, (uint16_t)at);
+			at < 0 || !device ? NULL : sample_value(device, (uint16_t)at);
 		double real = !v ? NAN : fields[at].kind == FIELD_INT ? (double)v->i : v->real;
 
 		memcpy((char *)to + list[i].at, &real, sizeof(real));
 	}
 }
 
-static struct bench_gpu read_device_figures(const struct sample_device *u)
+static struct bench_gpu read_device_figures(const struct sample_device *device)
 {
 	struct bench_gpu g = bench_sampler_unknown();
 
-	if (u->busy_known && u->interval_ns)
-		g.busy = (double)u->busy_ns / (double)u->interval_ns;
-	if (u->memory_known)
-		g.mem_used_mib = (double)u->memory_used / MIB;
-	read_figures(&g, figures, ARRAY_LEN(figures), u);
+	if (device->busy_known && device->interval_ns)
+		g.busy = (double)device->busy_ns / (double)device->interval_ns;
+	if (device->memory_known)
+		g.mem_used_mib = (double)device->memory_used / MIB;
+	read_figures(&g, figures, ARRAY_LEN(figures), device);
 	return g;
 }
 
@@ -106,24 +106,25 @@ static bool is_present(const struct sample_process *p)
 }
 
 static struct bench_sampler_processes count_present_processes(const struct bench_sampler *s,
-	const struct sample_device *u)
+	const struct sample_device *device)
 {
 	struct bench_sampler_processes n = { 0, 0 };
 
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		n.all += is_present(&u->processes[i]);
-		n.earlier += is_present(&u->processes[i]) && is_earlier(s, u->processes[i].pid);
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		n.all += is_present(&device->processes[i]);
+		n.earlier += is_present(&device->processes[i]) &&
+			     is_earlier(s, device->processes[i].pid);
 	}
-	return u->processes_known ? n : not_known;
+	return device->processes_known ? n : not_known;
 }
 
-/* Whether @u lists processes of @gpu: its MIG devices, or the GPU itself if it has no MIG device. */
+/* Whether @device lists processes of @gpu: its MIG devices, or the GPU itself if it has no MIG device. */
 static bool has_processes(const struct sample *sample, const struct sample_device *gpu,
-	const struct sample_device *u)
+	const struct sample_device *device)
 {
-	bool is_mig = u->gi != GPU_NO_INSTANCE;
+	bool is_mig = device->gi != GPU_NO_INSTANCE;
 
-	if (u->gpu != gpu->gpu)
+	if (device->gpu != gpu->gpu)
 		return false;
 	for (uint32_t i = 0; !is_mig && i < sample->n; i++) {
 		if (sample->devices[i].gpu == gpu->gpu &&
@@ -154,13 +155,13 @@ static void save_earlier_processes(struct bench_sampler *s, const struct sample 
 	const struct sample_device *gpu)
 {
 	for (uint32_t i = 0; i < sample->n; i++) {
-		const struct sample_device *u = &sample->devices[i];
+		const struct sample_device *device = &sample->devices[i];
 
-		for (uint32_t k = 0; has_processes(sample, gpu, u) && k < u->n_processes &&
-				     s->n_earlier < EARLIER_MAX;
+		for (uint32_t k = 0; has_processes(sample, gpu, device) &&
+				     k < device->n_processes && s->n_earlier < EARLIER_MAX;
 			k++) {
-			if (is_present(&u->processes[k]))
-				s->earlier[s->n_earlier++] = u->processes[k].pid;
+			if (is_present(&device->processes[k]))
+				s->earlier[s->n_earlier++] = device->processes[k].pid;
 		}
 	}
 }
@@ -170,8 +171,8 @@ static void request_end_sample(struct bench_sampler *s);
 static void on_sampler_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct bench_sampler *s = arg;
-	const struct sample_device *u = sample ? sample_find(sample, s->uuid) : NULL;
-	struct bench_gpu g = u ? read_device_figures(u) : bench_sampler_unknown();
+	const struct sample_device *device = sample ? sample_find(sample, s->uuid) : NULL;
+	struct bench_gpu g = device ? read_device_figures(device) : bench_sampler_unknown();
 	bench_sampler_done_fn *done = s->end_requested ? STEAL_PTR(s->done) : NULL;
 	struct speed *speed = s->end_requested ? &s->to : &s->from;
 
@@ -180,15 +181,15 @@ static void on_sampler_sample(void *arg, struct sample *sample, const struct err
 	if (s->on_sample) {
 		void (*on_sample)(void *) = STEAL_PTR(s->on_sample);
 
-		if (u)
-			save_earlier_processes(s, sample, u);
+		if (device)
+			save_earlier_processes(s, sample, device);
 		(void)sample_free(sample);
 		on_sample(s->arg);
 		return;
 	}
-	read_figures(speed, speeds, ARRAY_LEN(speeds), u);
+	read_figures(speed, speeds, ARRAY_LEN(speeds), device);
 	speed->at_ns = time_mono_ns();
-	speed->processes = u ? count_processes(s, sample, u) : not_known;
+	speed->processes = device ? count_processes(s, sample, device) : not_known;
 	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);

@@ -31,29 +31,29 @@ struct tenant {
 
 /* ---- a user's command: its lines are its units ----------------------------------------------------------------- */
 
-static void count_tenant_unit(struct tenant *p)
+static void count_tenant_unit(struct tenant *tenant)
 {
 	uint64_t now = time_mono_ns();
 
-	if (p->count.blocks && p->last_ns)
-		count_add_unit(&p->count, now, now - p->last_ns);
-	p->last_ns = now;
-	if (!p->is_ready) {
-		p->is_ready = true;
-		p->ops->ready(p->arg);
+	if (tenant->count.blocks && tenant->last_ns)
+		count_add_unit(&tenant->count, now, now - tenant->last_ns);
+	tenant->last_ns = now;
+	if (!tenant->is_ready) {
+		tenant->is_ready = true;
+		tenant->ops->ready(tenant->arg);
 	}
 }
 
 static int on_tenant_line(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct tenant *p = arg;
+	struct tenant *tenant = arg;
 
 	(void)len;
 	(void)err;
-	if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
-		count_tenant_unit(p);
+	if (!tenant->has_regex || regexec(&tenant->pattern, line, 0, NULL, 0) == 0)
+		count_tenant_unit(tenant);
 	else
-		(void)snprintf(p->last, sizeof(p->last), "%s", line);
+		(void)snprintf(tenant->last, sizeof(tenant->last), "%s", line);
 	return 0;
 }
 
@@ -61,84 +61,85 @@ static int on_tenant_line(void *arg, const char *line, size_t len, struct error 
 
 static void on_tenant_load_ready(void *arg, const json_t *report, const struct error *why)
 {
-	struct tenant *p = arg;
+	struct tenant *tenant = arg;
 
 	if (!report) {
-		error_copy(&p->error, why);
+		error_copy(&tenant->error, why);
 		return;
 	}
-	p->is_ready = true;
-	p->ops->ready(p->arg);
+	tenant->is_ready = true;
+	tenant->ops->ready(tenant->arg);
 }
 
 static int on_tenant_load_answer(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct tenant *p = arg;
+	struct tenant *tenant = arg;
 
 	(void)err; /* a wrong answer does not end the pod: gpuslice-load ends by itself */
-	if (p->count.blocks)
-		p->counted =
-			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
+	if (tenant->count.blocks)
+		tenant->counted = collect_read(tenant->count.blocks, tenant->count.n, line, len,
+					  &tenant->error) == 0;
 	return 0;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------ */
 
 /* The program's last line shows the cause: a wrong pattern, or the program's own error. */
-static void set_given_up_error(struct tenant *p, const struct child_end *end)
+static void set_given_up_error(struct tenant *tenant, const struct child_end *end)
 {
-	const char *said = *p->last ? p->last : end->words;
+	const char *said = *tenant->last ? tenant->last : end->words;
 
-	(void)error_set(&p->error, ERR_TIMEOUT, "no unit in %g s%s; %s%.200s", p->gave_up_s,
-		*p->last && p->has_regex ? ", no line matched the pattern" : "",
+	(void)error_set(&tenant->error, ERR_TIMEOUT, "no unit in %g s%s; %s%.200s",
+		tenant->gave_up_s,
+		*tenant->last && tenant->has_regex ? ", no line matched the pattern" : "",
 		*said ? "it said last: " : "it said nothing (python3 wants -u)", said);
 }
 
 static void on_tenant_ended(void *arg, const struct child_end *end)
 {
-	struct tenant *p = arg;
+	struct tenant *tenant = arg;
 
-	p->child = NULL;
-	p->has_ended = true;
-	if (p->gave_up_s > 0)
-		set_given_up_error(p, end);
-	if (p->workload->command && p->is_over)
-		p->counted = true; /* tenant_over() ended the command */
-	if (!p->counted && p->error.code == ERR_NONE) {
+	tenant->child = NULL;
+	tenant->has_ended = true;
+	if (tenant->gave_up_s > 0)
+		set_given_up_error(tenant, end);
+	if (tenant->workload->command && tenant->is_over)
+		tenant->counted = true; /* tenant_over() ended the command */
+	if (!tenant->counted && tenant->error.code == ERR_NONE) {
 		if (end->was_silent)
-			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s",
+			(void)error_set(&tenant->error, ERR_TIMEOUT, "no answer: %.200s",
 				end->words);
 		else if (end->signal)
-			(void)error_set(&p->error, ERR_UNAVAILABLE,
+			(void)error_set(&tenant->error, ERR_UNAVAILABLE,
 				"ended by signal %d%s%.200s", end->signal,
 				*end->words ? ": " : "", end->words);
 		else
-			(void)error_set(&p->error, ERR_UNAVAILABLE,
+			(void)error_set(&tenant->error, ERR_UNAVAILABLE,
 				"ended with status %d%s%.200s", end->status,
 				*end->words ? ": " : "", end->words);
 	}
-	p->ops->ended(p->arg);
+	tenant->ops->ended(tenant->arg);
 }
 
-static int make_pattern(struct tenant *p, struct error *err)
+static int make_pattern(struct tenant *tenant, struct error *err)
 {
 	char why[128];
 	int r;
 
-	if (!p->workload->command || !p->workload->pattern)
+	if (!tenant->workload->command || !tenant->workload->pattern)
 		return 0;
-	r = regcomp(&p->pattern, p->workload->pattern, REG_EXTENDED | REG_NOSUB);
+	r = regcomp(&tenant->pattern, tenant->workload->pattern, REG_EXTENDED | REG_NOSUB);
 	if (r != 0) {
-		(void)regerror(r, &p->pattern, why, sizeof(why));
-		return error_set(err, ERR_INVALID, "pattern '%.80s': %s", p->workload->pattern,
-			why);
+		(void)regerror(r, &tenant->pattern, why, sizeof(why));
+		return error_set(err, ERR_INVALID, "pattern '%.80s': %s",
+			tenant->workload->pattern, why);
 	}
-	p->has_regex = true;
+	tenant->has_regex = true;
 	return 0;
 }
 
-static int start_command(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
-	struct error *err)
+static int start_command(struct tenant *tenant, uv_loop_t *loop,
+	const struct tenant_options *what, struct error *err)
 {
 	static const struct child_ops ops = { .line = on_tenant_line,
 		.ended = on_tenant_ended };
@@ -146,14 +147,14 @@ static int start_command(struct tenant *p, uv_loop_t *loop, const struct tenant_
 
 	if (args_command(&args, what->load, what->workload, err) < 0)
 		return -1;
-	return proc_start(&p->child, loop,
+	return proc_start(&tenant->child, loop,
 		&(struct child_spec){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
 			.silence_ns = SILENT_NS },
-		&ops, p, err);
+		&ops, tenant, err);
 }
 
-static int start_load(struct tenant *p, uv_loop_t *loop, const struct tenant_options *what,
+static int start_load(struct tenant *tenant, uv_loop_t *loop, const struct tenant_options *what,
 	struct error *err)
 {
 	static const struct load_pod_ops ops = { .ready = on_tenant_load_ready,
@@ -163,89 +164,89 @@ static int start_load(struct tenant *p, uv_loop_t *loop, const struct tenant_opt
 
 	if (args_run(&args, what->load, what->workload, what->size, what->seed, err) < 0)
 		return -1;
-	return load_pod_start(&p->load, loop,
+	return load_pod_start(&tenant->load, loop,
 		&(struct load_pod_options){ .args = &args,
 			.env = what->env,
 			.mps = what->mps,
 			.setup_ns = SETUP_NS },
-		&ops, p, err);
+		&ops, tenant, err);
 }
 
 int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
 	const struct tenant_ops *ops, void *arg, struct error *err)
 {
-	struct tenant *p = calloc(1, sizeof(*p));
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
 
-	if (!p)
+	if (!tenant)
 		return error_nomem(err);
-	p->ops = ops;
-	p->arg = arg;
-	p->workload = what->workload;
-	if (make_pattern(p, err) < 0 ||
-		(p->workload->command ? start_command(p, loop, what, err)
-				      : start_load(p, loop, what, err)) < 0) {
-		(void)tenant_free(p);
+	tenant->ops = ops;
+	tenant->arg = arg;
+	tenant->workload = what->workload;
+	if (make_pattern(tenant, err) < 0 ||
+		(tenant->workload->command ? start_command(tenant, loop, what, err)
+					   : start_load(tenant, loop, what, err)) < 0) {
+		(void)tenant_free(tenant);
 		return -1;
 	}
-	*ret = p;
+	*ret = tenant;
 	return 0;
 }
 
-void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+void tenant_begin(struct tenant *tenant, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
 {
-	if (p->has_ended)
+	if (tenant->has_ended)
 		return;
-	if (count_init(&p->count, from_ns, to_ns, ARGS_PARTS, &p->error) < 0)
+	if (count_init(&tenant->count, from_ns, to_ns, ARGS_PARTS, &tenant->error) < 0)
 		return;
-	if (p->child)
-		proc_expect(p->child, SILENT_NS);
+	if (tenant->child)
+		proc_expect(tenant->child, SILENT_NS);
 	else
-		(void)!load_pod_begin(p->load, begin_ns, from_ns, to_ns,
-			to_ns - begin_ns + GRACE_NS, &p->error);
+		(void)!load_pod_begin(tenant->load, begin_ns, from_ns, to_ns,
+			to_ns - begin_ns + GRACE_NS, &tenant->error);
 }
 
-void tenant_over(struct tenant *p)
+void tenant_over(struct tenant *tenant)
 {
-	p->is_over = true;
-	if (p->child)
-		proc_expect(p->child, 0);
+	tenant->is_over = true;
+	if (tenant->child)
+		proc_expect(tenant->child, 0);
 }
 
-void tenant_kill(struct tenant *p)
+void tenant_kill(struct tenant *tenant)
 {
-	if (p && p->child)
-		proc_expect(p->child, 0);
-	else if (p && p->load)
-		load_pod_expect(p->load, 0);
+	if (tenant && tenant->child)
+		proc_expect(tenant->child, 0);
+	else if (tenant && tenant->load)
+		load_pod_expect(tenant->load, 0);
 }
 
-void tenant_give_up(struct tenant *p, double seconds)
+void tenant_give_up(struct tenant *tenant, double seconds)
 {
-	if (!p->child || p->is_ready)
+	if (!tenant->child || tenant->is_ready)
 		return;
-	p->gave_up_s = seconds;
-	tenant_kill(p);
+	tenant->gave_up_s = seconds;
+	tenant_kill(tenant);
 }
 
-struct hist *tenant_blocks(struct tenant *p)
+struct hist *tenant_blocks(struct tenant *tenant)
 {
-	return p->counted ? p->count.blocks : NULL;
+	return tenant->counted ? tenant->count.blocks : NULL;
 }
 
-const struct error *tenant_error(const struct tenant *p)
+const struct error *tenant_error(const struct tenant *tenant)
 {
-	return &p->error;
+	return &tenant->error;
 }
 
-struct tenant *tenant_free(struct tenant *p)
+struct tenant *tenant_free(struct tenant *tenant)
 {
-	if (!p)
+	if (!tenant)
 		return NULL;
-	p->child = proc_stop(p->child);
-	p->load = load_pod_free(p->load);
-	if (p->has_regex)
-		regfree(&p->pattern);
-	count_fini(&p->count);
-	free(p);
+	tenant->child = proc_stop(tenant->child);
+	tenant->load = load_pod_free(tenant->load);
+	if (tenant->has_regex)
+		regfree(&tenant->pattern);
+	count_fini(&tenant->count);
+	free(tenant);
 	return NULL;
 }

@@ -28,19 +28,19 @@ struct tenant_options {
 int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_options *what,
 	const struct tenant_ops *ops, void *arg, struct error *err) MUST_USE;
 /* When the pod begins, and the window in which units count; ns of the monotonic clock. */
-void tenant_begin(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns);
+void tenant_begin(struct tenant *tenant, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns);
 /* The window is over. A user's command is ended now. */
-void tenant_over(struct tenant *p);
+void tenant_over(struct tenant *tenant);
 
 /* The pod is no longer needed, and ends soon. */
-void tenant_kill(struct tenant *p);
+void tenant_kill(struct tenant *tenant);
 
 /* Kills a user's command that is not ready after @seconds. The error has the command's last line. */
-void tenant_give_up(struct tenant *p, double seconds);
+void tenant_give_up(struct tenant *tenant, double seconds);
 
 /* ARGS_PARTS blocks. NULL: the pod failed. */
-struct hist *tenant_blocks(struct tenant *p);
-const struct error *tenant_error(const struct tenant *p);
+struct hist *tenant_blocks(struct tenant *tenant);
+const struct error *tenant_error(const struct tenant *tenant);
 
 /* Kills the pod if it runs. Returns NULL. */
-struct tenant *tenant_free(struct tenant *p);
+struct tenant *tenant_free(struct tenant *tenant);

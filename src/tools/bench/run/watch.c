@@ -112,103 +112,105 @@ static void add_status_line(struct profile_watch *w, const char *line, size_t le
 
 static void on_line_closed(uv_handle_t *h)
 {
-	struct profile_watch_conn *l = h->data;
+	struct profile_watch_conn *conn = h->data;
 
-	buf_fini(&l->got);
-	free(l);
+	buf_fini(&conn->got);
+	free(conn);
 }
 
-static struct profile_watch_conn *hang_up(struct profile_watch_conn *l)
+static struct profile_watch_conn *hang_up(struct profile_watch_conn *conn)
 {
-	if (l) {
-		l->w = NULL;
-		if (!uv_is_closing((uv_handle_t *)&l->pipe))
-			uv_close((uv_handle_t *)&l->pipe, on_line_closed);
+	if (conn) {
+		conn->w = NULL;
+		if (!uv_is_closing((uv_handle_t *)&conn->pipe))
+			uv_close((uv_handle_t *)&conn->pipe, on_line_closed);
 	}
 	return NULL;
 }
 
 static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 {
-	struct profile_watch_conn *l = h->data;
+	struct profile_watch_conn *conn = h->data;
 
 	(void)suggested;
-	*ret = uv_buf_init(l->room, sizeof(l->room));
+	*ret = uv_buf_init(conn->room, sizeof(conn->room));
 }
 
 static void on_status_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
-	struct profile_watch_conn *l = s->data;
+	struct profile_watch_conn *conn = s->data;
 	char *end;
 
-	if (!l->w)
+	if (!conn->w)
 		return;
 	if (n > 0)
-		buf_add(&l->got, b->base, (size_t)n);
-	if (n < 0 || !buf_ok(&l->got)) {
-		l->w->line = hang_up(l);
+		buf_add(&conn->got, b->base, (size_t)n);
+	if (n < 0 || !buf_ok(&conn->got)) {
+		conn->w->line = hang_up(conn);
 		return;
 	}
-	end = memchr(buf_str(&l->got), '\n', l->got.len);
+	end = memchr(buf_str(&conn->got), '\n', conn->got.len);
 	if (end) {
-		add_status_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
+		add_status_line(conn->w, buf_str(&conn->got),
+			(size_t)(end - buf_str(&conn->got)));
 		buf_clear(
-			&l->got); /* the arbiter answers one question at a time, so nothing follows the line */
-		l->asked = false;
+			&conn->got); /* the arbiter answers one question at a time, so nothing follows the line */
+		conn->asked = false;
 	}
 }
 
 static void on_connected(uv_connect_t *c, int status)
 {
-	struct profile_watch_conn *l = c->data;
+	struct profile_watch_conn *conn = c->data;
 
-	if (!l->w)
+	if (!conn->w)
 		return;
-	l->up = status == 0 &&
-		uv_read_start((uv_stream_t *)&l->pipe, on_room, on_status_read) == 0;
-	if (!l->up)
-		l->w->line = hang_up(l);
+	conn->up = status == 0 &&
+		   uv_read_start((uv_stream_t *)&conn->pipe, on_room, on_status_read) == 0;
+	if (!conn->up)
+		conn->w->line = hang_up(conn);
 }
 
 static int connect_arbiter_control(struct profile_watch *w,
 	const struct environment *environment, const char *id, struct error *err)
 {
 	char path[PATH_MAX];
-	struct profile_watch_conn *l;
+	struct profile_watch_conn *conn;
 
 	if (environment_get_control(environment, path, err) < 0)
 		return -1;
-	l = calloc(1, sizeof(*l));
-	if (!l)
+	conn = calloc(1, sizeof(*conn));
+	if (!conn)
 		return error_nomem(err);
-	l->w = w;
-	l->got = (struct buf)BUF_INIT(LINE_MAX_);
-	l->question_len = (size_t)snprintf(l->question, sizeof(l->question),
+	conn->w = w;
+	conn->got = (struct buf)BUF_INIT(LINE_MAX_);
+	conn->question_len = (size_t)snprintf(conn->question, sizeof(conn->question),
 		"{\"op\": \"status\", \"slice\": \"%s\"}\n", id);
-	(void)uv_pipe_init(w->loop, &l->pipe, 0);
-	l->pipe.data = l->connect.data = l;
-	w->line = l;
-	uv_pipe_connect(&l->connect, &l->pipe, path, on_connected);
+	(void)uv_pipe_init(w->loop, &conn->pipe, 0);
+	conn->pipe.data = conn->connect.data = conn;
+	w->line = conn;
+	uv_pipe_connect(&conn->connect, &conn->pipe, path, on_connected);
 	return 0;
 }
 
 static void on_status_poll_timer(uv_timer_t *t)
 {
 	struct profile_watch *w = t->data;
-	struct profile_watch_conn *l = w->line;
+	struct profile_watch_conn *conn = w->line;
 	uv_buf_t b;
 	int n;
 
-	if (!l || !l->up || l->asked)
+	if (!conn || !conn->up || conn->asked)
 		return;
 	/* The write completes at once, unless the socket is full because the arbiter hangs. Then the rest follows later. */
-	b = uv_buf_init(l->question + l->sent, (unsigned int)(l->question_len - l->sent));
-	n = uv_try_write((uv_stream_t *)&l->pipe, &b, 1);
-	l->sent += n > 0 ? (size_t)n : 0;
-	if (l->sent < l->question_len)
+	b = uv_buf_init(conn->question + conn->sent,
+		(unsigned int)(conn->question_len - conn->sent));
+	n = uv_try_write((uv_stream_t *)&conn->pipe, &b, 1);
+	conn->sent += n > 0 ? (size_t)n : 0;
+	if (conn->sent < conn->question_len)
 		return;
-	l->sent = 0;
-	l->asked = true;
+	conn->sent = 0;
+	conn->asked = true;
 }
 
 /* ---- the log of launches ---------------------------------------------------------------------------------------- */

@@ -57,17 +57,17 @@ static int choose_profile(const struct mig_layout *l, uint32_t n)
 	return best;
 }
 
-static int set_equal_devices(const struct bench_mig_partition *c, const struct mig_layout *l,
-	struct mig_desired *ret, struct error *err)
+static int set_equal_devices(const struct bench_mig_partition *partition,
+	const struct mig_layout *l, struct mig_desired *ret, struct error *err)
 {
-	int at = choose_profile(l, c->n);
+	int at = choose_profile(l, partition->n);
 
-	if (at < 0 || c->n > MIG_GIS_MAX)
+	if (at < 0 || partition->n > MIG_GIS_MAX)
 		return error_set(err, ERR_LIMIT, "the GPU has no room for %u MIG devices",
-			c->n);
-	mig_layout_name(l, (uint32_t)at, 0, c->profile);
-	ret->n = c->n;
-	for (uint32_t i = 0; i < c->n; i++)
+			partition->n);
+	mig_layout_name(l, (uint32_t)at, 0, partition->profile);
+	ret->n = partition->n;
+	for (uint32_t i = 0; i < partition->n; i++)
 		ret->gi[i] = (struct mig_desired_gi){ .profile = (uint32_t)at,
 			.start = MIG_START_ANY,
 			.n_ci = 1,
@@ -79,12 +79,12 @@ static int set_equal_devices(const struct bench_mig_partition *c, const struct m
 static int get_bench_desired_mig(void *arg, const struct mig_node_gpu *g,
 	struct mig_desired *ret, struct error *err)
 {
-	const struct bench_mig_partition *c = arg;
-	const struct mig_saved_gpu *saved = &c->before->gpus[0];
-	bool enabled =
-		c->goal == PARTITION_EQUAL || (c->goal == PARTITION_RESTORED && saved->enabled);
+	const struct bench_mig_partition *partition = arg;
+	const struct mig_saved_gpu *saved = &partition->before->gpus[0];
+	bool enabled = partition->goal == PARTITION_EQUAL ||
+		       (partition->goal == PARTITION_RESTORED && saved->enabled);
 
-	if (strcmp(g->uuid, c->uuid) != 0) {
+	if (strcmp(g->uuid, partition->uuid) != 0) {
 		(void)error_set(err, ERR_NOT_FOUND, "the benchmark is not about it");
 		return 1;
 	}
@@ -97,8 +97,9 @@ static int get_bench_desired_mig(void *arg, const struct mig_node_gpu *g,
 	 * again. */
 	if (!enabled || !g->layout.n)
 		return 0;
-	return c->goal == PARTITION_EQUAL ? set_equal_devices(c, &g->layout, ret, err)
-					  : mig_checkpoint_want(saved, g, ret, err);
+	return partition->goal == PARTITION_EQUAL
+		       ? set_equal_devices(partition, &g->layout, ret, err)
+		       : mig_checkpoint_want(saved, g, ret, err);
 }
 
 static int reset_bench_gpus(void *arg, const char *const *bus_ids, uint32_t n,
@@ -111,43 +112,44 @@ static int reset_bench_gpus(void *arg, const char *const *bus_ids, uint32_t n,
 static void on_bench_mig_step(void *arg, const struct mig_node_gpu *g,
 	const struct mig_step *step, uint32_t n, uint32_t of, bool undo)
 {
-	struct bench_mig_partition *c = arg;
+	struct bench_mig_partition *partition = arg;
 
 	(void)g, (void)step, (void)n, (void)of, (void)undo;
-	c->stop = c->goal != PARTITION_RESTORED && c->o.stopped(c->o.arg);
+	partition->stop =
+		partition->goal != PARTITION_RESTORED && partition->o.stopped(partition->o.arg);
 }
 
 /* Opens NVML for one change only: an open NVML can be in the way of the next change. */
-static int change_once(struct bench_mig_partition *c, struct error *err)
+static int change_once(struct bench_mig_partition *partition, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
 	const struct mig_apply a = { .get_desired = get_bench_desired_mig,
 		.reset = reset_bench_gpus,
 		.step = on_bench_mig_step,
-		.arg = c,
-		.stop = &c->stop };
+		.arg = partition,
+		.stop = &partition->stop };
 	const struct mig_node *node;
 	int r;
 
-	c->stop = 0;
-	if (mig_editor_open(&e, c->nvml, err) < 0 ||
+	partition->stop = 0;
+	if (mig_editor_open(&e, partition->nvml, err) < 0 ||
 		mig_editor_read(e, /* clients= */ true, &node, err) < 0)
 		return -1;
 	r = mig_editor_apply(e, &a, err);
 	return r == MIG_APPLY_PENDING ? error_prefix(err, "reset required") : r;
 }
 
-static int apply_bench_mig_goal(struct bench_mig_partition *c, enum mig_partition_goal goal,
-	struct error *err)
+static int apply_bench_mig_goal(struct bench_mig_partition *partition,
+	enum mig_partition_goal goal, struct error *err)
 {
 	uint64_t until = time_mono_ns() + IN_USE_NS;
 	bool told = false;
 	int r;
 
-	c->goal = goal;
-	while ((r = change_once(c, err)) < 0 && err->code == ERR_UNAVAILABLE &&
+	partition->goal = goal;
+	while ((r = change_once(partition, err)) < 0 && err->code == ERR_UNAVAILABLE &&
 		time_mono_ns() < until &&
-		(goal == PARTITION_RESTORED || !c->o.stopped(c->o.arg))) {
+		(goal == PARTITION_RESTORED || !partition->o.stopped(partition->o.arg))) {
 		if (!told)
 			(void)fprintf(stderr, "the GPU cannot be changed yet, waiting: %s\n",
 				err->msg);
@@ -155,7 +157,7 @@ static int apply_bench_mig_goal(struct bench_mig_partition *c, enum mig_partitio
 		(void)usleep(IN_USE_POLL_US);
 		error_clear(err);
 	}
-	if (r == 0 && goal != PARTITION_RESTORED && c->o.stopped(c->o.arg))
+	if (r == 0 && goal != PARTITION_RESTORED && partition->o.stopped(partition->o.arg))
 		return error_set(err, ERR_CANCELLED, "interrupted");
 	return r;
 }
@@ -185,13 +187,13 @@ static int reduce_checkpoint_to_gpu(struct mig_checkpoint *c, const char *uuid,
 }
 
 /* Refuses a GPU whose state could not be restored afterwards. */
-static int check_gpu_restorable(const struct bench_mig_partition *c,
+static int check_gpu_restorable(const struct bench_mig_partition *partition,
 	const struct mig_node_gpu *g, struct error *err)
 {
 	struct mig_desired desired;
 
 	if (!g)
-		return error_set(err, ERR_NOT_FOUND, "no GPU %s", c->uuid);
+		return error_set(err, ERR_NOT_FOUND, "no GPU %s", partition->uuid);
 	if (g->fault.code != ERR_NONE) {
 		error_copy(err, &g->fault);
 		return -1;
@@ -202,106 +204,109 @@ static int check_gpu_restorable(const struct bench_mig_partition *c,
 		return error_set(err, ERR_UNAVAILABLE, "MIG of the GPU waits for a reset");
 	if (!g->state.enabled)
 		return 0;
-	return mig_checkpoint_want(&c->before->gpus[0], g, &desired, err) < 0
+	return mig_checkpoint_want(&partition->before->gpus[0], g, &desired, err) < 0
 		       ? error_prefix(err, "as it is now it could not be given back")
 		       : 0;
 }
 
-static int checkpoint_bench_gpu(struct bench_mig_partition *c, struct error *err)
+static int checkpoint_bench_gpu(struct bench_mig_partition *partition, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
 	const struct mig_node_gpu *g;
 	const struct mig_node *node;
 
-	if (mig_editor_open(&e, c->nvml, err) < 0 ||
+	if (mig_editor_open(&e, partition->nvml, err) < 0 ||
 		mig_editor_read(e, /* clients= */ false, &node, err) < 0)
 		return -1;
-	g = find_bench_mig_gpu(node, c->uuid);
+	g = find_bench_mig_gpu(node, partition->uuid);
 	if (!g || g->fault.code != ERR_NONE || !g->state.capable)
-		return check_gpu_restorable(c, g, err);
-	if (mig_checkpoint_make(&c->before, node, err) < 0 ||
-		reduce_checkpoint_to_gpu(c->before, c->uuid, err) < 0)
+		return check_gpu_restorable(partition, g, err);
+	if (mig_checkpoint_make(&partition->before, node, err) < 0 ||
+		reduce_checkpoint_to_gpu(partition->before, partition->uuid, err) < 0)
 		return -1;
-	return check_gpu_restorable(c, g, err);
+	return check_gpu_restorable(partition, g, err);
 }
 
-static int save_bench_checkpoint(const struct bench_mig_partition *c, struct error *err)
+static int save_bench_checkpoint(const struct bench_mig_partition *partition, struct error *err)
 {
 	char *text;
 	int r;
 
-	if (access(c->saved, F_OK) == 0)
+	if (access(partition->saved, F_OK) == 0)
 		return error_set(err, ERR_EXISTS,
 			"a benchmark was killed before it gave the GPU back. What it was is in '%s': "
 			"'gpuslice mig restore -f' that file, if the GPU is to be that again, and remove it",
-			c->saved);
-	text = mig_checkpoint_to_json(c->before);
+			partition->saved);
+	text = mig_checkpoint_to_json(partition->before);
 	if (!text)
 		return error_nomem(err);
-	r = file_write_atomic(c->saved, text, strlen(text), 0644, err);
+	r = file_write_atomic(partition->saved, text, strlen(text), 0644, err);
 	free(text);
 	return r;
 }
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-static struct bench_mig_partition *free_mig_partition(struct bench_mig_partition *c)
+static struct bench_mig_partition *free_mig_partition(struct bench_mig_partition *partition)
 {
-	mig_checkpoint_free(c->before);
-	if (c->lock >= 0)
-		(void)close(c->lock);
-	free(c);
+	mig_checkpoint_free(partition->before);
+	if (partition->lock >= 0)
+		(void)close(partition->lock);
+	free(partition);
 	return NULL;
 }
 
 int bench_mig_partition_begin(struct bench_mig_partition **ret,
 	const struct bench_mig_partition_options *o, struct error *err)
 {
-	struct bench_mig_partition *c;
+	struct bench_mig_partition *partition;
 	char name[128];
 
 	if (geteuid() != 0)
 		return error_set(err, ERR_PERMISSION, "only root may change MIG");
-	c = calloc(1, sizeof(*c));
-	if (!c)
+	partition = calloc(1, sizeof(*partition));
+	if (!partition)
 		return error_nomem(err);
-	c->o = *o;
-	(void)snprintf(c->uuid, sizeof(c->uuid), "%s", o->uuid);
-	(void)snprintf(name, sizeof(name), "bench-mig-%s.json", c->uuid);
-	c->lock = mig_lock_acquire(o->run_dir, LOCK_WAIT_NS, NULL, err);
-	if (c->lock < 0 || nvml_find(c->nvml, o->nvml, "/", err) < 0 ||
-		path_join(c->saved, sizeof(c->saved), o->run_dir, name, err) < 0 ||
-		checkpoint_bench_gpu(c, err) < 0 || save_bench_checkpoint(c, err) < 0) {
-		(void)free_mig_partition(c);
+	partition->o = *o;
+	(void)snprintf(partition->uuid, sizeof(partition->uuid), "%s", o->uuid);
+	(void)snprintf(name, sizeof(name), "bench-mig-%s.json", partition->uuid);
+	partition->lock = mig_lock_acquire(o->run_dir, LOCK_WAIT_NS, NULL, err);
+	if (partition->lock < 0 || nvml_find(partition->nvml, o->nvml, "/", err) < 0 ||
+		path_join(partition->saved, sizeof(partition->saved), o->run_dir, name, err) <
+			0 ||
+		checkpoint_bench_gpu(partition, err) < 0 ||
+		save_bench_checkpoint(partition, err) < 0) {
+		(void)free_mig_partition(partition);
 		return -1;
 	}
-	*ret = c;
+	*ret = partition;
 	return 0;
 }
 
-int bench_mig_partition_disable(struct bench_mig_partition *c, struct error *err)
+int bench_mig_partition_disable(struct bench_mig_partition *partition, struct error *err)
 {
-	return apply_bench_mig_goal(c, PARTITION_OFF, err);
+	return apply_bench_mig_goal(partition, PARTITION_OFF, err);
 }
 
-int bench_mig_partition_create(struct bench_mig_partition *c, uint32_t n,
+int bench_mig_partition_create(struct bench_mig_partition *partition, uint32_t n,
 	char profile[MIG_PROFILE_NAME_MAX], struct error *err)
 {
-	c->n = n;
-	c->profile = profile;
-	return apply_bench_mig_goal(c, PARTITION_EQUAL, err);
+	partition->n = n;
+	partition->profile = profile;
+	return apply_bench_mig_goal(partition, PARTITION_EQUAL, err);
 }
 
-int bench_mig_partition_restore(struct bench_mig_partition *c, struct error *err)
+int bench_mig_partition_restore(struct bench_mig_partition *partition, struct error *err)
 {
-	int r = apply_bench_mig_goal(c, PARTITION_RESTORED, err);
+	int r = apply_bench_mig_goal(partition, PARTITION_RESTORED, err);
 
-	if (r == 0 && unlink(c->saved) < 0)
-		r = error_sys(err, errno, "the GPU is as it was; remove '%s'", c->saved);
+	if (r == 0 && unlink(partition->saved) < 0)
+		r = error_sys(err, errno, "the GPU is as it was; remove '%s'",
+			partition->saved);
 	else if (r < 0)
 		(void)error_prefix(err,
 			"the GPU could not be given back; 'gpuslice mig restore -f %s' does it",
-			c->saved);
-	(void)free_mig_partition(c);
+			partition->saved);
+	(void)free_mig_partition(partition);
 	return r;
 }

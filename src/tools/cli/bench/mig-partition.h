@@ -36,15 +36,17 @@ int bench_mig_partition_begin(struct bench_mig_partition **ret,
 	const struct bench_mig_partition_options *o, struct error *err) MUST_USE;
 
 /* Switches MIG off if it is on. Errors as in bench_mig_partition_create(). */
-int bench_mig_partition_disable(struct bench_mig_partition *c, struct error *err) MUST_USE;
+int bench_mig_partition_disable(struct bench_mig_partition *partition,
+	struct error *err) MUST_USE;
 
 /*
  * Makes @n equal MIG devices, as large as possible. @profile: the name of their profile. ERR_LIMIT:
  * the GPU has no room for @n. ERR_UNAVAILABLE: the GPU is in use. ERR_CANCELLED: .stopped() returned
  * true. After an error only bench_mig_partition_restore() brings the GPU to a known state.
  */
-int bench_mig_partition_create(struct bench_mig_partition *c, uint32_t n,
+int bench_mig_partition_create(struct bench_mig_partition *partition, uint32_t n,
 	char profile[MIG_PROFILE_NAME_MAX], struct error *err) MUST_USE;
 
-/* Restores the GPU and frees @c, also on an error. The error says how to restore by hand. */
-int bench_mig_partition_restore(struct bench_mig_partition *c, struct error *err) MUST_USE;
+/* Restores the GPU and frees @partition, also on an error. The error says how to restore by hand. */
+int bench_mig_partition_restore(struct bench_mig_partition *partition,
+	struct error *err) MUST_USE;

@@ -315,11 +315,11 @@ static void print_costs(struct buf *b, const struct compare *c,
 static void print_failed_checks(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
-	const struct bench_isolation *c = compare_failed_check(before, after, NULL);
+	const struct bench_isolation *isolation = compare_failed_check(before, after, NULL);
 
-	for (; c; c = compare_failed_check(before, after, c + 1))
-		buf_printf(b, "Isolation: %s, %s passed before and fails now: %s\n", c->name,
-			c->mode_name, c->what);
+	for (; isolation; isolation = compare_failed_check(before, after, isolation + 1))
+		buf_printf(b, "Isolation: %s, %s passed before and fails now: %s\n",
+			isolation->name, isolation->mode_name, isolation->what);
 }
 
 /* Lists rows and isolation tests that only @before has, after an empty line. */
@@ -327,16 +327,17 @@ static void print_lost(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
 	const struct bench_row *row = compare_find_lost_row(before, after, NULL);
-	const struct bench_isolation *c = compare_find_lost_check(before, after, NULL);
+	const struct bench_isolation *isolation = compare_find_lost_check(before, after, NULL);
 
 	buf_putc(b, '\n');
 	for (; row; row = compare_find_lost_row(before, after, row + 1))
 		buf_printf(b, "Inconclusive: %s, %s, %s was measured before and is not now\n",
 			row->scenario, row->mode_name, row->workload);
-	for (; c; c = compare_find_lost_check(before, after, c + 1))
+	for (; isolation; isolation = compare_find_lost_check(before, after, isolation + 1))
 		buf_printf(b,
 			"Inconclusive: isolation test %s, %s %s before and is not known now\n",
-			c->name, c->mode_name, c->passed ? "passed" : "failed");
+			isolation->name, isolation->mode_name,
+			isolation->passed ? "passed" : "failed");
 }
 
 /* Prints what disturbed a row, once for each pair of rows. */

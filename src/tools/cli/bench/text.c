@@ -125,15 +125,15 @@ static int add_scenario(struct table *t, const struct bench_result *r, const cha
 }
 
 /* "98.7%", "412 ms". */
-static void add_figure(struct table *t, const struct bench_isolation *c)
+static void add_figure(struct table *t, const struct bench_isolation *isolation)
 {
 	char value[BENCH_NUMBER_MAX];
 
-	if (isnan(c->value))
+	if (isnan(isolation->value))
 		table_add(t, "-");
 	else
-		table_addf(t, "%s%s%s", bench_print_figure(c->value, value),
-			strcmp(c->unit, "%") != 0 ? " " : "", c->unit);
+		table_addf(t, "%s%s%s", bench_print_figure(isolation->value, value),
+			strcmp(isolation->unit, "%") != 0 ? " " : "", isolation->unit);
 }
 
 static void print_bench_checks(struct buf *b, const struct bench_result *r)
@@ -144,13 +144,15 @@ static void print_bench_checks(struct buf *b, const struct bench_result *r)
 
 	table_init(&t, heads);
 	for (size_t i = 0; i < r->n_checks; i++) {
-		const struct bench_isolation *c = &r->checks[i];
+		const struct bench_isolation *isolation = &r->checks[i];
 
-		table_add(&t, c->name);
-		table_add(&t, c->mode_name);
-		table_add(&t, !c->known ? "inconclusive" : c->passed ? "PASS" : "FAIL");
-		add_figure(&t, c);
-		table_add(&t, c->what);
+		table_add(&t, isolation->name);
+		table_add(&t, isolation->mode_name);
+		table_add(&t, !isolation->known   ? "inconclusive"
+			      : isolation->passed ? "PASS"
+						  : "FAIL");
+		add_figure(&t, isolation);
+		table_add(&t, isolation->what);
 	}
 	if (table_has_rows(&t)) {
 		buf_puts(b, r->n_rows ? "\n" : "");

@@ -151,10 +151,10 @@ static bool is_device_offered(const struct device_manager *m, const char *resour
 	const char *id)
 {
 	size_t n;
-	const struct managed_device *v = device_manager_devices(m, resource, &n);
+	const struct managed_device *device = device_manager_devices(m, resource, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (strcmp(v[i].id, id) == 0)
+		if (strcmp(device[i].id, id) == 0)
 			return true;
 	}
 	return false;
@@ -192,15 +192,15 @@ static void draw_unadvertised_pods(struct demo_frame *f, const struct demo_pictu
 static void draw_gpu(struct demo_frame *f, const struct demo_picture *p, const struct gpu *gpu)
 {
 	size_t n, mine = 0;
-	const struct managed_device *v = device_manager_devices(
+	const struct managed_device *device = device_manager_devices(
 		kubelet_devices(standin_kubelet(p->node->standin)), p->resource, &n);
 	CLEANUP(freep) const struct managed_device **order = calloc(n ? n : 1, sizeof(*order));
 	unsigned used = 0, room = f->width > 2 * GPU_INDENT ? f->width - GPU_INDENT - 6 : CELL;
 	unsigned per_line = room / CELL;
 
 	for (size_t i = 0; order && i < n; i++) {
-		if (is_replica_on_gpu(v[i].id, gpu->uuid))
-			order[mine++] = &v[i];
+		if (is_replica_on_gpu(device[i].id, gpu->uuid))
+			order[mine++] = &device[i];
 	}
 	if (mine > 1)
 		qsort(order, mine, sizeof(*order), by_replica);

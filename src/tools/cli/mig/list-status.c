@@ -187,17 +187,18 @@ struct mig_query {
 	uint32_t n;
 };
 
-static json_t *ci_json(const struct mig_query *l, const struct mig_gi *gi,
+static json_t *ci_json(const struct mig_query *query, const struct mig_gi *gi,
 	const struct mig_ci *ci)
 {
 	struct pids pids = { .gi = gi->id, .ci = ci->id, .list = json_array() };
 	char name[MIG_PROFILE_NAME_MAX];
 
-	mig_layout_name(&l->g->layout, gi->profile, ci->slices, name);
-	mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
+	mig_layout_name(&query->g->layout, gi->profile, ci->slices, name);
+	mig_editor_each_client(query->e, query->g->index, add_pid, &pids);
 	return json_pack("{s:I, s:s, s:o, s:b, s:o}", "ci", (json_int_t)ci->id, "profile", name,
 		"uuid",
-		render_mig_text_or_null(find_mig_device_uuid(l->ids, l->n, gi->id, ci->id)),
+		render_mig_text_or_null(
+			find_mig_device_uuid(query->ids, query->n, gi->id, ci->id)),
 		"busy", ci->busy, "processes", pids.list);
 }
 
@@ -216,9 +217,9 @@ static json_t *render_free_profiles(const struct mig_node_gpu *g)
 	return j;
 }
 
-static json_t *render_mig_status_json(const struct mig_query *l)
+static json_t *render_mig_status_json(const struct mig_query *query)
 {
-	const struct mig_state *s = &l->g->state;
+	const struct mig_state *s = &query->g->state;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -226,44 +227,44 @@ static json_t *render_mig_status_json(const struct mig_query *l)
 		json_t *cis = json_array();
 		char name[MIG_PROFILE_NAME_MAX];
 
-		mig_layout_name(&l->g->layout, gi->profile,
-			l->g->layout.profiles[gi->profile].slices, name);
+		mig_layout_name(&query->g->layout, gi->profile,
+			query->g->layout.profiles[gi->profile].slices, name);
 		for (uint32_t k = 0; k < gi->n_ci; k++)
-			(void)json_array_append_new(cis, ci_json(l, gi, &gi->ci[k]));
+			(void)json_array_append_new(cis, ci_json(query, gi, &gi->ci[k]));
 		(void)json_array_append_new(list,
 			json_pack("{s:I, s:s, s:I, s:I, s:o}", "gi", (json_int_t)gi->id,
 				"profile", name, "start", (json_int_t)gi->start, "size",
-				(json_int_t)l->g->layout.profiles[gi->profile].size,
+				(json_int_t)query->g->layout.profiles[gi->profile].size,
 				"computeInstances", cis));
 	}
 	return list;
 }
 
-static void status_rows(const struct mig_query *l, const struct mig_gi *gi, struct table *t)
+static void status_rows(const struct mig_query *query, const struct mig_gi *gi, struct table *t)
 {
 	for (uint32_t k = 0; k < gi->n_ci || (!k && !gi->n_ci); k++) {
 		const struct mig_ci *ci = gi->n_ci ? &gi->ci[k] : NULL;
 		struct pids pids = { .gi = gi->id, .ci = ci ? ci->id : UINT32_MAX };
 		char name[MIG_PROFILE_NAME_MAX];
 
-		mig_layout_name(&l->g->layout, gi->profile,
-			ci ? ci->slices : l->g->layout.profiles[gi->profile].slices, name);
-		mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
+		mig_layout_name(&query->g->layout, gi->profile,
+			ci ? ci->slices : query->g->layout.profiles[gi->profile].slices, name);
+		mig_editor_each_client(query->e, query->g->index, add_pid, &pids);
 		table_add(t, name);
-		table_addf(t, "%u:%u", gi->start, l->g->layout.profiles[gi->profile].size);
+		table_addf(t, "%u:%u", gi->start, query->g->layout.profiles[gi->profile].size);
 		table_addf(t, "%u", gi->id);
 		if (ci)
 			table_addf(t, "%u", ci->id);
 		else
 			table_add(t, "-");
 		table_add(t, pids.len ? pids.text : ci && ci->busy ? "in use" : "-");
-		table_add(t, ci ? get_mig_text_or_unknown(
-					  find_mig_device_uuid(l->ids, l->n, gi->id, ci->id))
+		table_add(t, ci ? get_mig_text_or_unknown(find_mig_device_uuid(query->ids,
+					  query->n, gi->id, ci->id))
 				: "no compute instance");
 	}
 }
 
-static void print_mig_status_text(const struct mig_query *l, struct buf *b)
+static void print_mig_status_text(const struct mig_query *query, struct buf *b)
 {
 	static const char *const heads[] = { "MIG DEVICE", "PLACE", "GI", "CI", "PROCESSES",
 		"UUID", NULL };
@@ -271,23 +272,24 @@ static void print_mig_status_text(const struct mig_query *l, struct buf *b)
 	struct pids pids = { .gi = UINT32_MAX, .ci = UINT32_MAX };
 	const char *before = "Room for ";
 
-	mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
+	mig_editor_each_client(query->e, query->g->index, add_pid, &pids);
 	if (pids.len)
 		buf_printf(b, "in use by %s\n", pids.text);
-	if (!l->g->state.enabled)
+	if (!query->g->state.enabled)
 		return;
 	table_init(&t, heads);
-	for (uint32_t i = 0; i < l->g->state.n; i++)
-		status_rows(l, &l->g->state.gi[i], &t);
+	for (uint32_t i = 0; i < query->g->state.n; i++)
+		status_rows(query, &query->g->state.gi[i], &t);
 	if (table_has_rows(&t))
 		table_print(&t, b);
-	for (uint32_t i = 0; i < l->g->layout.n; i++) {
+	for (uint32_t i = 0; i < query->g->layout.n; i++) {
 		char name[MIG_PROFILE_NAME_MAX];
-		uint32_t n = count_free_mig_profile(l->g, i);
+		uint32_t n = count_free_mig_profile(query->g, i);
 
 		if (!n)
 			continue;
-		mig_layout_name(&l->g->layout, i, l->g->layout.profiles[i].slices, name);
+		mig_layout_name(&query->g->layout, i, query->g->layout.profiles[i].slices,
+			name);
 		buf_printf(b, "%s%u x %s", before, n, name);
 		before = ", or ";
 	}
@@ -296,22 +298,22 @@ static void print_mig_status_text(const struct mig_query *l, struct buf *b)
 
 /* For both commands */
 
-static int show_mig_gpu(struct mig_query *l, bool status, struct buf *b, json_t *list,
+static int show_mig_gpu(struct mig_query *query, bool status, struct buf *b, json_t *list,
 	struct error *err)
 {
-	const struct mig_node_gpu *g = l->g;
+	const struct mig_node_gpu *g = query->g;
 	char name[96] = "";
 	json_t *j;
 
 	if (!g->fault.code)
-		mig_editor_gpu_name(l->e, g->index, name, sizeof(name));
+		mig_editor_gpu_name(query->e, g->index, name, sizeof(name));
 	if (status && !g->fault.code && g->state.enabled &&
-		mig_editor_device_ids(l->e, g->index, l->ids, &l->n, err) < 0)
+		mig_editor_device_ids(query->e, g->index, query->ids, &query->n, err) < 0)
 		return error_prefix(err, "GPU %u", g->index);
 	if (list) {
 		j = render_mig_gpu_json(g, name);
 		(void)json_object_set_new(j, status ? "instances" : "profiles",
-			status ? render_mig_status_json(l) : render_mig_profiles_json(g));
+			status ? render_mig_status_json(query) : render_mig_profiles_json(g));
 		if (status)
 			(void)json_object_set_new(j, "room", render_free_profiles(g));
 		(void)json_array_append_new(list, j);
@@ -328,7 +330,7 @@ static int show_mig_gpu(struct mig_query *l, bool status, struct buf *b, json_t 
 		buf_printf(b, ", device-filter 0x%08X", g->pci.device);
 	buf_puts(b, "\n");
 	if (status)
-		print_mig_status_text(l, b);
+		print_mig_status_text(query, b);
 	else
 		list_text(g, b);
 	return 0;
@@ -349,9 +351,9 @@ static int run_mig_query(const struct options *o, bool status, struct error *err
 		return -1;
 	list = json ? json_array() : NULL;
 	for (uint32_t i = 0; i < node->n && r == 0; i++) {
-		struct mig_query l = { .e = e, .g = &node->gpus[i] };
+		struct mig_query query = { .e = e, .g = &node->gpus[i] };
 
-		r = show_mig_gpu(&l, status, &b, list, err);
+		r = show_mig_gpu(&query, status, &b, list, err);
 	}
 	if (!node->n && !json)
 		buf_puts(&b, "no GPU\n");

@@ -26,26 +26,27 @@ struct profile_request {
 };
 
 /* Read the options of the request; words are borrowed from @o. ERR_INVALID, ERR_LIMIT. Called first. */
-int profile_read_words(struct profile_request *a, const struct options *o,
+int profile_read_words(struct profile_request *request, const struct options *o,
 	struct error *err) MUST_USE;
-int profile_read_form(struct profile_request *a, const struct options *o,
+int profile_read_form(struct profile_request *request, const struct options *o,
 	struct error *err) MUST_USE;
 /* Called next, unless the request only observes: makes the suite. @room must outlive it. */
-int profile_read_suite(struct suite *s, struct suite_workload *room, struct profile_request *a,
-	const struct options *o, struct error *err) MUST_USE;
+int profile_read_suite(struct suite *s, struct suite_workload *room,
+	struct profile_request *request, const struct options *o, struct error *err) MUST_USE;
 
 /* Observes the processes of .pid or .pod, and prints the profile. */
-int profile_run_observation(const struct profile_request *a, const struct options *o,
+int profile_run_observation(const struct profile_request *request, const struct options *o,
 	struct error *err) MUST_USE;
 
 /* Prints the measured profile, and saves it if requested. EXIT_INCONCLUSIVE: a figure could not be
  * measured or was disturbed. */
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
-	const struct profile_request *a, const struct suite *s, struct error *err) MUST_USE;
+	const struct profile_request *request, const struct suite *s,
+	struct error *err) MUST_USE;
 
 /* Saves @yaml if requested, and prints @yaml or @text. */
-int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
-	struct error *err) MUST_USE;
+int profile_out(const struct profile_request *request, const struct buf *yaml,
+	const struct buf *text, struct error *err) MUST_USE;
 
 /* The figures, and the source of each. */
 void profile_table(struct buf *b, const struct profile *p);

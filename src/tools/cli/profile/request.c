@@ -14,7 +14,7 @@
 static const char *const kinds[] = { "inference-open", "inference-closed", "batch", "train" };
 
 /* Only letters, digits, '.', '_' and '-', so that the name is valid everywhere. */
-static int set_profile_name(struct profile_request *a, const char *name, bool given,
+static int set_profile_name(struct profile_request *request, const char *name, bool given,
 	struct error *err)
 {
 	const char *slash = strrchr(name, '/'), *whole = name;
@@ -30,9 +30,9 @@ static int set_profile_name(struct profile_request *a, const char *name, bool gi
 			return error_set(err, ERR_INVALID,
 				"--name: expected letters, digits, '.', '_' and '-', found '%.40s'",
 				whole);
-		a->name[n++] = *name;
+		request->name[n++] = *name;
 		if (!fits)
-			a->name[n - 1] = '-';
+			request->name[n - 1] = '-';
 	}
 	if (!n || (*name && given))
 		return error_set(err, ERR_INVALID, "--name: expected 1 to %d characters",
@@ -41,7 +41,7 @@ static int set_profile_name(struct profile_request *a, const char *name, bool gi
 }
 
 /* For programs that already run: the command starts none. */
-static int read_observation_form(struct profile_request *a, const struct options *o,
+static int read_observation_form(struct profile_request *request, const struct options *o,
 	struct error *err)
 {
 	static const char *const of_starts[] = { "node", "pattern", "shares", "repetitions",
@@ -49,10 +49,10 @@ static int read_observation_form(struct profile_request *a, const struct options
 	uint64_t pid = option_uint(o, "pid", 0);
 	const char *name = option_str(o, "name", NULL), *slash;
 
-	a->pod = option_str(o, "pod", NULL);
-	if (!a->pod && !option_get(o, "pid")->source)
+	request->pod = option_str(o, "pod", NULL);
+	if (!request->pod && !option_get(o, "pid")->source)
 		return 0;
-	if (a->pod && pid)
+	if (request->pod && pid)
 		return error_set(err, ERR_INVALID, "expected --pid or --pod, found both");
 	if (o->args.n || option_str(o, "workload", NULL))
 		return error_set(err, ERR_INVALID,
@@ -62,48 +62,51 @@ static int read_observation_form(struct profile_request *a, const struct options
 			return error_set(err, ERR_INVALID,
 				"--%s is for a program that is started, not for --pid and --pod",
 				of_starts[i]);
-	slash = a->pod ? strchr(a->pod, '/') : NULL;
-	if (a->pod && (!slash || slash == a->pod || !slash[1]))
+	slash = request->pod ? strchr(request->pod, '/') : NULL;
+	if (request->pod && (!slash || slash == request->pod || !slash[1]))
 		return error_set(err, ERR_INVALID,
-			"--pod: expected NAMESPACE/NAME, found '%.80s'", a->pod);
-	if (!a->pod && (!pid || pid > INT32_MAX))
+			"--pod: expected NAMESPACE/NAME, found '%.80s'", request->pod);
+	if (!request->pod && (!pid || pid > INT32_MAX))
 		return error_set(err, ERR_INVALID, "--pid: expected the number of a process");
-	a->pid = (pid_t)pid;
-	a->observe_s = 30;
-	if (a->pod)
-		(void)snprintf(a->shown, sizeof(a->shown), "pod %.200s", a->pod);
+	request->pid = (pid_t)pid;
+	request->observe_s = 30;
+	if (request->pod)
+		(void)snprintf(request->shown, sizeof(request->shown), "pod %.200s",
+			request->pod);
 	else
-		(void)snprintf(a->shown, sizeof(a->shown), "process %d", (int)pid);
-	return bench_read_seconds(&a->observe_s, o, "seconds", 1, err) < 0
+		(void)snprintf(request->shown, sizeof(request->shown), "process %d", (int)pid);
+	return bench_read_seconds(&request->observe_s, o, "seconds", 1, err) < 0
 		       ? -1
-		       : set_profile_name(a,
-				 name     ? name
-				 : a->pod ? slash + 1
-					  : "program",
+		       : set_profile_name(request,
+				 name           ? name
+				 : request->pod ? slash + 1
+						: "program",
 				 name != NULL, err);
 }
 
-int profile_read_words(struct profile_request *a, const struct options *o, struct error *err)
+int profile_read_words(struct profile_request *request, const struct options *o,
+	struct error *err)
 {
 	bool known = false;
 
-	a->kind = option_str(o, "kind", "inference-closed");
-	a->save_path = option_str(o, "save", NULL);
+	request->kind = option_str(o, "kind", "inference-closed");
+	request->save_path = option_str(o, "save", NULL);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		known = known || !strcmp(a->kind, kinds[i]);
+		known = known || !strcmp(request->kind, kinds[i]);
 	if (!known)
 		return error_set(err, ERR_INVALID,
 			"--kind: expected inference-open, inference-closed, batch or train, found '%.40s'",
-			a->kind);
-	return read_observation_form(a, o, err);
+			request->kind);
+	return read_observation_form(request, o, err);
 }
 
-int profile_read_form(struct profile_request *a, const struct options *o, struct error *err)
+int profile_read_form(struct profile_request *request, const struct options *o,
+	struct error *err)
 {
 	const char *form = option_str(o, "output", "text");
 
-	a->yaml = !strcmp(form, "yaml");
-	if (!a->yaml && strcmp(form, "text") != 0)
+	request->yaml = !strcmp(form, "yaml");
+	if (!request->yaml && strcmp(form, "text") != 0)
 		return error_set(err, ERR_INVALID,
 			"--output: expected text or yaml, found '%.40s'", form);
 	return 0;
@@ -144,8 +147,8 @@ static int find_builtin(struct suite *s, const char *name, uint32_t *ret, struct
 		name);
 }
 
-static int read_program(struct profile_request *a, struct suite *s, struct suite_workload *room,
-	uint32_t *ret, const struct options *o, struct error *err)
+static int read_program(struct profile_request *request, struct suite *s,
+	struct suite_workload *room, uint32_t *ret, const struct options *o, struct error *err)
 {
 	const char *builtin = option_str(o, "workload", NULL),
 		   *name = option_str(o, "name", NULL);
@@ -154,24 +157,25 @@ static int read_program(struct profile_request *a, struct suite *s, struct suite
 	if (builtin && (o->args.n || pattern))
 		return error_set(err, ERR_INVALID, "--workload is instead of a program");
 	if (builtin) {
-		(void)snprintf(a->shown, sizeof(a->shown), "--workload %.40s", builtin);
+		(void)snprintf(request->shown, sizeof(request->shown), "--workload %.40s",
+			builtin);
 		if (find_builtin(s, builtin, ret, err) < 0)
 			return -1;
 		if (!option_get(o, "kind")->source && s->workloads[*ret].flow >= SUITE_PERIODIC)
-			a->kind = kinds[0];
-		return set_profile_name(a, name ? name : builtin, name != NULL, err);
+			request->kind = kinds[0];
+		return set_profile_name(request, name ? name : builtin, name != NULL, err);
 	}
 	if (!o->args.n)
 		return error_set(err, ERR_INVALID,
 			"expected a program, as in gpuslice profile -- python3 infer.py, or --workload");
-	if (join_words(a->command, sizeof(a->command), &o->args, true, err) < 0 ||
-		join_words(a->shown, sizeof(a->shown), &o->args, false, err) < 0 ||
-		set_profile_name(a, name ? name : o->args.v[0], name != NULL, err) < 0)
+	if (join_words(request->command, sizeof(request->command), &o->args, true, err) < 0 ||
+		join_words(request->shown, sizeof(request->shown), &o->args, false, err) < 0 ||
+		set_profile_name(request, name ? name : o->args.v[0], name != NULL, err) < 0)
 		return -1;
-	suite_command(s, room, a->command, pattern);
+	suite_command(s, room, request->command, pattern);
 	*ret = (uint32_t)s->n_workloads - 1;
-	a->silent = !pattern;
-	room[*ret].silent = a->silent;
+	request->silent = !pattern;
+	room[*ret].silent = request->silent;
 	return 0;
 }
 
@@ -209,8 +213,8 @@ static int read_shares(double *shares, size_t *n, const struct options *o, struc
 	return 0;
 }
 
-int profile_read_suite(struct suite *s, struct suite_workload *room, struct profile_request *a,
-	const struct options *o, struct error *err)
+int profile_read_suite(struct suite *s, struct suite_workload *room,
+	struct profile_request *request, const struct options *o, struct error *err)
 {
 	uint64_t repetitions = option_uint(o, "repetitions", 2);
 	double shares[PROFILE_POINTS_MAX];
@@ -218,7 +222,7 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct prof
 	size_t n;
 
 	suite_defaults(s);
-	if (read_program(a, s, room, &workload, o, err) < 0 ||
+	if (read_program(request, s, room, &workload, o, err) < 0 ||
 		read_shares(shares, &n, o, err) < 0)
 		return -1;
 	if (!repetitions || repetitions > 100)
@@ -227,11 +231,11 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct prof
 			(unsigned long long)repetitions);
 	s->repetitions = (uint32_t)repetitions;
 	s->seconds = 5;
-	s->warmup_s = a->silent ? 10 : 2;
+	s->warmup_s = request->silent ? 10 : 2;
 	if (bench_read_seconds(&s->seconds, o, "seconds", 0.5, err) < 0 ||
 		bench_read_seconds(&s->startup_s, o, "startup", 0.1, err) < 0 ||
 		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
-	a->n_shares = n ? n - 1 : 0; /* the first share is 100 % */
+	request->n_shares = n ? n - 1 : 0; /* the first share is 100 % */
 	return suite_profile(s, workload, shares, n, err);
 }

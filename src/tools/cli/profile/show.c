@@ -57,9 +57,9 @@ void profile_table(struct buf *b, const struct profile *p)
 /* The output of `gpuslice profile`. */
 
 static void print_profile_head(struct buf *b, const struct bench_result *r,
-	const struct profile_request *a, const struct suite *s)
+	const struct profile_request *request, const struct suite *s)
 {
-	buf_printf(b, "gpuslice profile -- %s\n", a->shown);
+	buf_printf(b, "gpuslice profile -- %s\n", request->shown);
 	buf_printf(b, "%s%s, driver %s, CUDA %s, %s, %u x %g s\n",
 		r->head.simulated ? "SIMULATED: " : "", r->head.gpu, r->head.driver,
 		r->head.cuda, r->head.made, s->repetitions, s->seconds);
@@ -88,7 +88,7 @@ static void print_steps(struct buf *b, const struct profile *p)
  * has defaults for them.
  */
 static void list_missing(struct buf *b, const struct profile *p,
-	const struct profile_request *a)
+	const struct profile_request *request)
 {
 	const struct {
 		const char *key;
@@ -100,18 +100,18 @@ static void list_missing(struct buf *b, const struct profile *p,
 		if (!isfinite(needed[i].value->v))
 			buf_printf(b, "%sno %s (%s)", b->len ? "; " : "", needed[i].key,
 				needed[i].value->how);
-	if (p->n_points < a->n_shares)
+	if (p->n_points < request->n_shares)
 		buf_printf(b, "%sa time with %zu of %zu --shares", b->len ? "; " : "",
-			p->n_points, a->n_shares);
+			p->n_points, request->n_shares);
 	if (*p->problem)
 		buf_printf(b, "%s%s", b->len ? "; " : "", p->problem);
 }
 
 static void print_profile_text(struct buf *b, const struct profile *p,
-	const struct bench_result *r, const struct profile_request *a, const struct suite *s,
-	const char *missing)
+	const struct bench_result *r, const struct profile_request *request,
+	const struct suite *s, const char *missing)
 {
-	print_profile_head(b, r, a, s);
+	print_profile_head(b, r, request, s);
 	profile_table(b, p);
 	print_steps(b, p);
 	for (size_t i = 0; i < r->n_notes; i++)
@@ -120,17 +120,17 @@ static void print_profile_text(struct buf *b, const struct profile *p,
 		buf_printf(b, "\nNot all could be measured: %s\n", missing);
 	if (*p->doubt)
 		buf_printf(b, "\nInconclusive, measure again: %s\n", p->doubt);
-	if (a->save_path)
-		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", a->save_path,
-			a->save_path);
+	if (request->save_path)
+		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", request->save_path,
+			request->save_path);
 }
 
 static int write_yaml(struct buf *b, const struct profile *p, const struct bench_result *r,
-	const struct profile_request *a, const struct suite *s, struct error *err)
+	const struct profile_request *request, const struct suite *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf head = BUF_INIT(PROFILE_OUTPUT_MAX);
 
-	print_profile_head(&head, r, a, s);
+	print_profile_head(&head, r, request, s);
 	if (!buf_ok(&head))
 		return error_nomem(err);
 	profile_write(b, p, buf_str(&head));
@@ -151,28 +151,29 @@ const char *profile_gpu(const char *gpu)
 }
 
 /* A failed output does not stop the other. */
-int profile_out(const struct profile_request *a, const struct buf *yaml, const struct buf *text,
-	struct error *err)
+int profile_out(const struct profile_request *request, const struct buf *yaml,
+	const struct buf *text, struct error *err)
 {
-	const struct buf *shown = a->yaml ? yaml : text;
+	const struct buf *shown = request->yaml ? yaml : text;
 	int kept = 0;
 
-	if (a->save_path && output_write(a->save_path, buf_str(yaml), yaml->len, err) < 0)
+	if (request->save_path &&
+		output_write(request->save_path, buf_str(yaml), yaml->len, err) < 0)
 		kept = error_prefix(err, "--save");
 	return output_write(NULL, buf_str(shown), shown->len, kept < 0 ? NULL : err) < 0 ? -1
 											 : kept;
 }
 
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
-	const struct profile_request *a, const struct suite *s, struct error *err)
+	const struct profile_request *request, const struct suite *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf yaml = BUF_INIT(PROFILE_OUTPUT_MAX);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(PROFILE_OUTPUT_MAX);
-	const struct profile_facts facts = { .name = a->name,
-		.kind = a->kind,
-		.open = !strcmp(a->kind, "inference-open"),
-		.silent = a->silent,
-		.intervals = *a->command != '\0',
+	const struct profile_facts facts = { .name = request->name,
+		.kind = request->kind,
+		.open = !strcmp(request->kind, "inference-open"),
+		.silent = request->silent,
+		.intervals = *request->command != '\0',
 		.result = r,
 		.windows = w->window,
 		.n_windows = w->n };
@@ -187,15 +188,15 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 			"--seconds together, %g s",
 			*p.problem ? ": " : "", p.problem, s->warmup_s + s->seconds);
 	p.gpu = profile_gpu(r->head.gpu);
-	if (write_yaml(&yaml, &p, r, a, s, err) < 0)
+	if (write_yaml(&yaml, &p, r, request, s, err) < 0)
 		return -1;
-	list_missing(&missing, &p, a);
-	print_profile_text(&text, &p, r, a, s, buf_str(&missing));
+	list_missing(&missing, &p, request);
+	print_profile_text(&text, &p, r, request, s, buf_str(&missing));
 	if (!buf_ok(&missing) || !buf_ok(&text))
 		return error_nomem(err);
-	if (profile_out(a, &yaml, &text, err) < 0)
+	if (profile_out(request, &yaml, &text, err) < 0)
 		return -1;
-	if (missing.len && a->yaml)
+	if (missing.len && request->yaml)
 		(void)fprintf(stderr, "Not all could be measured: %s\n", buf_str(&missing));
 	return missing.len || *p.doubt ? EXIT_INCONCLUSIVE : 0;
 }

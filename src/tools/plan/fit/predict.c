@@ -19,46 +19,50 @@ static double get_gpu_demand(const struct fit_pod *p)
 	return fmin(1, p->busy);
 }
 
-static int predict_rotation(struct fit_prediction *m, enum plan_mode mode, struct error *err)
+static int predict_rotation(struct fit_prediction *prediction, enum plan_mode mode,
+	struct error *err)
 {
-	struct model_rotation r = fit_rotation(m->f, m->gpu, mode, m->n);
+	struct model_rotation r =
+		fit_rotation(prediction->f, prediction->gpu, mode, prediction->n);
 	double rho;
 
-	return model_rotate(m->model, m->n, &r, m->got, &rho, err);
+	return model_rotate(prediction->model, prediction->n, &r, prediction->got, &rho, err);
 }
 
-static int predict_pod_alone(struct fit_prediction *m, size_t i, double stretch,
+static int predict_pod_alone(struct fit_prediction *prediction, size_t i, double stretch,
 	struct error *err)
 {
 	double used;
 
-	return model_exclusive(&m->model[i], stretch, &m->got[i], &used, err);
+	return model_exclusive(&prediction->model[i], stretch, &prediction->got[i], &used, err);
 }
 
 /* Each pod has its share, and what the others leave of theirs. */
-static int by_weights(struct fit_prediction *m, struct error *err)
+static int by_weights(struct fit_prediction *prediction, struct error *err)
 {
-	double sigma = fit_rotation(m->f, m->gpu, PLAN_SLICES, m->n).sigma, sum = 0;
+	double sigma = fit_rotation(prediction->f, prediction->gpu, PLAN_SLICES, prediction->n)
+			       .sigma,
+	       sum = 0;
 
-	for (size_t i = 0; i < m->n; i++)
-		sum += m->pods[i].weight;
-	for (size_t i = 0; i < m->n; i++) {
-		double used = 0, has, demand = m->model[i].demand_s;
+	for (size_t i = 0; i < prediction->n; i++)
+		sum += prediction->pods[i].weight;
+	for (size_t i = 0; i < prediction->n; i++) {
+		double used = 0, has, demand = prediction->model[i].demand_s;
 
-		for (size_t k = 0; k < m->n; k++)
+		for (size_t k = 0; k < prediction->n; k++)
 			if (k != i)
-				used += fmin(m->pods[k].weight / sum,
-					get_gpu_demand(m->pod[k]));
-		has = model_conserving(m->pods[i].weight / sum, used);
-		m->model[i].demand_s = demand * (1 + sigma) / has;
-		if (predict_pod_alone(m, i, 1, err) < 0)
+				used += fmin(prediction->pods[k].weight / sum,
+					get_gpu_demand(prediction->pod[k]));
+		has = model_conserving(prediction->pods[i].weight / sum, used);
+		prediction->model[i].demand_s = demand * (1 + sigma) / has;
+		if (predict_pod_alone(prediction, i, 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Pods of class latency get the GPU when they demand it; the others share the rest, as without classes. */
-static int by_classes(struct fit_prediction *m, struct error *err)
+static int by_classes(struct fit_prediction *prediction, struct error *err)
 {
 	double taken = 0, batch = 0;
 	struct model_pod rest[PLAN_PODS_MAX];
@@ -66,59 +70,60 @@ static int by_classes(struct fit_prediction *m, struct error *err)
 	size_t n = 0;
 	double rho;
 
-	for (size_t i = 0; i < m->n; i++) {
-		if (m->pods[i].latency)
-			taken += get_gpu_demand(m->pod[i]);
+	for (size_t i = 0; i < prediction->n; i++) {
+		if (prediction->pods[i].latency)
+			taken += get_gpu_demand(prediction->pod[i]);
 		else
-			batch += get_gpu_demand(m->pod[i]);
+			batch += get_gpu_demand(prediction->pod[i]);
 	}
 	if (taken >= 1)
 		return error_set(err, ERR_UNAVAILABLE,
 			"those of class latency ask for all of the GPU");
-	for (size_t i = 0; i < m->n; i++)
-		if (!m->pods[i].latency) {
-			rest[n] = m->model[i];
+	for (size_t i = 0; i < prediction->n; i++)
+		if (!prediction->pods[i].latency) {
+			rest[n] = prediction->model[i];
 			rest[n++].demand_s /= 1 - taken;
 		}
 	if (n) {
-		struct model_rotation r = fit_rotation(m->f, m->gpu, PLAN_SLICES, n);
+		struct model_rotation r =
+			fit_rotation(prediction->f, prediction->gpu, PLAN_SLICES, n);
 
 		if (model_rotate(rest, n, &r, got, &rho, err) < 0)
 			return -1;
 	}
 	n = 0;
-	for (size_t i = 0; i < m->n; i++) {
-		if (!m->pods[i].latency) {
-			m->got[i] = got[n++];
+	for (size_t i = 0; i < prediction->n; i++) {
+		if (!prediction->pods[i].latency) {
+			prediction->got[i] = got[n++];
 			continue;
 		}
-		m->model[i].rest_s += MODEL_REVOKE_S * fmin(1, batch);
-		if (predict_pod_alone(m, i, 1, err) < 0)
+		prediction->model[i].rest_s += MODEL_REVOKE_S * fmin(1, batch);
+		if (predict_pod_alone(prediction, i, 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int predict_mps(struct fit_prediction *m, double limit, struct error *err)
+static int predict_mps(struct fit_prediction *prediction, double limit, struct error *err)
 {
 	struct model_side sides[PLAN_PODS_MAX];
 	double stretch[PLAN_PODS_MAX];
 
-	for (size_t i = 0; i < m->n; i++) {
-		const struct fit_pod *p = m->pod[i];
+	for (size_t i = 0; i < prediction->n; i++) {
+		const struct fit_pod *p = prediction->pod[i];
 
 		sides[i] = (struct model_side){ .u = limit < 1 ? p->u_share
 							       : fmin(1, p->u_sm + p->u_bw),
 			.busy = p->busy,
 			.dram = p->dram,
-			.kappa = fit_kappa(m->f, m->gpu),
+			.kappa = fit_kappa(prediction->f, prediction->gpu),
 			.bw = p->u_bw,
 			.limit = limit };
 	}
-	if (model_side_by_side(m->model, sides, m->n, stretch, err) < 0)
+	if (model_side_by_side(prediction->model, sides, prediction->n, stretch, err) < 0)
 		return -1;
-	for (size_t i = 0; i < m->n; i++)
-		if (predict_pod_alone(m, i, stretch[i], err) < 0)
+	for (size_t i = 0; i < prediction->n; i++)
+		if (predict_pod_alone(prediction, i, stretch[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -133,29 +138,31 @@ static const char *const models[] = {
 	[PREDICT_MPS] = "mps-additive",
 };
 
-static int predict_way_times(struct fit_prediction *m, enum predict_way way, double share,
-	struct error *err)
+static int predict_way_times(struct fit_prediction *prediction, enum predict_way way,
+	double share, struct error *err)
 {
 	switch (way) {
 	case PREDICT_ALONE:
-		for (size_t i = 0; i < m->n; i++)
-			m->got[i] = (struct model_times){ m->pod[i]->solo_s, m->pod[i]->solo_s,
-				m->pod[i]->solo_s, m->pod[i]->solo_s,
-				m->model[i].rate > 0 ? m->model[i].rate
-						     : 1 / m->pod[i]->solo_s };
+		for (size_t i = 0; i < prediction->n; i++)
+			prediction->got[i] = (struct model_times){ prediction->pod[i]->solo_s,
+				prediction->pod[i]->solo_s, prediction->pod[i]->solo_s,
+				prediction->pod[i]->solo_s,
+				prediction->model[i].rate > 0
+					? prediction->model[i].rate
+					: 1 / prediction->pod[i]->solo_s };
 		return 0;
 	case PREDICT_TIME_SLICING:
-		return predict_rotation(m, PLAN_TIME_SLICING, err);
+		return predict_rotation(prediction, PLAN_TIME_SLICING, err);
 	case PREDICT_SLICES:
-		return predict_rotation(m, PLAN_SLICES, err);
+		return predict_rotation(prediction, PLAN_SLICES, err);
 	case PREDICT_SLICES_WEIGHTED:
-		return by_weights(m, err);
+		return by_weights(prediction, err);
 	case PREDICT_SLICES_LATENCY:
-		return by_classes(m, err);
+		return by_classes(prediction, err);
 	case PREDICT_MPS:
-		return predict_mps(m, 1, err);
+		return predict_mps(prediction, 1, err);
 	case PREDICT_MPS_LIMITED:
-		return predict_mps(m, share, err);
+		return predict_mps(prediction, share, err);
 	}
 	return error_set(err, ERR_INTERNAL, "no such way to meet");
 }
@@ -174,29 +181,29 @@ int fit_predict(struct fit_times *ret, const struct fit *f, const struct plan_gp
 	enum predict_way way, const struct predict_pod *pods, size_t n, double share,
 	struct error *err)
 {
-	struct fit_prediction m = { .f = f, .gpu = gpu, .pods = pods, .n = n };
+	struct fit_prediction prediction = { .f = f, .gpu = gpu, .pods = pods, .n = n };
 	const char *lacks = NULL;
 
 	if (n > PLAN_PODS_MAX)
 		return error_set(err, ERR_LIMIT, "%zu pods on one GPU; at most %d", n,
 			PLAN_PODS_MAX);
 	for (size_t i = 0; i < n; i++) {
-		m.pod[i] = fit_pod(f, pods[i].workload, gpu);
-		m.model[i] = m.pod[i]->pod;
+		prediction.pod[i] = fit_pod(f, pods[i].workload, gpu);
+		prediction.model[i] = prediction.pod[i]->pod;
 		if (!lacks)
-			lacks = find_missing_input(m.pod[i], way);
+			lacks = find_missing_input(prediction.pod[i], way);
 	}
-	if (!lacks && predict_way_times(&m, way, share, err) < 0)
+	if (!lacks && predict_way_times(&prediction, way, share, err) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct fit_times){ .known = !lacks,
-			.times = m.got[i],
-			.origin = m.pod[i]->origin,
-			.band = plan_band(m.pod[i]->origin),
+			.times = prediction.got[i],
+			.origin = prediction.pod[i]->origin,
+			.band = plan_band(prediction.pod[i]->origin),
 			.model = models[way],
 			.missing = lacks };
 		if (ret[i].known)
-			ret[i].slowdown = m.got[i].mean_s / m.pod[i]->ref_s;
+			ret[i].slowdown = prediction.got[i].mean_s / prediction.pod[i]->ref_s;
 	}
 	return 0;
 }

@@ -42,7 +42,8 @@ static void render_requirement(struct buf *b, const char *key, const char *value
 
 /* The limit is one node more than planned, so that Karpenter can start a replacement before it removes a
  * node. */
-static void render_node_pool(struct buf *b, const struct pools *s, const struct plan_pool *p)
+static void render_node_pool(struct buf *b, const struct pools *pools,
+	const struct plan_pool *p)
 {
 	buf_printf(b,
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: %s\nspec:\n"
@@ -59,7 +60,7 @@ static void render_node_pool(struct buf *b, const struct pools *s, const struct 
 	render_requirement(b, "karpenter.sh/capacity-type",
 		p->offer->capacity == PLAN_SPOT ? "spot" : "on-demand");
 	render_requirement(b, "kubernetes.io/arch", p->offer->arch);
-	if (s->a->in->regions.n > 1)
+	if (pools->a->in->regions.n > 1)
 		render_requirement(b, "topology.kubernetes.io/region", p->offer->region);
 	buf_printf(b,
 		"      taints:\n      - key: nvidia.com/gpu\n        effect: NoSchedule\n"

@@ -155,23 +155,23 @@ static void total_up(struct exact_pack_table *t)
 static int open_node(struct exact_pack_table *t, uint32_t set, struct error *err)
 {
 	const struct pack_shape *s = &t->p->shapes[t->shape[set]];
-	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
+	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
 	uint32_t gpu = 0;
 
-	if (!d)
+	if (!plan)
 		return error_nomem(err);
-	node_plan_begin(d, s);
+	node_plan_begin(plan, s);
 	count_gpus(t, s);
 	for (uint32_t left = set; left; left ^= t->last[left], gpu++) {
 		for (uint32_t i = 0; i < t->n; i++) {
 			if (!(t->last[left] >> i & 1))
 				continue;
-			d->workloads[gpu][d->n_on_gpu[gpu]++] = t->workloads[i];
-			d->n++;
+			plan->workloads[gpu][plan->n_on_gpu[gpu]++] = t->workloads[i];
+			plan->n++;
 			t->p->unplaced[t->workloads[i]]--;
 		}
 	}
-	return pack_open_add(t->p, d, err);
+	return pack_open_add(t->p, plan, err);
 }
 
 static bool can_place_workload(struct exact_pack_table *t, const uint32_t *use, size_t n_use,

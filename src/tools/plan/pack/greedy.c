@@ -42,11 +42,11 @@ static void sift_down_shape(const struct packer *p, uint32_t *heap, size_t n, si
 }
 
 /* A node of an existing cluster costs nothing: it comes first, whatever it takes. */
-static double ratio_of(const struct node_plan *d)
+static double ratio_of(const struct node_plan *plan)
 {
-	double price = (double)d->shape->offer->nano_per_hour;
+	double price = (double)plan->shape->offer->nano_per_hour;
 
-	return d->worth <= 0 ? 0 : d->worth / (price > 1 ? price : 1);
+	return plan->worth <= 0 ? 0 : plan->worth / (price > 1 ? price : 1);
 }
 
 static uint32_t *nodes_left(struct packer *p, const struct pack_shape *s)
@@ -54,30 +54,30 @@ static uint32_t *nodes_left(struct packer *p, const struct pack_shape *s)
 	return &p->unused_nodes[s->offer - p->s->offers];
 }
 
-void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *d)
+void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *plan)
 {
 	struct pack_shape *s = &p->shapes[shape];
 
-	node_plan_begin(d, s);
+	node_plan_begin(plan, s);
 	s->ratio = 0;
 	if (!*nodes_left(p, s))
 		return;
-	node_plan_fill(p, d);
-	s->ratio = ratio_of(d);
+	node_plan_fill(p, plan);
+	s->ratio = ratio_of(plan);
 }
 
 /* How many identical nodes the unplaced replicas can fill: at least one. */
-static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan *d,
+static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan *plan,
 	uint32_t *counts)
 {
-	uint32_t n = p->unused_nodes[d->shape->offer - p->s->offers];
+	uint32_t n = p->unused_nodes[plan->shape->offer - p->s->offers];
 
-	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
-		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++)
-			counts[d->workloads[g][i]]++;
-	for (uint32_t g = 0; g < d->shape->offer->gpus; g++) {
-		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++) {
-			uint32_t w = d->workloads[g][i];
+	for (uint32_t g = 0; g < plan->shape->offer->gpus; g++)
+		for (uint32_t i = 0; i < plan->n_on_gpu[g]; i++)
+			counts[plan->workloads[g][i]]++;
+	for (uint32_t g = 0; g < plan->shape->offer->gpus; g++) {
+		for (uint32_t i = 0; i < plan->n_on_gpu[g]; i++) {
+			uint32_t w = plan->workloads[g][i];
 
 			if (p->unplaced[w] / counts[w] < n)
 				n = p->unplaced[w] / counts[w];
@@ -86,22 +86,22 @@ static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan
 	return n;
 }
 
-static int open_equal_nodes(struct packer *p, const struct node_plan *d, uint32_t *counts,
+static int open_equal_nodes(struct packer *p, const struct node_plan *plan, uint32_t *counts,
 	struct error *err)
 {
-	uint32_t n = count_equal_nodes(p, d, counts);
+	uint32_t n = count_equal_nodes(p, plan, counts);
 
-	*nodes_left(p, d->shape) -= *nodes_left(p, d->shape) == UINT32_MAX ? 0 : n;
-	for (uint32_t g = 0; g < d->shape->offer->gpus; g++) {
-		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++) {
-			uint32_t w = d->workloads[g][i];
+	*nodes_left(p, plan->shape) -= *nodes_left(p, plan->shape) == UINT32_MAX ? 0 : n;
+	for (uint32_t g = 0; g < plan->shape->offer->gpus; g++) {
+		for (uint32_t i = 0; i < plan->n_on_gpu[g]; i++) {
+			uint32_t w = plan->workloads[g][i];
 
 			p->unplaced[w] -= n;
 			counts[w] = 0;
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
-		if (pack_open_add(p, d, err) < 0)
+		if (pack_open_add(p, plan, err) < 0)
 			return -1;
 	return 0;
 }
@@ -117,12 +117,12 @@ static size_t count_left_workloads(const struct packer *p)
 
 /* One pass: as long as some kind of node takes something. */
 static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_t n_use,
-	uint32_t *counts, struct node_plan *d, struct error *err)
+	uint32_t *counts, struct node_plan *plan, struct error *err)
 {
 	size_t n = 0, before = count_left_workloads(p), opened = 0;
 
 	for (size_t i = 0; i < n_use; i++) {
-		pack_rate_shape(p, use[i], d);
+		pack_rate_shape(p, use[i], plan);
 		if (p->shapes[use[i]].ratio <= 0)
 			continue;
 		heap[n++] = use[i];
@@ -133,7 +133,7 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 		uint32_t first = heap[0];
 		double was = p->shapes[first].ratio;
 
-		pack_rate_shape(p, first, d);
+		pack_rate_shape(p, first, plan);
 		if (p->shapes[first].ratio <= 0)
 			heap[0] = heap[--n];
 		if (p->shapes[first].ratio < was) {
@@ -142,7 +142,7 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 		}
 		if (p->shapes[first].ratio * p->max_cost_ratio < 1)
 			break; /* a later pass with a higher limit may open it */
-		if (open_equal_nodes(p, d, counts, err) < 0)
+		if (open_equal_nodes(p, plan, counts, err) < 0)
 			return -1;
 		if (++opened % COMPACT_EVERY == 0 && p->fill == p->order &&
 			count_left_workloads(p) < before / 2) {
@@ -160,14 +160,14 @@ int pack_solve_greedy(struct packer *p, const uint32_t *use, size_t n_use, struc
 	static const double dear[] = { 1.05, 1.2, 1.5, 2, INFINITY };
 	CLEANUP(freep) uint32_t *heap = malloc((n_use + 1) * sizeof(*heap));
 	CLEANUP(freep) uint32_t *counts = calloc(p->fit->n_workloads + 1, sizeof(*counts));
-	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
+	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
 
-	if (!heap || !counts || !d)
+	if (!heap || !counts || !plan)
 		return error_nomem(err);
 	for (size_t i = p->fill == p->order ? 0 : ARRAY_LEN(dear) - 1; i < ARRAY_LEN(dear);
 		i++) {
 		p->max_cost_ratio = dear[i];
-		if (one_pass(p, use, heap, n_use, counts, d, err) < 0)
+		if (one_pass(p, use, heap, n_use, counts, plan, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -294,12 +294,12 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 	struct error *err)
 {
 	struct packer *p = r->p;
-	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
+	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
 	uint64_t wanted = count_unplaced_replicas(r);
 	uint32_t best = UINT32_MAX;
 
 	*done = false;
-	if (!d)
+	if (!plan)
 		return error_nomem(err);
 	for (size_t k = 0; k < r->kinds.n_use; k++) {
 		const struct pack_shape *s = &p->shapes[r->kinds.use[k]];
@@ -307,23 +307,23 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 		if (s->offer->nano_per_hour >= limit ||
 			!p->unused_nodes[s->offer - p->s->offers])
 			continue;
-		node_plan_begin(d, s);
-		node_plan_fill(p, d);
-		if (d->n < wanted)
+		node_plan_begin(plan, s);
+		node_plan_fill(p, plan);
+		if (plan->n < wanted)
 			continue;
 		best = r->kinds.use[k];
 		limit = s->offer->nano_per_hour;
 	}
 	if (best == UINT32_MAX)
 		return 0;
-	node_plan_begin(d, &p->shapes[best]);
-	node_plan_fill(p, d);
+	node_plan_begin(plan, &p->shapes[best]);
+	node_plan_fill(p, plan);
 	for (size_t i = 0; i < r->n_unplaced; i++)
 		p->unplaced[r->unplaced[i]] = 0;
 	p->unused_nodes[p->shapes[best].offer - p->s->offers] -=
 		p->unused_nodes[p->shapes[best].offer - p->s->offers] == UINT32_MAX ? 0 : 1;
 	*done = true;
-	return pack_open_add(p, d, err);
+	return pack_open_add(p, plan, err);
 }
 
 /* Reopens the closed nodes, in place of all nodes from @from on. */
@@ -485,12 +485,12 @@ static int init_search_rounds(struct improve_round *r, struct error *err)
 static int first_plan(struct packer *p, struct error *err)
 {
 	CLEANUP(freep) uint32_t *all = pack_shapes_all(p, err);
-	CLEANUP(freep) struct node_plan *d = malloc(sizeof(*d));
+	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
 
-	if (!all || !d)
+	if (!all || !plan)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < p->n_shapes; i++) {
-		pack_rate_shape(p, i, d);
+		pack_rate_shape(p, i, plan);
 		p->first_ratio[i] = p->shapes[i].ratio;
 	}
 	return pack_solve_greedy(p, all, p->n_shapes, err);

@@ -75,14 +75,14 @@ void pack_shapes_compact(struct packer *p);
 /* The cost of a replica on nodes of @s that hold only such replicas: INFINITY if it does not fit. */
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload);
 
-/* Makes @d an empty node of @shape, which must outlive it. */
-void node_plan_begin(struct node_plan *d, const struct pack_shape *shape);
+/* Makes @plan an empty node of @shape, which must outlive it. */
+void node_plan_begin(struct node_plan *plan, const struct pack_shape *shape);
 
-/* Fills @d with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
-void node_plan_fill(struct packer *p, struct node_plan *d);
+/* Fills @plan with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
+void node_plan_fill(struct packer *p, struct node_plan *plan);
 
 /* Fills a node of that shape now, and sets the .ratio of the shape. */
-void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *d);
+void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *plan);
 
 /*
  * Places p->unplaced on nodes of the @n_use shapes @use alone. Appends the nodes to p->open and lowers p->unplaced.
@@ -119,7 +119,7 @@ bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t
  * stop, now or earlier (p->stopped).
  */
 bool pack_may_continue(struct packer *p, double done, int64_t nano_per_hour);
-/* Appends a copy of @d to p->open. ERR_NOMEM. */
-int pack_open_add(struct packer *p, const struct node_plan *d, struct error *err) MUST_USE;
+/* Appends a copy of @plan to p->open. ERR_NOMEM. */
+int pack_open_add(struct packer *p, const struct node_plan *plan, struct error *err) MUST_USE;
 /* The price of p->open, nano-units per hour; saturates at PRICE_SUM_MAX. */
 int64_t pack_open_price(const struct packer *p);

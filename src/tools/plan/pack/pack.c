@@ -55,20 +55,20 @@ bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t
 
 /* ---- open nodes --------------------------------------------------------------------------------------------- */
 
-int pack_open_add(struct packer *p, const struct node_plan *d, struct error *err)
+int pack_open_add(struct packer *p, const struct node_plan *plan, struct error *err)
 {
 	struct pack_open *o;
 
 	if (!ARRAY_GROW(&p->open, p->n_open, &p->room_open, ARRAY_NO_LIMIT))
 		return error_nomem(err);
 	o = &p->open[p->n_open];
-	*o = (struct pack_open){ .shape = (uint32_t)(d->shape - p->shapes) };
-	o->workloads = malloc((d->n + 1) * sizeof(*o->workloads));
+	*o = (struct pack_open){ .shape = (uint32_t)(plan->shape - p->shapes) };
+	o->workloads = malloc((plan->n + 1) * sizeof(*o->workloads));
 	if (!o->workloads)
 		return error_nomem(err);
-	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
-		for (uint32_t i = 0; i < d->n_on_gpu[g]; i++)
-			o->workloads[o->n++] = d->workloads[g][i] << 8 | g;
+	for (uint32_t g = 0; g < plan->shape->offer->gpus; g++)
+		for (uint32_t i = 0; i < plan->n_on_gpu[g]; i++)
+			o->workloads[o->n++] = plan->workloads[g][i] << 8 | g;
 	p->n_open++;
 	return 0;
 }

@@ -30,7 +30,7 @@ void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t
 	char ret[static POOL_KEY_MAX]);
 
 /* Sets how many replicas of each tenant can come to each pool. */
-int pools_set_reachable(struct pools *s, struct error *err) MUST_USE;
+int pools_set_reachable(struct pools *pools, struct error *err) MUST_USE;
 
 /* *ret_feasible: whether every combination of tenants that can meet on a GPU of @p is feasible. If not, @text
  * names a conflict. */

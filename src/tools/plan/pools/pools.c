@@ -292,7 +292,7 @@ static int add_pool_note(struct pools *p, const char *code, const struct buf *te
 	return 0;
 }
 
-static int add_arrangement_note(struct pools *s, const struct plan_pool *p,
+static int add_arrangement_note(struct pools *pools, const struct plan_pool *p,
 	const struct buf *who, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
@@ -301,20 +301,20 @@ static int add_arrangement_note(struct pools *s, const struct plan_pool *p,
 		"pool %s: the scheduler may put together what the plan does not: %s. Keep them "
 		"apart, or measure more exactly",
 		p->name, buf_str(who));
-	return add_pool_note(s, "arrangement", &text, err);
+	return add_pool_note(pools, "arrangement", &text, err);
 }
 
 /* A workload that requests different resources in different pools needs several Kubernetes objects. */
-static int add_split_note(struct pools *s, struct error *err)
+static int add_split_note(struct pools *pools, struct error *err)
 {
-	size_t n = s->a->in->n_workloads;
+	size_t n = pools->a->in->n_workloads;
 	CLEANUP(freep) uint64_t *first = calloc(n + 1, sizeof(*first));
 
 	if (!first)
 		return error_nomem(err);
-	for (size_t i = 0; i < s->n; i++) {
-		for (size_t k = 0; k < s->v[i].n_tenants; k++) {
-			const struct pool_tenant *t = &s->v[i].tenants[k], *was;
+	for (size_t i = 0; i < pools->n; i++) {
+		for (size_t k = 0; k < pools->v[i].n_tenants; k++) {
+			const struct pool_tenant *t = &pools->v[i].tenants[k], *was;
 			const struct plan_pool *other;
 			CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
@@ -322,19 +322,19 @@ static int add_split_note(struct pools *s, struct error *err)
 				first[t->workload] = (uint64_t)i << 32 | (k + 1);
 				continue;
 			}
-			other = &s->v[first[t->workload] >> 32];
+			other = &pools->v[first[t->workload] >> 32];
 			was = &other->tenants[(first[t->workload] & UINT32_MAX) - 1];
 			if (!strcmp(other->resources[was->resource].name,
-				    s->v[i].resources[t->resource].name))
+				    pools->v[i].resources[t->resource].name))
 				continue;
 			buf_printf(&text,
 				"'%s' needs an object for each: replicas that ask for %s in pool %s (%u), and for "
 				"%s in pool %s (%u)",
-				s->a->in->workloads[t->workload].name,
+				pools->a->in->workloads[t->workload].name,
 				other->resources[was->resource].name, other->name,
-				was->replicas, s->v[i].resources[t->resource].name,
-				s->v[i].name, t->replicas);
-			if (add_pool_note(s, "split-workload", &text, err) < 0)
+				was->replicas, pools->v[i].resources[t->resource].name,
+				pools->v[i].name, t->replicas);
+			if (add_pool_note(pools, "split-workload", &text, err) < 0)
 				return -1;
 		}
 	}
@@ -343,7 +343,7 @@ static int add_split_note(struct pools *s, struct error *err)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------- */
 
-static void set_pool_name(struct pools *s, struct plan_pool *p)
+static void set_pool_name(struct pools *pools, struct plan_pool *p)
 {
 	char base[POOL_NAME_MAX - 8];
 	unsigned again = 1;
@@ -366,7 +366,7 @@ static void set_pool_name(struct pools *s, struct plan_pool *p)
 	(void)snprintf(p->name, sizeof(p->name), "%s", base);
 	while (taken) {
 		taken = false;
-		for (const struct plan_pool *q = s->v; q < p && !taken; q++)
+		for (const struct plan_pool *q = pools->v; q < p && !taken; q++)
 			taken = !strcmp(q->name, p->name);
 		if (taken)
 			(void)snprintf(p->name, sizeof(p->name), "%s-%u", base, ++again);
@@ -384,41 +384,41 @@ static size_t count_node_kinds(const struct pooled *list, size_t n)
 }
 
 /* Makes the pools of the nodes in @list, which is sorted and has at most POOLS_MAX kinds. */
-static int make_kind_pools(struct pools *s, const struct pooled *list, size_t n,
+static int make_kind_pools(struct pools *pools, const struct pooled *list, size_t n,
 	struct error *err)
 {
 	for (size_t i = 0, to; i < n; i = to) {
-		struct plan_pool *p = &s->v[s->n];
+		struct plan_pool *p = &pools->v[pools->n];
 
 		for (to = i + 1; to < n && by_kind(&list[i], &list[to]) == 0;)
 			to++;
-		if (pool_make(p, s->a, list + i, to - i, err) < 0)
+		if (pool_make(p, pools->a, list + i, to - i, err) < 0)
 			return -1;
-		s->n++;
-		set_pool_name(s, p);
+		pools->n++;
+		set_pool_name(pools, p);
 	}
-	return pools_set_reachable(s, err);
+	return pools_set_reachable(pools, err);
 }
 
 /*
  * Marks the nodes of infeasible pools .alone in @list, which is in the order of the pools, and sets *again. A pool
  * that cannot be split, or may not be because of @wide, gets a note.
  */
-static int check_all(struct pools *s, struct pooled *list, bool wide, bool *again,
+static int check_all(struct pools *pools, struct pooled *list, bool wide, bool *again,
 	struct error *err)
 {
 	*again = false;
-	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
-		const struct plan_pool *p = &s->v[i];
+	for (size_t i = 0; i < pools->n; list += pools->v[i++].nodes) {
+		const struct plan_pool *p = &pools->v[i];
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 		bool feasible;
 
-		if (pool_check_feasible(s->a, p, &feasible, &text, err) < 0)
+		if (pool_check_feasible(pools->a, p, &feasible, &text, err) < 0)
 			return -1;
 		if (feasible)
 			continue;
 		if (wide || list[0].alone) {
-			if (add_arrangement_note(s, p, &text, err) < 0)
+			if (add_arrangement_note(pools, p, &text, err) < 0)
 				return -1;
 			continue;
 		}
@@ -429,16 +429,16 @@ static int check_all(struct pools *s, struct pooled *list, bool wide, bool *agai
 	return 0;
 }
 
-static void clear_pools(struct pools *s)
+static void clear_pools(struct pools *pools)
 {
-	for (size_t i = 0; i < s->n; i++)
-		pool_fini(&s->v[i]);
-	for (size_t i = 0; i < s->n_notes; i++)
-		free(s->notes[i].text);
-	s->n = s->n_notes = 0;
+	for (size_t i = 0; i < pools->n; i++)
+		pool_fini(&pools->v[i]);
+	for (size_t i = 0; i < pools->n_notes; i++)
+		free(pools->notes[i].text);
+	pools->n = pools->n_notes = 0;
 }
 
-static int add_wide_note(struct pools *s, struct error *err)
+static int add_wide_note(struct pools *pools, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 
@@ -446,7 +446,7 @@ static int add_wide_note(struct pools *s, struct error *err)
 		"to keep apart what should not meet takes more than %d pools, so none was split: see the others here, or "
 		"plan fewer workloads at a time",
 		POOLS_MAX);
-	return add_pool_note(s, "many-pools", &text, err);
+	return add_pool_note(pools, "many-pools", &text, err);
 }
 
 /* Sorts the nodes of @list. If .alone makes too many pools, clears it for all nodes and sets *wide. */
@@ -468,39 +468,40 @@ static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err
 		POOLS_MAX);
 }
 
-static int pools_fill(struct pools *s, struct pooled *list, struct error *err)
+static int pools_fill(struct pools *pools, struct pooled *list, struct error *err)
 {
-	size_t n = s->a->plan.n_nodes;
+	size_t n = pools->a->plan.n_nodes;
 	bool again = true, wide = false;
 
 	while (again) {
-		clear_pools(s);
-		if (sort_all(list, n, &wide, err) < 0 || make_kind_pools(s, list, n, err) < 0 ||
-			check_all(s, list, wide, &again, err) < 0)
+		clear_pools(pools);
+		if (sort_all(list, n, &wide, err) < 0 ||
+			make_kind_pools(pools, list, n, err) < 0 ||
+			check_all(pools, list, wide, &again, err) < 0)
 			return -1;
 	}
-	if (wide && add_wide_note(s, err) < 0)
+	if (wide && add_wide_note(pools, err) < 0)
 		return -1;
-	return add_split_note(s, err);
+	return add_split_note(pools, err);
 }
 
 int pools_new(struct pools **ret, const struct plan_answer *a, struct error *err)
 {
-	CLEANUP(pools_freep) struct pools *s = calloc(1, sizeof(*s));
+	CLEANUP(pools_freep) struct pools *pools = calloc(1, sizeof(*pools));
 	struct pooled *list = NULL;
 	int got;
 
-	if (!s)
+	if (!pools)
 		return error_nomem(err);
-	s->a = a;
-	s->v = calloc(POOLS_MAX + 1, sizeof(*s->v));
-	if (!s->v || pooled_new(&list, a, err) < 0)
+	pools->a = a;
+	pools->v = calloc(POOLS_MAX + 1, sizeof(*pools->v));
+	if (!pools->v || pooled_new(&list, a, err) < 0)
 		return error_nomem(err);
-	got = pools_fill(s, list, err);
+	got = pools_fill(pools, list, err);
 	pooled_free(list, a->plan.n_nodes);
 	if (got < 0)
 		return -1;
-	*ret = STEAL_PTR(s);
+	*ret = STEAL_PTR(pools);
 	return 0;
 }
 

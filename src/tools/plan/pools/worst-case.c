@@ -20,24 +20,24 @@ static uint32_t find_resource_position(const struct plan_pool *p, const char *na
 	return i;
 }
 
-static bool is_first(const struct pools *s, size_t pool, const char *name)
+static bool is_first(const struct pools *pools, size_t pool, const char *name)
 {
 	for (size_t i = 0; i < pool; i++)
-		if (find_resource_position(&s->v[i], name) < s->v[i].n_resources)
+		if (find_resource_position(&pools->v[i], name) < pools->v[i].n_resources)
 			return false;
 	return true;
 }
 
 /* Counts the replicas that request @name in all pools; @sum has one element for each workload. */
-static void count_reachable(struct pools *s, const char *name, uint32_t *sum)
+static void count_reachable(struct pools *pools, const char *name, uint32_t *sum)
 {
-	memset(sum, 0, s->a->in->n_workloads * sizeof(*sum));
+	memset(sum, 0, pools->a->in->n_workloads * sizeof(*sum));
 	for (int set = 0; set <= 1; set++) {
-		for (size_t i = 0; i < s->n; i++) {
-			uint32_t resource = find_resource_position(&s->v[i], name);
+		for (size_t i = 0; i < pools->n; i++) {
+			uint32_t resource = find_resource_position(&pools->v[i], name);
 
-			for (size_t k = 0; k < s->v[i].n_tenants; k++) {
-				struct pool_tenant *t = &s->v[i].tenants[k];
+			for (size_t k = 0; k < pools->v[i].n_tenants; k++) {
+				struct pool_tenant *t = &pools->v[i].tenants[k];
 
 				if (t->resource != resource)
 					continue;
@@ -50,16 +50,16 @@ static void count_reachable(struct pools *s, const char *name, uint32_t *sum)
 	}
 }
 
-int pools_set_reachable(struct pools *s, struct error *err)
+int pools_set_reachable(struct pools *pools, struct error *err)
 {
-	CLEANUP(freep) uint32_t *sum = calloc(s->a->in->n_workloads + 1, sizeof(*sum));
+	CLEANUP(freep) uint32_t *sum = calloc(pools->a->in->n_workloads + 1, sizeof(*sum));
 
 	if (!sum)
 		return error_nomem(err);
-	for (size_t i = 0; i < s->n; i++)
-		for (size_t k = 0; k < s->v[i].n_resources; k++)
-			if (is_first(s, i, s->v[i].resources[k].name))
-				count_reachable(s, s->v[i].resources[k].name, sum);
+	for (size_t i = 0; i < pools->n; i++)
+		for (size_t k = 0; k < pools->v[i].n_resources; k++)
+			if (is_first(pools, i, pools->v[i].resources[k].name))
+				count_reachable(pools, pools->v[i].resources[k].name, sum);
 	return 0;
 }
 

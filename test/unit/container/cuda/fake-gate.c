@@ -42,17 +42,17 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 							: 0));
 }
 
-void gate_block_slow(struct gate_block *k, CUstream stream, unsigned int flags)
+void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags)
 {
 	fake_gate.blocks++;
 	fake_gate.block_stream = stream;
 	fake_gate.block_flags = flags;
-	k->slot = fake_gate.refuse ? 0 : fake_gate.blocks;
+	block->slot = fake_gate.refuse ? 0 : fake_gate.blocks;
 }
 
-void gate_blocked_slow(const struct gate_block *k, bool given)
+void gate_blocked_slow(const struct gate_block *block, bool given)
 {
-	assert_int_equal(k->slot, fake_gate.blocks);
+	assert_int_equal(block->slot, fake_gate.blocks);
 	fake_gate.blocked += given;
 }
 

@@ -47,11 +47,11 @@ void mt_in_child(void (*fn)(void))
 
 void mt_make_pool(uint64_t bytes)
 {
-	struct pool_reservation *l =
+	struct pool_reservation *reservation =
 		pool_reservation_get(POOL_RESERVATION_POOL, IN_POOL, 3, 0, CHARGE_SEEN);
 	struct pool_reservation_op op;
 
-	CHECK(l && !pool_reservation_begin(&op, l, bytes));
+	CHECK(reservation && !pool_reservation_begin(&op, reservation, bytes));
 	hold(bytes);
 	md.pool = bytes;
 	pool_reservation_end(&op);

@@ -26,10 +26,10 @@ void aside_ends(void)
 
 void block_no_work(void)
 {
-	struct gate_block k = gate_block(TD_ASIDE, 0);
+	struct gate_block block = gate_block(TD_ASIDE, 0);
 
 	td_submit_to(TD_ASIDE);
-	gate_blocked(&k, CUDA_SUCCESS);
+	gate_blocked(&block, CUDA_SUCCESS);
 }
 
 void block_stream(void)

@@ -11,78 +11,78 @@
 #define MS UINT64_C(1000000)
 
 /* One submission of that kind, with a fence behind it that passes: the time it took. */
-static void one(struct cost_model *k, unsigned int kind, uint64_t ns)
+static void one(struct cost_model *model, unsigned int kind, uint64_t ns)
 {
 	struct cost_model_snapshot note;
-	uint32_t cost = cost_model_cost_ns(k, kind);
+	uint32_t cost = cost_model_cost_ns(model, kind);
 
-	(void)cost_model_begin(k, cost);
-	cost_model_end(k, kind, cost);
-	cost_model_snapshot(k, &note);
-	cost_model_fence_passed(k, &note);
-	cost_model_learn(k, 1, ns, ns);
+	(void)cost_model_begin(model, cost);
+	cost_model_end(model, kind, cost);
+	cost_model_snapshot(model, &note);
+	cost_model_fence_passed(model, &note);
+	cost_model_learn(model, 1, ns, ns);
 }
 
 static void cost_model_learn__learns_from_a_submission_that_ran_alone(void **state)
 {
-	struct cost_model k = { .count = 0 };
+	struct cost_model model = { .count = 0 };
 
 	(void)state;
-	assert_int_equal(cost_model_cost_ns(&k, 7), COST_MODEL_DEFAULT_NS);
-	assert_true(cost_model_needs_fences(&k, 7));
-	one(&k, 7, 3 * MS);
-	assert_int_equal(cost_model_cost_ns(&k, 7), 3 * MS);
-	assert_true(cost_model_needs_fences(&k, 7));         /* it is long */
-	assert_int_equal(cost_model_cost_ns(&k, 8), 3 * MS); /* the mean */
-	one(&k, 8, 5 * US);
-	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
-	assert_false(cost_model_needs_fences(&k, 8));
-	one(&k, 8, 0); /* of unknown time */
-	assert_int_equal(cost_model_cost_ns(&k, 8), 5 * US);
-	one(&k, 8, 1);
-	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MIN_NS);
-	one(&k, 8, UINT64_MAX);
-	assert_int_equal(cost_model_cost_ns(&k, 8), COST_MODEL_MAX_NS);
+	assert_int_equal(cost_model_cost_ns(&model, 7), COST_MODEL_DEFAULT_NS);
+	assert_true(cost_model_needs_fences(&model, 7));
+	one(&model, 7, 3 * MS);
+	assert_int_equal(cost_model_cost_ns(&model, 7), 3 * MS);
+	assert_true(cost_model_needs_fences(&model, 7));         /* it is long */
+	assert_int_equal(cost_model_cost_ns(&model, 8), 3 * MS); /* the mean */
+	one(&model, 8, 5 * US);
+	assert_int_equal(cost_model_cost_ns(&model, 8), 5 * US);
+	assert_false(cost_model_needs_fences(&model, 8));
+	one(&model, 8, 0); /* of unknown time */
+	assert_int_equal(cost_model_cost_ns(&model, 8), 5 * US);
+	one(&model, 8, 1);
+	assert_int_equal(cost_model_cost_ns(&model, 8), COST_MODEL_MIN_NS);
+	one(&model, 8, UINT64_MAX);
+	assert_int_equal(cost_model_cost_ns(&model, 8), COST_MODEL_MAX_NS);
 }
 
 static void cost_model_in_flight_ns__sums_submissions_that_are_not_done(void **state)
 {
-	struct cost_model k = { .count = 0 };
+	struct cost_model model = { .count = 0 };
 	struct cost_model_snapshot first, second;
 	uint64_t begun = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
-		begun = cost_model_begin(&k, 10 * US);
-		cost_model_end(&k, 1, 10 * US);
+		begun = cost_model_begin(&model, 10 * US);
+		cost_model_end(&model, 1, 10 * US);
 		if (i == 1)
-			cost_model_snapshot(&k, &first);
+			cost_model_snapshot(&model, &first);
 	}
-	assert_int_equal(cost_model_unfenced_ns(&k), 20 * US);
-	cost_model_snapshot(&k, &second);
-	assert_int_equal(cost_model_in_flight_ns(&k, begun), 40 * US);
-	cost_model_fence_passed(&k, &first);
-	assert_int_equal(cost_model_in_flight_ns(&k, begun), 20 * US);
-	cost_model_fence_passed(&k, &second);
-	assert_int_equal(cost_model_in_flight_ns(&k, begun), 0);
-	begun = cost_model_begin(&k, 10 * US);
-	cost_model_uncount(&k, 10 * US);
-	cost_model_set_idle(&k);
-	assert_int_equal(cost_model_in_flight_ns(&k, atomic_load(&k.begun_ns)), 0);
+	assert_int_equal(cost_model_unfenced_ns(&model), 20 * US);
+	cost_model_snapshot(&model, &second);
+	assert_int_equal(cost_model_in_flight_ns(&model, begun), 40 * US);
+	cost_model_fence_passed(&model, &first);
+	assert_int_equal(cost_model_in_flight_ns(&model, begun), 20 * US);
+	cost_model_fence_passed(&model, &second);
+	assert_int_equal(cost_model_in_flight_ns(&model, begun), 0);
+	begun = cost_model_begin(&model, 10 * US);
+	cost_model_uncount(&model, 10 * US);
+	cost_model_set_idle(&model);
+	assert_int_equal(cost_model_in_flight_ns(&model, atomic_load(&model.begun_ns)), 0);
 }
 
 static void cost_model_learn__learns_nothing_without_an_observed_end(void **state)
 {
-	struct cost_model k = { .count = 0 };
+	struct cost_model model = { .count = 0 };
 
 	(void)state;
-	one(&k, 1, 10 * US);
-	(void)cost_model_begin(&k, 10 * US);
-	cost_model_end(&k, 1, 10 * US);
-	cost_model_fence_passed(&k,
+	one(&model, 1, 10 * US);
+	(void)cost_model_begin(&model, 10 * US);
+	cost_model_end(&model, 1, 10 * US);
+	cost_model_fence_passed(&model,
 		&(struct cost_model_snapshot){ .work_ns = 20 * US, .count = 2 });
-	cost_model_learn(&k, 100, 5 * MS, 50 * US); /* 99 others */
-	assert_int_equal(cost_model_cost_ns(&k, 1), 10 * US);
+	cost_model_learn(&model, 100, 5 * MS, 50 * US); /* 99 others */
+	assert_int_equal(cost_model_cost_ns(&model, 1), 10 * US);
 }
 
 /* ---- a throttled thread, a GPU, and a gate thread ------------------------------------------------- */

@@ -426,9 +426,10 @@ static void gate__invalidates_no_capture(void **state)
 	gate_test(submit_while_capturing, 1);
 }
 
-static bool is_noted(const struct gate_block *k)
+static bool is_noted(const struct gate_block *block)
 {
-	return gate_slot_read_state(&gate_process_if_any()->fences.waits[k->slot - 1].slot) ==
+	return gate_slot_read_state(
+		       &gate_process_if_any()->fences.waits[block->slot - 1].slot) ==
 	       GATE_SLOT_SET;
 }
 
@@ -436,26 +437,26 @@ static bool is_noted(const struct gate_block *k)
 static void blocks_stream(void)
 {
 	CUstream second = (CUstream)((uintptr_t)TD_STREAM + 1);
-	struct gate_block k;
+	struct gate_block block;
 
 	errno = 1234;
-	k = gate_block(TD_STREAM, 0); /* before any work */
-	CHECK(k.slot && k.gpu == 0 && errno == 1234);
-	gate_blocked(&k, CUDA_SUCCESS);
+	block = gate_block(TD_STREAM, 0); /* before any work */
+	CHECK(block.slot && block.gpu == 0 && errno == 1234);
+	gate_blocked(&block, CUDA_SUCCESS);
 	CHECK(!atomic_load(&slice_arbiter_page(A, 0)->begun) &&
 		atomic_load(&A->quanta.hellos) == 1);
-	CHECK(is_noted(&k) && atomic_load(&td.own_records) == 2);
-	k = gate_block(second, GATE_OWN);
-	CHECK(k.slot && k.gpu == 1);
+	CHECK(is_noted(&block) && atomic_load(&td.own_records) == 2);
+	block = gate_block(second, GATE_OWN);
+	CHECK(block.slot && block.gpu == 1);
 	/* The driver refused it. */
-	gate_blocked(&k, CUDA_ERROR_INVALID_VALUE);
-	CHECK(!is_noted(&k));
-	k = gate_block(second, GATE_OWN);
-	gate_blocked(&k, CUDA_SUCCESS);
-	CHECK(is_noted(&k));
+	gate_blocked(&block, CUDA_ERROR_INVALID_VALUE);
+	CHECK(!is_noted(&block));
+	block = gate_block(second, GATE_OWN);
+	gate_blocked(&block, CUDA_SUCCESS);
+	CHECK(is_noted(&block));
 	/* Of no GPU of the slice. */
-	k = gate_block((CUstream)((uintptr_t)TD_STREAM + 2), 0);
-	CHECK(!k.slot);
+	block = gate_block((CUstream)((uintptr_t)TD_STREAM + 2), 0);
+	CHECK(!block.slot);
 	/* Into a capture, and beside it. */
 	gate_capture_begins();
 	atomic_store(&td.capturing, 1);

@@ -18,16 +18,17 @@ static struct mig_node_gpu gpu_of(uint32_t index, enum product_id id, uint32_t p
 }
 
 /* Whether the config fits an empty GPU: 1 yes, 0 it has no profile of that very name, -1 no. */
-static int fits(const struct mig_config *c, const struct mig_node_gpu *g, struct mig_desired *w,
-	struct error *err)
+static int fits(const struct mig_config *c, const struct mig_node_gpu *g,
+	struct mig_desired *desired, struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c, g);
 	struct mig_placement placements[MIG_GIS_MAX];
 	CLEANUP(strv_fini) struct strv guesses = STRV_INIT;
 
-	if (!e || mig_entry_want(e, g, w, &guesses, err) < 0 || guesses.n)
+	if (!e || mig_entry_want(e, g, desired, &guesses, err) < 0 || guesses.n)
 		return 0;
-	return mig_geometry_place(&g->layout, NULL, w, MIG_KEEP_NOTHING, placements, err) < 0
+	return mig_geometry_place(&g->layout, NULL, desired, MIG_KEEP_NOTHING, placements,
+		       err) < 0
 		       ? -1
 		       : 1;
 }
@@ -58,7 +59,7 @@ static void mig_default_configs__fit_each_product(void **state)
 {
 	struct mig_configs *c = NULL;
 	struct error err = ERROR_INIT;
-	struct mig_desired w;
+	struct mig_desired desired;
 
 	(void)state;
 	assert_ok(mig_default_configs(&c, &err), &err);
@@ -74,14 +75,14 @@ static void mig_default_configs__fit_each_product(void **state)
 
 			(void)snprintf(name, sizeof(name), "all-%s", word);
 			config = mig_configs_find(c, name);
-			if (!config || fits(config, &g, &w, &err) != 1)
+			if (!config || fits(config, &g, &desired, &err) != 1)
 				fail_msg("%s on %s: %s", name,
 					product_name(products_of_map[i].id), err.msg);
-			assert_true(w.n > 0);
+			assert_true(desired.n > 0);
 		}
 		/* What a GPU has the profiles of fits. */
 		for (size_t k = 0; k < c->n; k++)
-			if (fits(&c->configs[k], &g, &w, &err) < 0)
+			if (fits(&c->configs[k], &g, &desired, &err) < 0)
 				fail_msg("%s on %s: %s", c->configs[k].name,
 					product_name(products_of_map[i].id), err.msg);
 	}
@@ -146,7 +147,7 @@ static void mig_configs__of_the_user_fit_their_products(void **state)
 {
 	struct mig_node_gpu g = gpu_of(0, A100_40, 0x20B0);
 	struct mig_configs *c = NULL;
-	struct mig_desired w = { 0 };
+	struct mig_desired desired = { 0 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -154,8 +155,8 @@ static void mig_configs__of_the_user_fit_their_products(void **state)
 			  &err),
 		&err);
 	for (size_t i = 0; i < c->n; i++)
-		assert_int_equal(fits(&c->configs[i], &g, &w, &err), 1);
-	assert_int_equal(w.n, 4); /* all-balanced */
+		assert_int_equal(fits(&c->configs[i], &g, &desired, &err), 1);
+	assert_int_equal(desired.n, 4); /* all-balanced */
 	(void)mig_configs_free(c);
 }
 

@@ -33,9 +33,9 @@ static int teardown(void **state)
 static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds_t pause_us)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 
-	if (usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err) != 0)
+	if (usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err) != 0)
 		_exit(3);
 	for (uint64_t i = first;; i++) {
 		const struct usage_db_total total = { "last", { (int64_t)i } };
@@ -44,9 +44,9 @@ static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds
 			.n_totals = 1 };
 
 		/* Old enough to be merged as well. */
-		if (usage_db_env_add(l, T0 + i * USAGE_DB_BUCKET_S, PER_BUCKET,
+		if (usage_db_env_add(db, T0 + i * USAGE_DB_BUCKET_S, PER_BUCKET,
 			    T0 + USAGE_DB_HOURS_AFTER_S + i * USAGE_DB_BUCKET_S, &err) != 0 ||
-			usage_db_add(l, &b, T0, &err) != 0)
+			usage_db_add(db, &b, T0, &err) != 0)
 			_exit(4);
 		*done = i + 1;
 		if (pause_us)
@@ -91,12 +91,12 @@ static void usage_db__survives_kill_at_any_point(void **state)
 static void fill(unsigned n)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 
-	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	for (unsigned i = 0; i < n; i++)
-		assert_ok(usage_db_env_add(l, T0 + i * USAGE_DB_BUCKET_S, 30, T0, &err), &err);
-	(void)usage_db_close(l);
+		assert_ok(usage_db_env_add(db, T0 + i * USAGE_DB_BUCKET_S, 30, T0, &err), &err);
+	(void)usage_db_close(db);
 }
 
 static void scribble(off_t at, size_t len)
@@ -135,21 +135,21 @@ static void usage_db_open__renames_a_damaged_file(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct error err = ERROR_INIT;
-		struct usage_db *l = NULL;
+		struct usage_db *db = NULL;
 		struct usage_db_sums s;
 
 		fill(60);
 		test_write(usage_db_env_dir(), USAGE_DB_FILE ".damaged-1", "older", 5, 0600);
 		scribble(rows[i].at, rows[i].len);
-		assert_int_equal(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err),
+		assert_int_equal(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err),
 			USAGE_DB_RECREATED);
 		assert_non_null(strstr(err.msg, "it is now '"));
-		assert_non_null(l);
+		assert_non_null(db);
 		assert_int_equal(count_damaged(), 1);
 		usage_db_env_sum(0, UINT64_MAX, &s);
 		assert_int_equal(s.periods, 0);
-		assert_ok(usage_db_env_add(l, T0, 3, T0, &err), &err);
-		(void)usage_db_close(l);
+		assert_ok(usage_db_env_add(db, T0, 3, T0, &err), &err);
+		(void)usage_db_close(db);
 		assert_int_equal(unlink(usage_db_env_path()), 0);
 	}
 }
@@ -157,39 +157,39 @@ static void usage_db_open__renames_a_damaged_file(void **state)
 static void usage_db_add__recreates_a_file_that_was_damaged_meanwhile(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 	struct usage_db_sums s;
 
 	(void)state;
 	fill(60);
-	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	scribble(0, 65536);
-	assert_int_equal(usage_db_env_add(l, T0 + 30000, 3, T0, &err), USAGE_DB_RECREATED);
+	assert_int_equal(usage_db_env_add(db, T0 + 30000, 3, T0, &err), USAGE_DB_RECREATED);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 1);
 	assert_int_equal(s.rows, 3);
 	assert_int_equal(count_damaged(), 1);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 }
 
 static void usage_db_open__renames_a_database_of_others(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 
 	(void)state;
 	fill(1);
 	scribble(68, 4); /* the application id */
-	assert_int_equal(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err),
+	assert_int_equal(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err),
 		USAGE_DB_RECREATED);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 }
 
 static void usage_db_add__reports_a_full_disk(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 64 << 10 };
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 	struct usage_db_sums s;
 	unsigned n = 0;
 
@@ -197,10 +197,10 @@ static void usage_db_add__reports_a_full_disk(void **state)
 	fill(1);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	low.rlim_max = old.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-	while (n < 1000 && usage_db_env_add(l, T0 + (n + 1) * 300, 30, T0, &err) == 0)
+	while (n < 1000 && usage_db_env_add(db, T0 + (n + 1) * 300, 30, T0, &err) == 0)
 		n++;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_in_range(n, 1, 999);
@@ -208,17 +208,17 @@ static void usage_db_add__reports_a_full_disk(void **state)
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 1);
 	/* Passed again when there is space. */
-	assert_ok(usage_db_env_add(l, T0 + (n + 1) * 300, 30, T0, &err), &err);
+	assert_ok(usage_db_env_add(db, T0 + (n + 1) * 300, 30, T0, &err), &err);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, n + 2);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 }
 
 static void usage_db_add__continues_when_no_new_file_can_be_created(void **state)
 {
 	struct rlimit old, low = { .rlim_cur = 1024 };
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 	struct usage_db_sums s;
 
 	(void)state;
@@ -226,17 +226,17 @@ static void usage_db_add__continues_when_no_new_file_can_be_created(void **state
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	low.rlim_max = old.rlim_max;
-	assert_ok(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
 	scribble(0, 65536);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_true(usage_db_env_add(l, T0 + 30000, 3, T0, &err) < 0);
+		assert_true(usage_db_env_add(db, T0 + 30000, 3, T0, &err) < 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-	assert_ok(usage_db_env_add(l, T0 + 30000, 3, T0, &err), &err);
+	assert_ok(usage_db_env_add(db, T0 + 30000, 3, T0, &err), &err);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 1);
 	assert_int_equal(count_damaged(), 1);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 }
 
 static void usage_db_read__reads_whole_writes_beside_a_writer(void **state)

@@ -23,23 +23,23 @@ static int teardown(void **state)
 static struct usage_db *open_it(uint64_t bytes)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 
-	assert_ok(usage_db_open(&l, usage_db_env_path(), bytes, &err), &err);
-	return l;
+	assert_ok(usage_db_open(&db, usage_db_env_path(), bytes, &err), &err);
+	return db;
 }
 
-static void add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t now_s)
+static void add(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_s)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(usage_db_env_add(l, start_s, n, now_s, &err), &err);
+	assert_ok(usage_db_env_add(db, start_s, n, now_s, &err), &err);
 }
 
 /* Both stay when rows meet. */
 static void usage_db_add__keeps_unknown_figures(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	const struct usage_db_period p = { .start_s = T0,
 		.node = "n",
 		.instance_type = "",
@@ -63,7 +63,7 @@ static void usage_db_add__keeps_unknown_figures(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		row.busy_unknown = i == 0;
 		row.memory_unknown = i == 1;
-		assert_ok(usage_db_add(l, &b, T0, &err), &err);
+		assert_ok(usage_db_add(db, &b, T0, &err), &err);
 		usage_db_env_sum(0, UINT64_MAX, &got);
 		assert_int_equal(got.rows, 1);
 		assert_true(got.busy_unknown);
@@ -73,18 +73,18 @@ static void usage_db_add__keeps_unknown_figures(void **state)
 
 static void usage_db_add__adds_to_the_row_of_the_same_key(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	struct usage_db_sums once, twice;
 	struct stat st;
 
 	(void)state;
-	add(l, T0, 5, T0);
+	add(db, T0, 5, T0);
 	usage_db_env_sum(0, UINT64_MAX, &once);
 	assert_int_equal(once.rows, 5);
 	assert_int_equal(once.cost, 255000000);
 	assert_int_equal(once.held_ns, INT64_C(1200000000000));
 	assert_true(once.busy_unknown);
-	add(l, T0, 5, T0);
+	add(db, T0, 5, T0);
 	usage_db_env_sum(0, UINT64_MAX, &twice);
 	assert_int_equal(twice.periods, 1);
 	assert_int_equal(twice.rows, 5);
@@ -100,12 +100,12 @@ static void usage_db_add__adds_to_the_row_of_the_same_key(void **state)
 
 static void usage_db_read__returns_records_that_overlap_the_range(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	struct usage_db_sums s;
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++)
-		add(l, T0 + i * USAGE_DB_BUCKET_S, 2, T0);
+		add(db, T0 + i * USAGE_DB_BUCKET_S, 2, T0);
 	usage_db_env_sum(T0 + 301, T0 + 601, &s);
 	assert_int_equal(s.periods, 2);
 	assert_int_equal(s.first_s, T0 + 300);
@@ -132,7 +132,7 @@ static int collect(void *arg, const struct usage_db_total *t, struct error *err)
 
 static void usage_db_totals__are_replaced_as_a_whole(void **state)
 {
-	struct usage_db *l = open_it(USAGE_DB_BYTES);
+	struct usage_db *db = open_it(USAGE_DB_BYTES);
 	const struct usage_db_total first[] = { { "a", { 1, -2, INT64_MAX, INT64_MIN } },
 		{ "b", { 5 } } };
 	const struct usage_db_total second[] = { { "c\xc3\xa4", { 0, 0, 0, 0, 0, 0, 0, 8 } } };
@@ -140,38 +140,38 @@ static void usage_db_totals__are_replaced_as_a_whole(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(usage_db_add(l,
+	assert_ok(usage_db_add(db,
 			  &(struct usage_db_batch){ .set_totals = true,
 				  .totals = first,
 				  .n_totals = 2 },
 			  T0, &err),
 		&err);
-	assert_ok(usage_db_add(l, &(struct usage_db_batch){ .period = NULL }, T0, &err), &err);
-	l = usage_db_close(l);
-	l = open_it(USAGE_DB_BYTES);
-	assert_ok(usage_db_totals_load(l, collect, got, &err), &err);
+	assert_ok(usage_db_add(db, &(struct usage_db_batch){ .period = NULL }, T0, &err), &err);
+	db = usage_db_close(db);
+	db = open_it(USAGE_DB_BYTES);
+	assert_ok(usage_db_totals_load(db, collect, got, &err), &err);
 	assert_string_equal(got[0].key, "a");
 	assert_memory_equal(got[0].v, first[0].v, sizeof(got[0].v));
 	assert_string_equal(got[1].key, "b");
 	assert_null(got[2].key);
-	assert_ok(usage_db_add(l,
+	assert_ok(usage_db_add(db,
 			  &(struct usage_db_batch){ .set_totals = true,
 				  .totals = second,
 				  .n_totals = 1 },
 			  T0, &err),
 		&err);
-	assert_ok(usage_db_totals_load(l, collect, got + 2, &err), &err);
+	assert_ok(usage_db_totals_load(db, collect, got + 2, &err), &err);
 	assert_string_equal(got[2].key, "c\xc3\xa4");
 	assert_int_equal(got[2].v[7], 8);
 	assert_null(got[3].key);
 	for (size_t i = 0; i < 3; i++)
 		free((void *)(uintptr_t)got[i].key);
-	(void)usage_db_close(l);
+	(void)usage_db_close(db);
 }
 
 static void usage_db_add__refuses_values_out_of_bounds(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	struct usage_db_period p = { .start_s = T0, .cost_nano = 5 };
 	struct usage_db_row row = { .cost_nano = 5 };
 	struct usage_db_batch b = { .period = &p, .deltas = &row, .n_deltas = 1 };
@@ -183,39 +183,39 @@ static void usage_db_add__refuses_values_out_of_bounds(void **state)
 	memset(long_name, 'x', sizeof(long_name));
 	long_name[sizeof(long_name) - 1] = '\0';
 	row.cost_nano = 4;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "the rows cost 4, the period 5");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "the rows cost 4, the period 5");
 	row.cost_nano = 5;
 	row.pod = long_name;
-	assert_error(usage_db_add(l, &b, T0, &err), &err,
+	assert_error(usage_db_add(db, &b, T0, &err), &err,
 		"row 0: pod: expected at most 253 bytes");
 	row.pod = "\xff";
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "row 0: pod: expected UTF-8");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "row 0: pod: expected UTF-8");
 	row.pod = "";
 	row.allocated_ns = -1;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "row 0: held_ns: expected 0 to");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "row 0: held_ns: expected 0 to");
 	row.allocated_ns = 0;
 	p.start_s++;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "a multiple of 300");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "a multiple of 300");
 	p.start_s--;
 	p.node = long_name;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "period 0: node");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "period 0: node");
 	p.node = NULL;
 	b.n_deltas = USAGE_DB_DELTAS_MAX + 1;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "at most 16384 rows");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "at most 16384 rows");
 	b.n_deltas = 1;
 	b.period = NULL;
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "without a period");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "without a period");
 	b = (struct usage_db_batch){ .set_totals = true,
 		.totals = &(struct usage_db_total){ "", { 0 } },
 		.n_totals = 1 };
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "total 0: expected a key");
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "total 0: expected a key");
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 0);
 }
 
 static void usage_db_add__refuses_a_batch_that_would_overflow(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	struct usage_db_period p = { .start_s = T0 };
 	struct usage_db_row row = { .memory_byte_seconds = USAGE_DB_VALUE_MAX };
 	const struct usage_db_batch b = { .period = &p, .deltas = &row, .n_deltas = 1 };
@@ -224,15 +224,15 @@ static void usage_db_add__refuses_a_batch_that_would_overflow(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 1023; i++)
-		assert_ok(usage_db_add(l, &b, T0, &err), &err);
-	assert_error(usage_db_add(l, &b, T0, &err), &err, "larger than the ledger can hold");
+		assert_ok(usage_db_add(db, &b, T0, &err), &err);
+	assert_error(usage_db_add(db, &b, T0, &err), &err, "larger than the ledger can hold");
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.byte_seconds, 1023 * USAGE_DB_VALUE_MAX);
 }
 
 static void usage_db_age__merges_without_changing_a_sum(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	const unsigned buckets = 2 * 288 + 5;
 	struct usage_db_sums before, after;
 	const uint64_t later[] = { USAGE_DB_HOURS_AFTER_S, USAGE_DB_DAYS_AFTER_S };
@@ -240,14 +240,14 @@ static void usage_db_age__merges_without_changing_a_sum(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < buckets; i++)
-		add(l, T0 + i * USAGE_DB_BUCKET_S, 4 + i % 7, T0);
+		add(db, T0 + i * USAGE_DB_BUCKET_S, 4 + i % 7, T0);
 	usage_db_env_sum(0, UINT64_MAX, &before);
 	assert_int_equal(before.periods, buckets);
 	for (unsigned step = 0; step < 2; step++) {
 		uint64_t now = T0 + later[step] + 2 * 86400;
 
 		for (unsigned i = 0; i < 40; i++)
-			add(l, now - now % 300, 1, now);
+			add(db, now - now % 300, 1, now);
 		usage_db_env_sum(0, T0 + 3 * 86400, &after);
 		assert_int_equal(after.periods, 2 * 86400 / spans[step] + (step ? 1 : 5));
 		assert_int_equal(after.first_s, T0);
@@ -259,8 +259,8 @@ static void usage_db_age__merges_without_changing_a_sum(void **state)
 		assert_memory_equal(&before, &after, sizeof(before));
 	}
 	/* A bucket of a time that was merged already joins it. */
-	add(l, T0, 3, T0);
-	add(l, T0 + USAGE_DB_DAYS_AFTER_S + 86400, 1, T0 + USAGE_DB_DAYS_AFTER_S + 3 * 86400);
+	add(db, T0, 3, T0);
+	add(db, T0 + USAGE_DB_DAYS_AFTER_S + 86400, 1, T0 + USAGE_DB_DAYS_AFTER_S + 3 * 86400);
 	usage_db_env_sum(0, T0 + 86400, &after);
 	assert_int_equal(after.periods, 1);
 	assert_int_equal(after.covered_ns, INT64_C(289) * 300000000000);
@@ -275,12 +275,12 @@ static uint64_t size_of(const char *path)
 
 static void usage_db_age__keeps_to_the_ceiling_and_keeps_the_newest(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES_MIN);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES_MIN);
 	struct usage_db_sums s;
 
 	(void)state;
 	for (unsigned i = 0; i < 300; i++) {
-		add(l, T0 + i * USAGE_DB_BUCKET_S, 50, T0);
+		add(db, T0 + i * USAGE_DB_BUCKET_S, 50, T0);
 		assert_true(size_of(usage_db_env_path()) <= USAGE_DB_BYTES_MIN);
 	}
 	usage_db_env_sum(0, UINT64_MAX, &s);
@@ -291,33 +291,33 @@ static void usage_db_age__keeps_to_the_ceiling_and_keeps_the_newest(void **state
 
 static void usage_db_add__makes_room_for_a_large_batch(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES_MIN);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES_MIN);
 	struct error err = ERROR_INIT;
 	struct usage_db_sums s;
 
 	(void)state;
 	for (unsigned i = 0; i < 40; i++)
-		add(l, T0 + i * USAGE_DB_BUCKET_S, 20, T0);
-	add(l, T0 + 90 * USAGE_DB_BUCKET_S, 700, T0);
+		add(db, T0 + i * USAGE_DB_BUCKET_S, 20, T0);
+	add(db, T0 + 90 * USAGE_DB_BUCKET_S, 700, T0);
 	usage_db_env_sum(T0 + 90 * USAGE_DB_BUCKET_S, UINT64_MAX, &s);
 	assert_int_equal(s.rows, 700);
-	assert_error(usage_db_env_add(l, T0 + 91 * USAGE_DB_BUCKET_S, 16000, T0, &err), &err,
+	assert_error(usage_db_env_add(db, T0 + 91 * USAGE_DB_BUCKET_S, 16000, T0, &err), &err,
 		"does not fit into 262144 bytes");
 	assert_int_equal(err.code, ERR_LIMIT);
 	assert_true(size_of(usage_db_env_path()) <= USAGE_DB_BYTES_MIN);
-	add(l, T0 + 92 * USAGE_DB_BUCKET_S, 5, T0);
+	add(db, T0 + 92 * USAGE_DB_BUCKET_S, 5, T0);
 }
 
 static void usage_db_age__keeps_the_newest_however_large_it_is(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES_MIN);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES_MIN);
 	struct error err = ERROR_INIT;
 	struct usage_db_sums s;
 	unsigned n = 100;
 
 	(void)state;
 	/* To where the next hundred do not fit: far above what else makes the oldest go. */
-	while (usage_db_env_add(l, T0, n, T0, &err) == 0)
+	while (usage_db_env_add(db, T0, n, T0, &err) == 0)
 		n += 20;
 	assert_int_equal(err.code, ERR_LIMIT);
 	usage_db_env_sum(0, UINT64_MAX, &s);
@@ -327,30 +327,30 @@ static void usage_db_age__keeps_the_newest_however_large_it_is(void **state)
 static void usage_db_open__refuses_other_than_regular_files(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct usage_db *l = NULL;
+	struct usage_db *db = NULL;
 	char other[4096];
 
 	(void)state;
 	(void)snprintf(other, sizeof(other), "%s/other", usage_db_env_dir());
 	test_write(usage_db_env_dir(), "other", "", 0, 0644);
 	assert_int_equal(symlink(other, usage_db_env_path()), 0);
-	assert_error(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
+	assert_error(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
 		"expected a regular file");
 	assert_int_equal(unlink(usage_db_env_path()), 0);
 	assert_int_equal(mkfifo(usage_db_env_path(), 0600), 0);
-	assert_error(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
+	assert_error(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
 		"expected a regular file");
 	assert_int_equal(unlink(usage_db_env_path()), 0);
 	assert_int_equal(link(other, usage_db_env_path()), 0);
-	assert_error(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
+	assert_error(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
 		"one name");
 	assert_int_equal(unlink(usage_db_env_path()), 0);
 	assert_int_equal(mkdir(usage_db_env_path(), 0700), 0);
-	assert_error(usage_db_open(&l, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
+	assert_error(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err,
 		"expected a regular file");
-	assert_error(usage_db_open(&l, "/no/such/place/ledger.db", USAGE_DB_BYTES, &err), &err,
+	assert_error(usage_db_open(&db, "/no/such/place/ledger.db", USAGE_DB_BYTES, &err), &err,
 		"make ledger '/no/such/place/ledger.db': No such file");
-	assert_null(l);
+	assert_null(db);
 	assert_int_equal(size_of(other), 0);
 }
 
@@ -391,16 +391,16 @@ static int stop(void *arg, const struct usage_db_period *p, const struct usage_d
 
 static void usage_db_read__ends_when_the_callback_stops_it(void **state)
 {
-	CLEANUP(usage_db_closep) struct usage_db *l = open_it(USAGE_DB_BYTES);
+	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);
 	struct error err = ERROR_INIT;
 	unsigned n = 0;
 
 	(void)state;
-	add(l, T0, 3, T0);
+	add(db, T0, 3, T0);
 	assert_error(usage_db_read(usage_db_env_path(), 0, UINT64_MAX, stop, &n, &err), &err,
 		"enough");
 	assert_int_equal(n, 2);
-	add(l, T0, 3, T0); /* and keeps no lock */
+	add(db, T0, 3, T0); /* and keeps no lock */
 }
 
 int main(void)

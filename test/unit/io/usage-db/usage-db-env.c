@@ -27,7 +27,7 @@ const char *usage_db_env_dir(void)
 	return dir;
 }
 
-int usage_db_env_add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t now_s,
+int usage_db_env_add(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_s,
 	struct error *err)
 {
 	struct usage_db_row *rows = calloc(n, sizeof(*rows));
@@ -71,7 +71,7 @@ int usage_db_env_add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t 
 		rows[i].cost_nano = idle ? left : p.cost_nano / (n + 1);
 		left -= rows[i].cost_nano;
 	}
-	r = usage_db_add(l, &b, now_s, err);
+	r = usage_db_add(db, &b, now_s, err);
 	free(rows);
 	free(names);
 	return r;

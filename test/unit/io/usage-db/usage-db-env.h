@@ -21,7 +21,7 @@ const char *usage_db_env_path(void); /* of the usage-db */
 const char *usage_db_env_dir(void);
 
 /* The bucket @start_s with @n rows, of which the last is idle; the node costs 3.06 an hour. */
-int usage_db_env_add(struct usage_db *l, uint64_t start_s, unsigned n, uint64_t now_s,
+int usage_db_env_add(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_s,
 	struct error *err);
 
 void usage_db_env_sum(uint64_t from_s, uint64_t to_s, struct usage_db_sums *s);

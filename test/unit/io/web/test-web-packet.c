@@ -23,7 +23,7 @@ static void pack_test_request(struct buf *b)
 
 static void pack_test_reply(struct buf *b)
 {
-	const struct web_packed_reply a = { .status = 404,
+	const struct web_packed_reply reply = { .status = 404,
 		.cpu_ns = 5,
 		.len = 4,
 		.body = "a\0b",
@@ -32,7 +32,7 @@ static void pack_test_reply(struct buf *b)
 		.n_extra = 1,
 		.extra = { { "X-Item", "yes" } } };
 
-	web_pack_reply(b, &a);
+	web_pack_reply(b, &reply);
 	assert_true(buf_ok(b));
 }
 
@@ -55,7 +55,7 @@ static void web_packet__is_read_as_it_was_written(void **state)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	struct error err = ERROR_INIT;
 	struct web_request q;
-	struct web_packed_reply a;
+	struct web_packed_reply reply;
 	struct web_setup s;
 
 	(void)state;
@@ -71,13 +71,13 @@ static void web_packet__is_read_as_it_was_written(void **state)
 	assert_string_equal(q.query[1].value, "");
 	buf_clear(&b);
 	pack_test_reply(&b);
-	assert_ok(web_unpack_reply(b.data, b.len, &a, &err), &err);
-	assert_int_equal(a.status, 404);
-	assert_int_equal(a.len, 4);
-	assert_memory_equal(a.body, "a\0b", 4);
-	assert_string_equal(a.type, "text/html");
-	assert_string_equal(a.etag, "v1");
-	assert_string_equal(a.extra[0].value, "yes");
+	assert_ok(web_unpack_reply(b.data, b.len, &reply, &err), &err);
+	assert_int_equal(reply.status, 404);
+	assert_int_equal(reply.len, 4);
+	assert_memory_equal(reply.body, "a\0b", 4);
+	assert_string_equal(reply.type, "text/html");
+	assert_string_equal(reply.etag, "v1");
+	assert_string_equal(reply.extra[0].value, "yes");
 	buf_clear(&b);
 	pack_test_start(&b);
 	assert_ok(web_unpack_start(b.data, b.len, &s, &err), &err);
@@ -93,14 +93,14 @@ static bool is_any(const struct buf *b, size_t len)
 {
 	CLEANUP(freep) char *copy = malloc(len ? len : 1);
 	struct web_request q;
-	struct web_packed_reply a;
+	struct web_packed_reply reply;
 	struct web_setup s;
 
 	assert_non_null(copy);
 	if (len)
 		memcpy(copy, b->data, len);
 	return web_unpack_request(copy, len, &q, NULL) == 0 ||
-	       web_unpack_reply(copy, len, &a, NULL) == 0 ||
+	       web_unpack_reply(copy, len, &reply, NULL) == 0 ||
 	       web_unpack_start(copy, len, &s, NULL) == 0;
 }
 
@@ -186,7 +186,7 @@ static void web_put__refuses_too_many_bytes(void **state)
 {
 	static char text[WEB_TEXTS_MAX], body[WEB_INLINE_MAX];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
-	struct web_packed_reply a = { .status = 200,
+	struct web_packed_reply reply = { .status = 200,
 		.type = text,
 		.body = body,
 		.len = sizeof(body) };
@@ -194,14 +194,14 @@ static void web_put__refuses_too_many_bytes(void **state)
 
 	(void)state;
 	memset(text, 'a', sizeof(text) - 1);
-	web_pack_reply(&b, &a);
+	web_pack_reply(&b, &reply);
 	assert_true(buf_ok(&b));
 	assert_int_equal(web_unpack_reply(b.data, b.len, &ret, NULL), 0);
 	assert_int_equal(ret.len, sizeof(body));
 	buf_clear(&b);
-	a.n_extra = 1;
-	a.extra[0].name = a.extra[0].value = "";
-	web_pack_reply(&b, &a);
+	reply.n_extra = 1;
+	reply.extra[0].name = reply.extra[0].value = "";
+	web_pack_reply(&b, &reply);
 	assert_false(buf_ok(&b));
 }
 

@@ -62,7 +62,7 @@ static struct in6_addr address(const char *text)
 
 static void web_conn_list_admit__counts_addresses_in_both_forms(void **state)
 {
-	struct web_conn_list b = { .connections = 4, .per_address = 2 };
+	struct web_conn_list list = { .connections = 4, .per_address = 2 };
 	struct web_conn c[4] = { { .fd = 0 } };
 	static const char *const from[] = { "10.0.0.1", "::ffff:10.0.0.1", "fd00::1",
 		"10.0.0.2" };
@@ -71,47 +71,47 @@ static void web_conn_list_admit__counts_addresses_in_both_forms(void **state)
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		c[i].addr = address(from[i]);
-		assert_int_equal(web_conn_list_admit(&b, &c[i].addr), WEB_ADMITTED);
-		web_conn_list_add(&b, &c[i], i);
-		assert_int_equal(web_conn_list_admit(&b, &a),
+		assert_int_equal(web_conn_list_admit(&list, &c[i].addr), WEB_ADMITTED);
+		web_conn_list_add(&list, &c[i], i);
+		assert_int_equal(web_conn_list_admit(&list, &a),
 			i == 0 ? WEB_ADMITTED : WEB_ADDRESS_FULL);
 	}
-	assert_int_equal(web_conn_list_admit(&b, &other), WEB_FULL);
-	web_conn_list_set_state(&b, &c[3], WEB_CONN_CUT, 9);
-	assert_int_equal(web_conn_list_admit(&b, &other), WEB_ADMITTED);
-	web_conn_list_remove(&b, &c[1]);
-	assert_int_equal(web_conn_list_admit(&b, &a), WEB_ADMITTED);
-	assert_int_equal(b.open, 3);
-	assert_int_equal(b.cut, 1);
-	assert_int_equal(web_conn_list_oldest_serial(&b), 1);
-	web_conn_list_remove(&b, &c[0]);
-	assert_int_equal(web_conn_list_oldest_serial(&b), 3);
+	assert_int_equal(web_conn_list_admit(&list, &other), WEB_FULL);
+	web_conn_list_set_state(&list, &c[3], WEB_CONN_CUT, 9);
+	assert_int_equal(web_conn_list_admit(&list, &other), WEB_ADMITTED);
+	web_conn_list_remove(&list, &c[1]);
+	assert_int_equal(web_conn_list_admit(&list, &a), WEB_ADMITTED);
+	assert_int_equal(list.open, 3);
+	assert_int_equal(list.cut, 1);
+	assert_int_equal(web_conn_list_oldest_serial(&list), 1);
+	web_conn_list_remove(&list, &c[0]);
+	assert_int_equal(web_conn_list_oldest_serial(&list), 3);
 }
 
 static void web_conn_list_find_new__returns_connections_that_have_not_begun(void **state)
 {
-	struct web_conn_list b = { .connections = 9, .per_address = 9 };
+	struct web_conn_list list = { .connections = 9, .per_address = 9 };
 	struct web_conn c[3] = { { .fd = 7 }, { .fd = 8 }, { .fd = 7 } };
 
 	(void)state;
-	assert_null(web_conn_list_find_new(&b, 7));
-	web_conn_list_add(&b, &c[0], 1);
-	web_conn_list_add(&b, &c[1], 2);
-	assert_ptr_equal(web_conn_list_find_new(&b, 7), &c[0]);
-	assert_ptr_equal(web_conn_list_find_new(&b, 8), &c[1]);
-	assert_null(web_conn_list_find_new(&b, 9));
+	assert_null(web_conn_list_find_new(&list, 7));
+	web_conn_list_add(&list, &c[0], 1);
+	web_conn_list_add(&list, &c[1], 2);
+	assert_ptr_equal(web_conn_list_find_new(&list, 7), &c[0]);
+	assert_ptr_equal(web_conn_list_find_new(&list, 8), &c[1]);
+	assert_null(web_conn_list_find_new(&list, 9));
 	c[0].has_request = true;
-	assert_null(web_conn_list_find_new(&b, 7));
+	assert_null(web_conn_list_find_new(&list, 7));
 	/* The number comes again before the end of the first is noticed. */
-	web_conn_list_add(&b, &c[2], 3);
-	assert_ptr_equal(web_conn_list_find_new(&b, 7), &c[2]);
-	web_conn_list_remove(&b, &c[2]);
-	assert_null(web_conn_list_find_new(&b, 7));
+	web_conn_list_add(&list, &c[2], 3);
+	assert_ptr_equal(web_conn_list_find_new(&list, 7), &c[2]);
+	web_conn_list_remove(&list, &c[2]);
+	assert_null(web_conn_list_find_new(&list, 7));
 }
 
 static void web_conn_list_find_due__follows_the_timeout_of_each_state(void **state)
 {
-	struct web_conn_list b = { .connections = 9,
+	struct web_conn_list list = { .connections = 9,
 		.per_address = 9,
 		.lasts_ns = { [WEB_CONN_REQUEST] = 10,
 			[WEB_CONN_REPLY] = 30,
@@ -119,44 +119,44 @@ static void web_conn_list_find_due__follows_the_timeout_of_each_state(void **sta
 	struct web_conn c[3] = { { .fd = 0 } };
 
 	(void)state;
-	assert_true(web_conn_list_deadline(&b) == UINT64_MAX);
-	web_conn_list_add(&b, &c[0], 100);
-	web_conn_list_add(&b, &c[1], 101);
-	web_conn_list_add(&b, &c[2], 102);
-	assert_int_equal(web_conn_list_deadline(&b), 110);
-	web_conn_list_set_state(&b, &c[0], WEB_CONN_REPLY, 105);
-	assert_int_equal(web_conn_list_deadline(&b), 111);
-	assert_null(web_conn_list_find_due(&b, 110));
-	assert_ptr_equal(web_conn_list_find_due(&b, 111), &c[1]);
-	web_conn_list_set_state(&b, &c[1], WEB_CONN_CUT, 111);
-	assert_ptr_equal(web_conn_list_find_due(&b, 200), &c[2]);
-	web_conn_list_remove(&b, &c[2]);
-	assert_int_equal(web_conn_list_deadline(&b), 135);
-	web_conn_list_set_state(&b, &c[0], WEB_CONN_IDLE, 130);
-	assert_int_equal(web_conn_list_deadline(&b), 150);
-	assert_ptr_equal(web_conn_list_find_due(&b, 150), &c[0]);
-	web_conn_list_set_state(&b, &c[0], WEB_CONN_CUT, 150);
-	assert_null(web_conn_list_find_due(&b, 10000));
-	assert_int_equal(b.open, 2);
+	assert_true(web_conn_list_deadline(&list) == UINT64_MAX);
+	web_conn_list_add(&list, &c[0], 100);
+	web_conn_list_add(&list, &c[1], 101);
+	web_conn_list_add(&list, &c[2], 102);
+	assert_int_equal(web_conn_list_deadline(&list), 110);
+	web_conn_list_set_state(&list, &c[0], WEB_CONN_REPLY, 105);
+	assert_int_equal(web_conn_list_deadline(&list), 111);
+	assert_null(web_conn_list_find_due(&list, 110));
+	assert_ptr_equal(web_conn_list_find_due(&list, 111), &c[1]);
+	web_conn_list_set_state(&list, &c[1], WEB_CONN_CUT, 111);
+	assert_ptr_equal(web_conn_list_find_due(&list, 200), &c[2]);
+	web_conn_list_remove(&list, &c[2]);
+	assert_int_equal(web_conn_list_deadline(&list), 135);
+	web_conn_list_set_state(&list, &c[0], WEB_CONN_IDLE, 130);
+	assert_int_equal(web_conn_list_deadline(&list), 150);
+	assert_ptr_equal(web_conn_list_find_due(&list, 150), &c[0]);
+	web_conn_list_set_state(&list, &c[0], WEB_CONN_CUT, 150);
+	assert_null(web_conn_list_find_due(&list, 10000));
+	assert_int_equal(list.open, 2);
 }
 
 static void web_conn_list_find_victim__returns_an_idle_connection(void **state)
 {
-	struct web_conn_list b = { .connections = 9, .per_address = 9 };
+	struct web_conn_list list = { .connections = 9, .per_address = 9 };
 	struct web_conn c[4] = { { .fd = 0 } };
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++)
-		web_conn_list_add(&b, &c[i], i);
-	web_conn_list_set_state(&b, &c[1], WEB_CONN_REPLY, 5);
-	web_conn_list_set_state(&b, &c[2], WEB_CONN_IDLE, 6);
-	assert_ptr_equal(web_conn_list_find_victim(&b), &c[2]);
-	web_conn_list_set_state(&b, &c[2], WEB_CONN_CUT, 7);
-	assert_ptr_equal(web_conn_list_find_victim(&b), &c[0]);
-	web_conn_list_set_state(&b, &c[0], WEB_CONN_CUT, 7);
-	assert_ptr_equal(web_conn_list_find_victim(&b), &c[3]);
-	web_conn_list_set_state(&b, &c[3], WEB_CONN_CUT, 7);
-	assert_null(web_conn_list_find_victim(&b));
+		web_conn_list_add(&list, &c[i], i);
+	web_conn_list_set_state(&list, &c[1], WEB_CONN_REPLY, 5);
+	web_conn_list_set_state(&list, &c[2], WEB_CONN_IDLE, 6);
+	assert_ptr_equal(web_conn_list_find_victim(&list), &c[2]);
+	web_conn_list_set_state(&list, &c[2], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_conn_list_find_victim(&list), &c[0]);
+	web_conn_list_set_state(&list, &c[0], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_conn_list_find_victim(&list), &c[3]);
+	web_conn_list_set_state(&list, &c[3], WEB_CONN_CUT, 7);
+	assert_null(web_conn_list_find_victim(&list));
 }
 
 static void web_throttle__limits_the_thread_to_its_share(void **state)

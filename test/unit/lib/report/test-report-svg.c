@@ -10,18 +10,18 @@ static void svg__has_shapes_that_a_browser_accepts(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	unsigned int count = 1;
-	struct svg p = { .b = &b, .width = 90, .height = 40, .count = &count };
+	struct svg svg = { .b = &b, .width = 90, .height = 40, .count = &count };
 
 	(void)state;
-	svg_begin(&p, "<t>", "it's");
-	svg_line(&p, "grid", NAN, -INFINITY, 1e9, 1.25);
-	svg_rect(&p, "bar", 1, 2, -3, NAN);
-	svg_text(&p, "tick mid", 1, 2, "%s", "a&b");
-	svg_path_begin(&p, "curve");
+	svg_begin(&svg, "<t>", "it's");
+	svg_line(&svg, "grid", NAN, -INFINITY, 1e9, 1.25);
+	svg_rect(&svg, "bar", 1, 2, -3, NAN);
+	svg_text(&svg, "tick mid", 1, 2, "%s", "a&b");
+	svg_path_begin(&svg, "curve");
 	for (int i = 0; i < 3; i++)
-		svg_path_to(&p, i, 2 * i);
-	svg_path_end(&p);
-	svg_end(&p);
+		svg_path_to(&svg, i, 2 * i);
+	svg_path_end(&svg);
+	svg_end(&svg);
 	assert_string_equal(buf_str(&b),
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" "
 		"viewBox=\"0 0 90 40\" aria-labelledby=\"t2 d2\">\n"
@@ -36,15 +36,15 @@ static void svg__has_the_watermark_in_its_title_and_across(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	unsigned int count = 0;
-	struct svg p = { .b = &b,
+	struct svg svg = { .b = &b,
 		.width = 90,
 		.height = 40,
 		.count = &count,
 		.watermark = "DRAFT" };
 
 	(void)state;
-	svg_begin(&p, "t", "d");
-	svg_end(&p);
+	svg_begin(&svg, "t", "d");
+	svg_end(&svg);
 	assert_non_null(strstr(buf_str(&b), "<title id=\"t1\">t (DRAFT)</title>"));
 	assert_non_null(strstr(buf_str(&b), "font-size=\"18\""));
 	assert_non_null(strstr(buf_str(&b), ">DRAFT</text>\n</svg>"));

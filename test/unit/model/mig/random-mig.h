@@ -115,10 +115,10 @@ static inline struct mig_state random_state(struct chance *c, const struct mig_l
 static inline struct mig_desired random_want(struct chance *c, const struct mig_layout *l,
 	const struct mig_state *s, uint32_t max)
 {
-	struct mig_desired w = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 
-	for (uint32_t n = chance(c, max + 1); w.n < n;) {
-		struct mig_desired_gi *gi = &w.gi[w.n++];
+	for (uint32_t n = chance(c, max + 1); desired.n < n;) {
+		struct mig_desired_gi *gi = &desired.gi[desired.n++];
 		const struct mig_gi *like =
 			s->n && chance(c, 2) ? &s->gi[chance(c, s->n)] : NULL;
 		uint32_t i = like ? like->profile : chance(c, l->n);
@@ -133,5 +133,5 @@ static inline struct mig_desired random_want(struct chance *c, const struct mig_
 		if (chance(c, 4) == 0 && l->profiles[i].starts)
 			gi->start = random_start(c, l->profiles[i].starts);
 	}
-	return w;
+	return desired;
 }

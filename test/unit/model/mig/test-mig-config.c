@@ -236,25 +236,25 @@ static void mig_config_entry__is_the_last_that_matches(void **state)
 }
 
 /* "2g.10gb[2] 1g.5gb[1]@4": the desired devices, for comparing. */
-static const char *want_text(const struct mig_layout *l, const struct mig_desired *w)
+static const char *want_text(const struct mig_layout *l, const struct mig_desired *desired)
 {
 	static char text[1024];
 	size_t len = 0;
 
 	text[0] = '\0';
-	for (uint32_t i = 0; i < w->n; i++) {
+	for (uint32_t i = 0; i < desired->n; i++) {
 		char name[MIG_PROFILE_NAME_MAX];
 
-		mig_profile_format(&l->profiles[w->gi[i].profile].name, name);
+		mig_profile_format(&l->profiles[desired->gi[i].profile].name, name);
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s[", i ? " " : "",
 			name);
-		for (uint32_t c = 0; c < w->gi[i].n_ci; c++)
+		for (uint32_t c = 0; c < desired->gi[i].n_ci; c++)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%u",
-				w->gi[i].ci[c]);
+				desired->gi[i].ci[c]);
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "]");
-		if (w->gi[i].start != MIG_START_ANY)
+		if (desired->gi[i].start != MIG_START_ANY)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "@%u",
-				w->gi[i].start);
+				desired->gi[i].start);
 	}
 	return text;
 }
@@ -291,14 +291,14 @@ static void mig_entry_want__sorts_and_packs(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_node_gpu g = gpu_of(0, rows[i].id, PCI_A100);
 		struct mig_entry e;
-		struct mig_desired w;
+		struct mig_desired desired;
 		struct error err = ERROR_INIT;
 
 		g.state.enabled = false; /* or the first would be applied */
 		set_entry(&e, rows[i].rows);
-		assert_ok(mig_entry_want(&e, &g, &w, NULL, &err), &err);
-		assert_true(w.enabled);
-		assert_string_equal(want_text(&g.layout, &w), rows[i].want);
+		assert_ok(mig_entry_want(&e, &g, &desired, NULL, &err), &err);
+		assert_true(desired.enabled);
+		assert_string_equal(want_text(&g.layout, &desired), rows[i].want);
 		entry_fini(&e);
 	}
 }
@@ -322,21 +322,22 @@ static void mig_entry_want__reports_a_guess_and_refuses_missing_profiles(void **
 	struct mig_node_gpu g = gpu_of(3, A100_40, PCI_A100);
 	struct strv notes = STRV_INIT;
 	struct mig_entry e;
-	struct mig_desired w;
+	struct mig_desired desired;
 	struct error err = ERROR_INIT;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		set_entry(&e, rows[i].rows);
-		assert_error(mig_entry_want(&e, &g, &w, &notes, &err), &err, rows[i].want);
+		assert_error(mig_entry_want(&e, &g, &desired, &notes, &err), &err,
+			rows[i].want);
 		assert_int_equal(err.code, rows[i].code);
 		entry_fini(&e);
 	}
 	assert_int_equal(notes.n, 0);
 	g = gpu_of(3, A100_80, PCI_A100);
 	set_entry(&e, "7g.79gb 1");
-	assert_ok(mig_entry_want(&e, &g, &w, &notes, &err), &err);
-	assert_string_equal(want_text(&g.layout, &w), "7g.80gb[7]");
+	assert_ok(mig_entry_want(&e, &g, &desired, &notes, &err), &err);
+	assert_string_equal(want_text(&g.layout, &desired), "7g.80gb[7]");
 	assert_int_equal(notes.n, 1);
 	assert_non_null(strstr(notes.v[0], "GPU 3: 7g.79gb is taken as 7g.80gb"));
 	entry_fini(&e);
@@ -347,22 +348,22 @@ static void mig_entry_want__leaves_a_gpu_without_mig_alone_unless_it_is_named(vo
 {
 	struct mig_node_gpu g = gpu_of(1, A100_40, PCI_T4);
 	struct mig_entry e;
-	struct mig_desired w;
+	struct mig_desired desired;
 	struct error err = ERROR_INIT;
 	uint32_t index = 1;
 
 	(void)state;
 	g.state = (struct mig_state){ .capable = false };
 	set_entry(&e, "1g.5gb 1");
-	assert_int_equal(mig_entry_want(&e, &g, &w, NULL, &err), 1);
+	assert_int_equal(mig_entry_want(&e, &g, &desired, NULL, &err), 1);
 	e.all = false;
 	e.devices = &index;
 	e.n_devices = 1;
-	assert_error(mig_entry_want(&e, &g, &w, NULL, &err), &err,
+	assert_error(mig_entry_want(&e, &g, &desired, NULL, &err), &err,
 		"GPU 1: cannot set MIG config on non MIG-capable GPU");
 	assert_int_equal(err.code, ERR_UNSUPPORTED);
 	e.enabled = false;
-	assert_int_equal(mig_entry_want(&e, &g, &w, NULL, &err), 1);
+	assert_int_equal(mig_entry_want(&e, &g, &desired, NULL, &err), 1);
 	e.devices = NULL;
 	entry_fini(&e);
 }
@@ -705,12 +706,13 @@ static void mig_config_generate__generates_only_layouts_that_fit(void **state)
 		assert_int_equal(c->n, g.layout.n + 3);
 		for (size_t i = 0; i < c->n; i++) {
 			struct mig_placement placements[MIG_GIS_MAX];
-			struct mig_desired w;
+			struct mig_desired desired;
 
-			assert_ok(mig_entry_want(c->configs[i].entries, &g, &w, NULL, &err),
+			assert_ok(
+				mig_entry_want(c->configs[i].entries, &g, &desired, NULL, &err),
 				&err);
-			assert_ok(mig_geometry_place(&g.layout, NULL, &w, MIG_KEEP_NOTHING,
-					  placements, &err),
+			assert_ok(mig_geometry_place(&g.layout, NULL, &desired,
+					  MIG_KEEP_NOTHING, placements, &err),
 				&err);
 		}
 		(void)mig_configs_free(c);
@@ -741,16 +743,16 @@ static void mig_checkpoint_want__refuses_profiles_that_the_gpu_lacks(void **stat
 	};
 	struct mig_node_gpu g = gpu_of(0, A100_40, PCI_A100);
 	struct mig_saved_gpu s = { .enabled = true, .n = 1 };
-	struct mig_desired w;
+	struct mig_desired desired;
 	struct error err = ERROR_INIT;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		s.gi[0] = rows[i].gi;
-		assert_error(mig_checkpoint_want(&s, &g, &w, &err), &err, rows[i].want);
+		assert_error(mig_checkpoint_want(&s, &g, &desired, &err), &err, rows[i].want);
 	}
 	g.state.capable = false;
-	assert_error(mig_checkpoint_want(&s, &g, &w, &err), &err, "non MIG-capable GPU");
+	assert_error(mig_checkpoint_want(&s, &g, &desired, &err), &err, "non MIG-capable GPU");
 }
 
 int main(void)

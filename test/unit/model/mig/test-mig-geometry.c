@@ -21,7 +21,7 @@ static uint32_t parse_layout_number(const char **at)
 /* "4g.20gb@0 1g.5gb*3 2g.10gb": names, with a start or a count. */
 static struct mig_desired want_of(const struct mig_layout *l, const char *text)
 {
-	struct mig_desired w = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 
 	while (*text) {
 		char name[MIG_PROFILE_NAME_MAX];
@@ -36,33 +36,34 @@ static struct mig_desired want_of(const struct mig_layout *l, const char *text)
 		if (sign == '*')
 			n = parse_layout_number(&text);
 		while (n--)
-			w.gi[w.n++] = (struct mig_desired_gi){ .profile = profile_at(l, name),
-				.start = start };
+			desired.gi[desired.n++] =
+				(struct mig_desired_gi){ .profile = profile_at(l, name),
+					.start = start };
 		text += *text == ' ';
 	}
-	return w;
+	return desired;
 }
 
 /* The same as a state; everything has a start. */
 static struct mig_state state_of(const struct mig_layout *l, const char *text)
 {
-	struct mig_desired w = want_of(l, text);
+	struct mig_desired desired = want_of(l, text);
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
 
-	for (; s.n < w.n; s.n++)
+	for (; s.n < desired.n; s.n++)
 		s.gi[s.n] = (struct mig_gi){ .id = 7 + s.n,
-			.profile = w.gi[s.n].profile,
-			.start = w.gi[s.n].start };
+			.profile = desired.gi[s.n].profile,
+			.start = desired.gi[s.n].start };
 	return s;
 }
 
 static bool fits(const struct mig_layout *l, const char *text)
 {
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
-	struct mig_desired w = want_of(l, text);
+	struct mig_desired desired = want_of(l, text);
 
-	for (uint32_t i = 0; i < w.n; i++)
-		counts[w.gi[i].profile]++;
+	for (uint32_t i = 0; i < desired.n; i++)
+		counts[desired.gi[i].profile]++;
 	return mig_geometry_fits(l, counts);
 }
 
@@ -104,15 +105,15 @@ struct recount {
 
 static bool naive_fits(const struct mig_layout *l, const uint32_t counts[], bool *full)
 {
-	struct mig_desired w = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct naive_best best = { .found = false };
 
 	for (uint32_t i = 0; i < l->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
-			w.gi[w.n++] =
+			desired.gi[desired.n++] =
 				(struct mig_desired_gi){ .profile = i, .start = MIG_START_ANY };
-	naive_try(l, NULL, &w, 0, v, &best);
+	naive_try(l, NULL, &desired, 0, v, &best);
 	*full = best.full;
 	return best.found;
 }
@@ -287,11 +288,11 @@ static void mig_geometry_fits__follows_the_corollaries(void **state)
 static uint32_t first_start(const struct mig_layout *l, const char *have, const char *text)
 {
 	struct mig_state s = state_of(l, have);
-	struct mig_desired w = want_of(l, text);
+	struct mig_desired desired = want_of(l, text);
 	struct mig_placement placements[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
-	assert_ok(mig_geometry_place(l, &s, &w, MIG_KEEP_BUSY, placements, &err), &err);
+	assert_ok(mig_geometry_place(l, &s, &desired, MIG_KEEP_BUSY, placements, &err), &err);
 	return placements[0].start;
 }
 
@@ -315,36 +316,36 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = state_of(&l, "3g.20gb@0 1g.5gb@4 1g.5gb@5 1g.5gb@6");
-	struct mig_desired w = want_of(&l, "1g.5gb 2g.10gb 3g.20gb");
+	struct mig_desired desired = want_of(&l, "1g.5gb 2g.10gb 3g.20gb");
 	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	/* As the 3g stays at 0, the 2g has to be at 4, and only the 1g at 6 can stay. */
 	assert_int_equal(p[2].kept, 0);
 	assert_int_equal(p[1].start, 4);
 	assert_int_equal(p[1].kept, -1);
 	assert_int_equal(p[0].kept, 3);
 	/* One of them can only stay if the 3g goes; that one is busy. */
-	w = want_of(&l, "4g.20gb 1g.5gb");
+	desired = want_of(&l, "4g.20gb 1g.5gb");
 	s.gi[1].n_ci = 1;
 	s.gi[1].ci[0] = (struct mig_ci){ .slices = 1, .busy = true };
-	w.gi[1].n_ci = 1;
-	w.gi[1].ci[0] = 1;
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	desired.gi[1].n_ci = 1;
+	desired.gi[1].ci[0] = 1;
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	assert_int_equal(p[0].start, 0);
 	assert_int_equal(p[1].kept, 1);
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_NOTHING, p, &err), &err);
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_NOTHING, p, &err), &err);
 	assert_int_equal(p[1].kept, -1);
 	/* A busy instance outweighs any number of others. */
 	s = state_of(&l, "3g.20gb@0 3g.20gb@4");
 	s.gi[1].n_ci = 1;
 	s.gi[1].ci[0] = (struct mig_ci){ .slices = 3, .busy = true };
-	w = want_of(&l, "3g.20gb");
-	w.gi[0].n_ci = 1;
-	w.gi[0].ci[0] = 3;
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	desired = want_of(&l, "3g.20gb");
+	desired.gi[0].n_ci = 1;
+	desired.gi[0].ci[0] = 3;
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	assert_int_equal(p[0].kept, 1);
 }
 
@@ -366,17 +367,18 @@ static void mig_geometry_place__prefers_two_kept_gis_to_one_with_its_ci(void **s
 				.ci = { { .slices = 1 } } },
 			{ .id = 2, .profile = 1, .start = 4 },
 			{ .id = 3, .profile = 1, .start = 5 } } };
-	struct mig_desired w = { .enabled = true, .n = 4 };
+	struct mig_desired desired = { .enabled = true, .n = 4 };
 	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i] = (struct mig_desired_gi){ .profile = i % 3, .start = MIG_START_ANY };
-	w.gi[0].n_ci = w.gi[0].ci[0] = 1;
-	w.gi[3].profile = 1;
+	for (uint32_t i = 0; i < desired.n; i++)
+		desired.gi[i] =
+			(struct mig_desired_gi){ .profile = i % 3, .start = MIG_START_ANY };
+	desired.gi[0].n_ci = desired.gi[0].ci[0] = 1;
+	desired.gi[3].profile = 1;
 	/* The new one of two slots goes to 0 or to 4: both cost as many steps. */
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	assert_int_equal(p[2].start, 0);
 	assert_int_equal(p[0].kept, -1);
 	assert_int_equal(p[1].kept + p[3].kept, 3);
@@ -412,12 +414,12 @@ static void mig_geometry_place__reports_why_it_fails(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_layout l = product_layout(rows[i].product);
-		struct mig_desired w = want_of(&l, rows[i].want);
+		struct mig_desired desired = want_of(&l, rows[i].want);
 		struct mig_placement p[MIG_GIS_MAX] = { { .start = 77 } };
 		struct error err = ERROR_INIT;
 
-		assert_error(mig_geometry_place(&l, NULL, &w, MIG_KEEP_MOST, p, &err), &err,
-			rows[i].says);
+		assert_error(mig_geometry_place(&l, NULL, &desired, MIG_KEEP_MOST, p, &err),
+			&err, rows[i].says);
 		assert_int_equal(err.code, ERR_LIMIT);
 		assert_int_equal(p[0].start, 77);
 	}
@@ -427,7 +429,7 @@ static void mig_geometry_place__names_instances_in_use(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
 	struct mig_state s = state_of(&l, "3g.20gb@0 3g.20gb@4");
-	struct mig_desired w = want_of(&l, "7g.40gb");
+	struct mig_desired desired = want_of(&l, "7g.40gb");
 	struct mig_placement p[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 
@@ -437,21 +439,21 @@ static void mig_geometry_place__names_instances_in_use(void **state)
 	s.gi[0].ci[1] = (struct mig_ci){ .id = 5, .slices = 1 };
 	s.gi[1].n_ci = 1;
 	s.gi[1].ci[0] = (struct mig_ci){ .id = 0, .slices = 3, .busy = true };
-	assert_error(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err,
+	assert_error(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err,
 		"in use, but would have to be destroyed: compute instance 4 of GPU instance 7 (3g.20gb "
 		"at 0), compute instance 0 of GPU instance 8 (3g.20gb at 4)");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, p, &err), &err);
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, p, &err), &err);
 	/* Its GI may stay, but not all of its CIs. */
-	w = want_of(&l, "3g.20gb*2");
-	w.gi[0].n_ci = w.gi[1].n_ci = 1;
-	w.gi[0].ci[0] = 3;
-	w.gi[1].ci[0] = 2;
-	assert_error(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err,
+	desired = want_of(&l, "3g.20gb*2");
+	desired.gi[0].n_ci = desired.gi[1].n_ci = 1;
+	desired.gi[0].ci[0] = 3;
+	desired.gi[1].ci[0] = 2;
+	assert_error(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err,
 		"destroyed: compute instance 4 of GPU instance 7 (3g.20gb at 0)");
 	assert_null(strstr(err.msg, "instance 8"));
-	w.gi[1].ci[0] = 1;
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	desired.gi[1].ci[0] = 1;
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	assert_int_equal(p[0].kept, 1);
 	assert_int_equal(p[1].kept, 0);
 }
@@ -476,12 +478,12 @@ static bool check_case(uint32_t number)
 				      ? random_layout(&c)
 				      : product_layout((enum product_id)chance(&c, PRODUCTS));
 	struct mig_state s = random_state(&c, &l, 5, number % 2 ? 30 : 0);
-	struct mig_desired w = random_want(&c, &l, &s, 5);
-	struct naive_best best = naive_solve(&l, &s, &w);
+	struct mig_desired desired = random_want(&c, &l, &s, 5);
+	struct naive_best best = naive_solve(&l, &s, &desired);
 	struct mig_placement p[MIG_GIS_MAX], again[MIG_GIS_MAX];
 	struct naive_placement v[MIG_GIS_MAX + MIG_SLOTS_MAX];
 	struct error err = ERROR_INIT;
-	int r = mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, p, &err);
+	int r = mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, p, &err);
 	struct naive_worth worth;
 	uint32_t gis, kept = 0, busy = 0;
 
@@ -492,30 +494,30 @@ static bool check_case(uint32_t number)
 		assert_int_equal(err.code, ERR_LIMIT);
 		return false;
 	}
-	for (uint32_t i = 0; i < w.n; i++) {
-		v[i] = (struct naive_placement){ w.gi[i].profile, p[i].start };
-		if (w.gi[i].start != MIG_START_ANY && w.gi[i].start != p[i].start)
+	for (uint32_t i = 0; i < desired.n; i++) {
+		v[i] = (struct naive_placement){ desired.gi[i].profile, p[i].start };
+		if (desired.gi[i].start != MIG_START_ANY && desired.gi[i].start != p[i].start)
 			fail_msg("case %u: not where it is wanted", number);
 		if (p[i].kept >= 0)
 			kept |= 1u << p[i].kept;
 	}
-	if (!naive_legal(&l, v, w.n))
+	if (!naive_legal(&l, v, desired.n))
 		fail_msg("case %u: not legal", number);
-	worth = naive_worth(&l, &s, &w, v, &gis);
+	worth = naive_worth(&l, &s, &desired, v, &gis);
 	if (naive_compare(&worth, &best.worth) != 0)
 		fail_msg("case %u: keeps %u busy, %u in all, %u GIs; best is %u, %u, %u",
 			number, worth.busy, worth.steps, worth.gis, best.worth.busy,
 			best.worth.steps, best.worth.gis);
 	if (gis != kept)
 		fail_msg("case %u: says that it keeps %x, but it is %x", number, kept, gis);
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, again, &err), &err);
-	for (uint32_t i = 0; i < w.n; i++)
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, again, &err), &err);
+	for (uint32_t i = 0; i < desired.n; i++)
 		if (again[i].start != p[i].start || again[i].kept != p[i].kept)
 			fail_msg("case %u: another time another place", number);
 	for (uint32_t i = 0; i < s.n; i++)
 		for (uint32_t j = 0; j < s.gi[i].n_ci; j++)
 			busy += s.gi[i].ci[j].busy;
-	r = mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, again, &err);
+	r = mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, again, &err);
 	if ((r == 0) != (busy == best.worth.busy))
 		fail_msg("case %u: %u of %u busy can stay, but it is %d: %s", number,
 			best.worth.busy, busy, r, err.msg);
@@ -537,7 +539,7 @@ static void mig_geometry_place__is_as_good_as_brute_force(void **state)
 static void mig_geometry__survives_invalid_layouts(void **state)
 {
 	struct mig_layout l = { .slots = 32, .slices = UINT32_MAX, .n = MIG_PROFILES_MAX };
-	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired desired = { .enabled = true, .n = MIG_GIS_MAX };
 	struct mig_state s = { .capable = true, .enabled = true, .n = MIG_GIS_MAX };
 	uint32_t counts[MIG_PROFILES_MAX] = { 17, UINT32_MAX }, n = 0;
 	struct mig_placement p[MIG_GIS_MAX];
@@ -551,8 +553,8 @@ static void mig_geometry__survives_invalid_layouts(void **state)
 			.size = 1 + i % 3,
 			.starts = UINT32_MAX >> (i % 3),
 			.name = { .c = UINT32_MAX, .g = UINT32_MAX - 1, .gb = UINT32_MAX } };
-	for (uint32_t i = 0; i < w.n; i++) {
-		w.gi[i] = (struct mig_desired_gi){ .profile = 2 * (i % 3),
+	for (uint32_t i = 0; i < desired.n; i++) {
+		desired.gi[i] = (struct mig_desired_gi){ .profile = 2 * (i % 3),
 			.start = MIG_START_ANY };
 		s.gi[i] =
 			(struct mig_gi){ .id = i, .profile = 2 * (i % 3), .n_ci = MIG_CIS_MAX };
@@ -560,20 +562,20 @@ static void mig_geometry__survives_invalid_layouts(void **state)
 			s.gi[i].ci[j].id = j;
 	}
 	/* It may be cut short, but it ends, with something that is legal. */
-	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
-	for (uint32_t i = 0; i < w.n; i++)
+	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
+	for (uint32_t i = 0; i < desired.n; i++)
 		assert_true(p[i].start < 32);
 	/* 16 of three slots each are 48. */
-	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i].profile = 2;
-	assert_error(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err,
+	for (uint32_t i = 0; i < desired.n; i++)
+		desired.gi[i].profile = 2;
+	assert_error(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err,
 		"48 memory slots");
 	/* Eight pairs and eight threes that start at even slots only: the search cannot visit all ways. */
 	l.profiles[2].starts &= 0x55555555;
-	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i].profile = i < 5 ? 2 : 4;
-	w.n = 13;
-	assert_error(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err, "");
+	for (uint32_t i = 0; i < desired.n; i++)
+		desired.gi[i].profile = i < 5 ? 2 : 4;
+	desired.n = 13;
+	assert_error(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err, "");
 	assert_int_equal(err.code, ERR_LIMIT);
 	(void)mig_geometry_fits(&l, counts);
 	counts[0] = 16;

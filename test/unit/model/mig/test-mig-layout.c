@@ -93,34 +93,34 @@ static void mig_state_check__refuses_impossible_states(void **state)
 static void mig_desired_check__refuses_impossible_layouts(void **state)
 {
 	struct mig_layout l = product_layout(A100_40);
-	struct mig_desired w = { .enabled = true, .n = 1 };
+	struct mig_desired desired = { .enabled = true, .n = 1 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	w.gi[0] = (struct mig_desired_gi){ .profile = profile_at(&l, "3g.20gb"),
+	desired.gi[0] = (struct mig_desired_gi){ .profile = profile_at(&l, "3g.20gb"),
 		.n_ci = 2,
 		.ci = { 1, 2 } };
-	assert_ok(mig_desired_check(&l, &w, &err), &err);
-	w.gi[0].ci[0] = 2;
-	assert_error(mig_desired_check(&l, &w, &err), &err,
+	assert_ok(mig_desired_check(&l, &desired, &err), &err);
+	desired.gi[0].ci[0] = 2;
+	assert_error(mig_desired_check(&l, &desired, &err), &err,
 		"compute instances of 4 slices wanted in one 3g.20gb, it has 3");
 	assert_int_equal(err.code, ERR_LIMIT);
-	w.gi[0].ci[0] = UINT32_MAX;
-	assert_error(mig_desired_check(&l, &w, &err), &err, "4294967297 slices");
-	w.gi[0].ci[0] = 0;
-	assert_error(mig_desired_check(&l, &w, &err), &err, "of 0 slices");
-	w.gi[0].n_ci = MIG_CIS_MAX + 1;
-	assert_error(mig_desired_check(&l, &w, &err), &err, "9 compute instances");
-	w.gi[0] = (struct mig_desired_gi){ .profile = l.n };
-	assert_error(mig_desired_check(&l, &w, &err), &err, "profile 7, the GPU has 7");
-	w.gi[0].profile = 0;
-	w.enabled = false;
-	assert_error(mig_desired_check(&l, &w, &err), &err, "with MIG disabled");
-	w.n = 0;
-	assert_ok(mig_desired_check(&l, &w, &err), &err);
-	w.enabled = true;
-	w.n = MIG_GIS_MAX + 1;
-	assert_error(mig_desired_check(&l, &w, &err), &err, "17 GPU instances");
+	desired.gi[0].ci[0] = UINT32_MAX;
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "4294967297 slices");
+	desired.gi[0].ci[0] = 0;
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "of 0 slices");
+	desired.gi[0].n_ci = MIG_CIS_MAX + 1;
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "9 compute instances");
+	desired.gi[0] = (struct mig_desired_gi){ .profile = l.n };
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "profile 7, the GPU has 7");
+	desired.gi[0].profile = 0;
+	desired.enabled = false;
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "with MIG disabled");
+	desired.n = 0;
+	assert_ok(mig_desired_check(&l, &desired, &err), &err);
+	desired.enabled = true;
+	desired.n = MIG_GIS_MAX + 1;
+	assert_error(mig_desired_check(&l, &desired, &err), &err, "17 GPU instances");
 }
 
 static void mig_layout_find__compares_text_then_share(void **state)
@@ -218,32 +218,32 @@ static void mig_layout_name__names_cis_and_gis(void **state)
 static void mig_desired_from_state__keeps_the_state(void **state)
 {
 	struct mig_state s = { .capable = true, .enabled = true, .n = 2 };
-	struct mig_desired w;
+	struct mig_desired desired;
 
 	(void)state;
 	s.gi[0] = (struct mig_gi){ .id = 2, .profile = 3, .start = 0 };
 	s.gi[1] = (struct mig_gi){ .id = 1, .profile = 2, .start = 4, .n_ci = 2 };
 	s.gi[1].ci[0] = (struct mig_ci){ .id = 0, .slices = 2 };
 	s.gi[1].ci[1] = (struct mig_ci){ .id = 3, .slices = 1 };
-	mig_desired_from_state(&s, &w);
-	assert_true(w.enabled);
-	assert_int_equal(w.n, 2);
-	assert_int_equal(w.gi[0].profile, 3);
-	assert_int_equal(w.gi[0].start, 0);
-	assert_int_equal(w.gi[0].n_ci, 0);
-	assert_int_equal(w.gi[1].start, 4);
-	assert_int_equal(w.gi[1].n_ci, 2);
-	assert_int_equal(w.gi[1].ci[0], 2);
-	assert_int_equal(w.gi[1].ci[1], 1);
+	mig_desired_from_state(&s, &desired);
+	assert_true(desired.enabled);
+	assert_int_equal(desired.n, 2);
+	assert_int_equal(desired.gi[0].profile, 3);
+	assert_int_equal(desired.gi[0].start, 0);
+	assert_int_equal(desired.gi[0].n_ci, 0);
+	assert_int_equal(desired.gi[1].start, 4);
+	assert_int_equal(desired.gi[1].n_ci, 2);
+	assert_int_equal(desired.gi[1].ci[0], 2);
+	assert_int_equal(desired.gi[1].ci[1], 1);
 	s.enabled = false;
-	mig_desired_from_state(&s, &w);
-	assert_false(w.enabled);
-	assert_int_equal(w.n, 0);
+	mig_desired_from_state(&s, &desired);
+	assert_false(desired.enabled);
+	assert_int_equal(desired.n, 0);
 	s = (struct mig_state){ .capable = true, .enabled = true, .n = UINT32_MAX };
 	s.gi[0].n_ci = UINT32_MAX;
-	mig_desired_from_state(&s, &w);
-	assert_int_equal(w.n, MIG_GIS_MAX);
-	assert_int_equal(w.gi[0].n_ci, MIG_CIS_MAX);
+	mig_desired_from_state(&s, &desired);
+	assert_int_equal(desired.n, MIG_GIS_MAX);
+	assert_int_equal(desired.gi[0].n_ci, MIG_CIS_MAX);
 }
 
 static void mig_match_cis__keeps_busy_ones_first(void **state)
@@ -251,20 +251,20 @@ static void mig_match_cis__keeps_busy_ones_first(void **state)
 	struct mig_gi gi = { .n_ci = 4,
 		.ci = { { .slices = 1 }, { .slices = 2 }, { .slices = 1, .busy = true },
 			{ .slices = 1 } } };
-	struct mig_desired_gi w = { .n_ci = 3, .ci = { 1, 3, 1 } };
-	struct mig_ci_match m = mig_match_cis(&gi, &w);
+	struct mig_desired_gi desired = { .n_ci = 3, .ci = { 1, 3, 1 } };
+	struct mig_ci_match m = mig_match_cis(&gi, &desired);
 
 	(void)state;
 	assert_int_equal(m.kept, 1 << 2 | 1 << 3);
 	assert_int_equal(m.served, 1 << 0 | 1 << 2);
-	w = (struct mig_desired_gi){ .n_ci = 1, .ci = { 1 } };
-	assert_int_equal(mig_match_cis(&gi, &w).kept, 1 << 2);
-	w = (struct mig_desired_gi){ .n_ci = 4, .ci = { 1, 1, 1, 2 } };
-	m = mig_match_cis(&gi, &w);
+	desired = (struct mig_desired_gi){ .n_ci = 1, .ci = { 1 } };
+	assert_int_equal(mig_match_cis(&gi, &desired).kept, 1 << 2);
+	desired = (struct mig_desired_gi){ .n_ci = 4, .ci = { 1, 1, 1, 2 } };
+	m = mig_match_cis(&gi, &desired);
 	assert_int_equal(m.kept, 0xf);
 	assert_int_equal(m.served, 0xf);
-	w.n_ci = 0;
-	assert_int_equal(mig_match_cis(&gi, &w).kept, 0);
+	desired.n_ci = 0;
+	assert_int_equal(mig_match_cis(&gi, &desired).kept, 0);
 }
 
 int main(void)

@@ -129,37 +129,38 @@ static void run(struct model *m, const struct mig_plan *p, uint32_t from, uint32
 	}
 }
 
-static bool same_cis(const struct mig_gi *gi, const struct mig_desired_gi *w)
+static bool same_cis(const struct mig_gi *gi, const struct mig_desired_gi *desired)
 {
 	uint32_t counts[16] = { 0 };
 
 	for (uint32_t i = 0; i < gi->n_ci; i++)
 		counts[gi->ci[i].slices]++;
-	for (uint32_t i = 0; i < w->n_ci; i++)
-		counts[w->ci[i]]--;
+	for (uint32_t i = 0; i < desired->n_ci; i++)
+		counts[desired->ci[i]]--;
 	for (uint32_t i = 0; i < ARRAY_LEN(counts); i++)
 		if (counts[i])
 			return false;
 	return true;
 }
 
-/* Whether the GPU is in sync with @w. Instances with a fixed placement are searched first. */
-static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *w)
+/* Whether the GPU is in sync with @desired. Instances with a fixed placement are searched first. */
+static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *desired)
 {
 	uint32_t taken = 0;
 
-	if (s->enabled != w->enabled || s->pending_enabled != w->enabled || s->n != w->n)
+	if (s->enabled != desired->enabled || s->pending_enabled != desired->enabled ||
+		s->n != desired->n)
 		return false;
 	for (int any = 0; any <= 1; any++) {
-		for (uint32_t i = 0; i < w->n; i++) {
+		for (uint32_t i = 0; i < desired->n; i++) {
 			uint32_t j = 0;
 
-			if ((w->gi[i].start == MIG_START_ANY) != any)
+			if ((desired->gi[i].start == MIG_START_ANY) != any)
 				continue;
 			while (j < s->n &&
-				(taken >> j & 1 || s->gi[j].profile != w->gi[i].profile ||
-					(!any && s->gi[j].start != w->gi[i].start) ||
-					!same_cis(&s->gi[j], &w->gi[i])))
+				(taken >> j & 1 || s->gi[j].profile != desired->gi[i].profile ||
+					(!any && s->gi[j].start != desired->gi[i].start) ||
+					!same_cis(&s->gi[j], &desired->gi[i])))
 				j++;
 			if (j == s->n)
 				return false;
@@ -169,12 +170,13 @@ static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *w)
 	return true;
 }
 
-static struct mig_plan plan(const struct model *m, const struct mig_desired *w, unsigned flags)
+static struct mig_plan plan(const struct model *m, const struct mig_desired *desired,
+	unsigned flags)
 {
 	struct error err = ERROR_INIT;
 	struct mig_plan p;
 
-	if (mig_plan_make(&p, m->layout, &m->state, w, flags, &err) < 0)
+	if (mig_plan_make(&p, m->layout, &m->state, desired, flags, &err) < 0)
 		fail_msg("case %u: %s", m->number, err.msg);
 	return p;
 }
@@ -205,20 +207,20 @@ static void check_kept(const struct model *m, const struct mig_plan *p, unsigned
 }
 
 /* Number of instances, of both kinds. */
-static uint32_t instances(const struct mig_state *s, const struct mig_desired *w)
+static uint32_t instances(const struct mig_state *s, const struct mig_desired *desired)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; s && i < s->n; i++)
 		n += 1 + s->gi[i].n_ci;
-	for (uint32_t i = 0; w && i < w->n; i++)
-		n += 1 + w->gi[i].n_ci;
+	for (uint32_t i = 0; desired && i < desired->n; i++)
+		n += 1 + desired->gi[i].n_ci;
 	return n;
 }
 
 /* Killed after each step: going on, and going back. */
 static void check_prefixes(const struct model *start, const struct mig_plan *p,
-	const struct mig_desired *w)
+	const struct mig_desired *desired)
 {
 	/* A mode that was about to change cannot be wished back: undoing then sets it. */
 	bool pending = start->state.pending_enabled != start->state.enabled;
@@ -231,12 +233,12 @@ static void check_prefixes(const struct model *start, const struct mig_plan *p,
 
 		run(&on, p, 0, k);
 		back = on;
-		rest = plan(&on, w, MIG_PLAN_FORCE);
+		rest = plan(&on, desired, MIG_PLAN_FORCE);
 		if (k + rest.n > p->n)
 			fail_msg("case %u: %u steps, then %u, but it was %u", start->number, k,
 				rest.n, p->n);
 		run(&on, &rest, 0, rest.n);
-		if (!is_as_wanted(&on.state, w))
+		if (!is_as_wanted(&on.state, desired))
 			fail_msg("case %u: not there after %u steps and %u", start->number, k,
 				rest.n);
 		rest = plan(&back, &before, MIG_PLAN_FORCE);
@@ -277,7 +279,7 @@ static bool check_case(uint32_t number)
 				      ? random_layout(&c)
 				      : product_layout((enum product_id)chance(&c, PRODUCTS));
 	struct model m = random_model(&c, &l, number), done;
-	struct mig_desired w = random_want(&c, &l, &m.state, 5);
+	struct mig_desired desired = random_want(&c, &l, &m.state, 5);
 	struct naive_best best;
 	struct mig_plan p = { .n = 777 };
 	struct error err = ERROR_INIT;
@@ -285,12 +287,12 @@ static bool check_case(uint32_t number)
 	int r;
 
 	if (chance(&c, 12) == 0)
-		w = (struct mig_desired){ .enabled = false };
-	best = naive_solve(&l, &m.state, &w);
+		desired = (struct mig_desired){ .enabled = false };
+	best = naive_solve(&l, &m.state, &desired);
 	for (uint32_t i = 0; i < m.state.n; i++)
 		for (uint32_t j = 0; j < m.state.gi[i].n_ci; j++)
 			busy += m.state.gi[i].ci[j].busy;
-	r = mig_plan_make(&p, &l, &m.state, &w, 0, &err);
+	r = mig_plan_make(&p, &l, &m.state, &desired, 0, &err);
 	if (r < 0) {
 		assert_int_equal(p.n, 777);
 		if (err.code != (best.found ? ERR_UNAVAILABLE : ERR_LIMIT) ||
@@ -298,25 +300,25 @@ static bool check_case(uint32_t number)
 			fail_msg("case %u: %s", number, err.msg);
 		if (!best.found)
 			return false;
-		p = plan(&m, &w, MIG_PLAN_FORCE);
+		p = plan(&m, &desired, MIG_PLAN_FORCE);
 		check_kept(&m, &p, MIG_PLAN_FORCE);
 	} else {
 		if (!best.found || best.worth.busy != busy)
 			fail_msg("case %u: a plan where none should be", number);
 		check_kept(&m, &p, 0);
 	}
-	mode = m.state.enabled != w.enabled || m.state.pending_enabled != w.enabled;
-	if (p.n != mode + instances(&m.state, &w) - 2 * best.worth.steps)
+	mode = m.state.enabled != desired.enabled || m.state.pending_enabled != desired.enabled;
+	if (p.n != mode + instances(&m.state, &desired) - 2 * best.worth.steps)
 		fail_msg("case %u: %u steps, the fewest are %u", number, p.n,
-			mode + instances(&m.state, &w) - 2 * best.worth.steps);
+			mode + instances(&m.state, &desired) - 2 * best.worth.steps);
 	if ((uint32_t)__builtin_popcount(p.kept) != best.worth.gis)
 		fail_msg("case %u: keeps %x, should be %u", number, p.kept, best.worth.gis);
 	done = m;
 	run(&done, &p, 0, p.n);
-	if (!is_as_wanted(&done.state, &w))
+	if (!is_as_wanted(&done.state, &desired))
 		fail_msg("case %u: not as wanted after %u steps", number, p.n);
-	assert_int_equal(plan(&done, &w, 0).n, 0);
-	check_prefixes(&m, &p, &w);
+	assert_int_equal(plan(&done, &desired, 0).n, 0);
+	check_prefixes(&m, &p, &desired);
 	return true;
 }
 
@@ -339,18 +341,18 @@ struct tour {
 static bool next_stop(void *arg, const uint32_t counts[])
 {
 	struct tour *t = arg;
-	struct mig_desired w = { .enabled = true };
+	struct mig_desired desired = { .enabled = true };
 	struct mig_plan p;
 
 	for (uint32_t i = 0; i < t->m->layout->n; i++)
 		for (uint32_t j = 0; j < counts[i]; j++)
-			w.gi[w.n++] = (struct mig_desired_gi){ .profile = i,
+			desired.gi[desired.n++] = (struct mig_desired_gi){ .profile = i,
 				.start = MIG_START_ANY,
 				.n_ci = 1,
 				.ci = { t->m->layout->profiles[i].slices } };
-	p = plan(t->m, &w, 0);
+	p = plan(t->m, &desired, 0);
 	run(t->m, &p, 0, p.n);
-	assert_true(is_as_wanted(&t->m->state, &w));
+	assert_true(is_as_wanted(&t->m->state, &desired));
 	t->steps += p.n;
 	t->stops++;
 	return true;
@@ -413,7 +415,7 @@ static void mig_plan_make__lists_each_step(void **state)
 	};
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w = { .enabled = true,
+	struct mig_desired desired = { .enabled = true,
 		.n = 2,
 		.gi = { { .profile = profile_at(&l, "2g.10gb"),
 				.start = MIG_START_ANY,
@@ -423,7 +425,7 @@ static void mig_plan_make__lists_each_step(void **state)
 				.start = MIG_START_ANY,
 				.n_ci = 3,
 				.ci = { 1, 1, 1 } } } };
-	struct mig_plan p = plan(&m, &w, 0);
+	struct mig_plan p = plan(&m, &desired, 0);
 	char text[128];
 
 	(void)state;
@@ -444,32 +446,32 @@ static void mig_plan_make__has_no_step_without_a_change(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w;
+	struct mig_desired desired;
 	struct mig_plan p;
 
 	(void)state;
-	mig_desired_from_state(&m.state, &w);
-	p = plan(&m, &w, 0);
+	mig_desired_from_state(&m.state, &desired);
+	p = plan(&m, &desired, 0);
 	assert_int_equal(p.n, 0);
 	assert_int_equal(p.kept, 7);
 	assert_int_equal(p.untouched, 7);
-	for (uint32_t i = 0; i < w.n; i++)
-		w.gi[i].start = MIG_START_ANY;
-	w.gi[0].ci[0] = 1;
-	w.gi[0].ci[1] = 2; /* another order is no difference */
-	assert_int_equal(plan(&m, &w, 0).n, 0);
+	for (uint32_t i = 0; i < desired.n; i++)
+		desired.gi[i].start = MIG_START_ANY;
+	desired.gi[0].ci[0] = 1;
+	desired.gi[0].ci[1] = 2; /* another order is no difference */
+	assert_int_equal(plan(&m, &desired, 0).n, 0);
 	m.state = (struct mig_state){ .capable = false };
-	w = (struct mig_desired){ .enabled = false };
-	assert_int_equal(plan(&m, &w, 0).n, 0);
-	assert_int_equal(plan(&m, &w, MIG_PLAN_MODE_ONLY).n, 0);
+	desired = (struct mig_desired){ .enabled = false };
+	assert_int_equal(plan(&m, &desired, 0).n, 0);
+	assert_int_equal(plan(&m, &desired, MIG_PLAN_MODE_ONLY).n, 0);
 }
 
 static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w = { .enabled = false }, same;
-	struct mig_plan p = plan(&m, &w, MIG_PLAN_FORCE);
+	struct mig_desired desired = { .enabled = false }, same;
+	struct mig_plan p = plan(&m, &desired, MIG_PLAN_FORCE);
 	char text[64];
 
 	(void)state;
@@ -478,7 +480,7 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_int_equal(p.steps[6].action, MIG_SET_MODE);
 	mig_step_text(&l, &p.steps[6], text, sizeof(text));
 	assert_string_equal(text, "disable MIG");
-	p = plan(&m, &w, MIG_PLAN_FORCE | MIG_PLAN_MODE_ONLY);
+	p = plan(&m, &desired, MIG_PLAN_FORCE | MIG_PLAN_MODE_ONLY);
 	assert_int_equal(p.n, 7);
 	mig_desired_from_state(&m.state, &same);
 	m.state.pending_enabled =
@@ -493,16 +495,16 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_int_equal(p.n, 1 + 3 + 3);
 	assert_int_equal(p.steps[0].action, MIG_SET_MODE);
 	assert_int_equal(p.kept, 0);
-	w.enabled = true;
-	assert_int_equal(plan(&m, &w, 0).n, 1);
+	desired.enabled = true;
+	assert_int_equal(plan(&m, &desired, 0).n, 1);
 }
 
 static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w = { .enabled = true, .n = UINT32_MAX }; /* not read */
-	struct mig_plan p = plan(&m, &w, MIG_PLAN_MODE_ONLY);
+	struct mig_desired desired = { .enabled = true, .n = UINT32_MAX }; /* not read */
+	struct mig_plan p = plan(&m, &desired, MIG_PLAN_MODE_ONLY);
 
 	(void)state;
 	assert_int_equal(p.n, 0);
@@ -510,7 +512,7 @@ static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
 	assert_int_equal(p.untouched, 7);
 	m.state.enabled = m.state.pending_enabled = false;
 	m.state.n = 0;
-	p = plan(&m, &w, MIG_PLAN_MODE_ONLY);
+	p = plan(&m, &desired, MIG_PLAN_MODE_ONLY);
 	assert_int_equal(p.n, 1);
 	assert_true(p.steps[0].enabled);
 }
@@ -519,37 +521,41 @@ static void mig_plan_make__refuses_before_the_first_step(void **state)
 {
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
-	struct mig_desired w = { .enabled = false };
+	struct mig_desired desired = { .enabled = false };
 	struct error err = ERROR_INIT;
 	struct mig_plan p = { .n = 777 };
 
 	(void)state;
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err,
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err,
 		"compute instance 1 of GPU instance 2 (3g.20gb at 0)");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, MIG_PLAN_MODE_ONLY, &err), &err,
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, MIG_PLAN_MODE_ONLY, &err), &err,
 		"GPU instance 2");
-	w = (struct mig_desired){ .enabled = true,
+	desired = (struct mig_desired){ .enabled = true,
 		.n = 1,
 		.gi = { { .profile = profile_at(&l, "7g.40gb"), .start = MIG_START_ANY } } };
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "in use");
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err, "in use");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	w.n = 2;
-	w.gi[1] = w.gi[0];
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, MIG_PLAN_FORCE, &err), &err,
+	desired.n = 2;
+	desired.gi[1] = desired.gi[0];
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, MIG_PLAN_FORCE, &err), &err,
 		"2 x 7g.40gb wanted, the GPU can have 1");
 	assert_int_equal(err.code, ERR_LIMIT);
-	w.n = MIG_GIS_MAX + 1;
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "17 GPU instances");
-	w.n = 0;
+	desired.n = MIG_GIS_MAX + 1;
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err,
+		"17 GPU instances");
+	desired.n = 0;
 	m.state.capable = false;
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "the GPU has none");
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err,
+		"the GPU has none");
 	assert_int_equal(err.code, ERR_UNSUPPORTED);
 	m.state.n = MIG_GIS_MAX + 1;
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "17 GPU instances");
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err,
+		"17 GPU instances");
 	assert_int_equal(err.code, ERR_INVALID);
 	l.n = MIG_PROFILES_MAX + 1;
-	assert_error(mig_plan_make(&p, &l, &m.state, &w, 0, &err), &err, "33 MIG profiles");
+	assert_error(mig_plan_make(&p, &l, &m.state, &desired, 0, &err), &err,
+		"33 MIG profiles");
 	assert_int_equal(p.n, 777);
 }
 
@@ -557,7 +563,7 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 {
 	struct mig_layout l = { .slots = 32, .slices = 999, .n = 2 };
 	struct model m = { .layout = &l, .next_id = 100 };
-	struct mig_desired w = { .enabled = true, .n = MIG_GIS_MAX };
+	struct mig_desired desired = { .enabled = true, .n = MIG_GIS_MAX };
 	struct mig_plan p;
 
 	(void)state;
@@ -572,18 +578,18 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 			.profile = 0,
 			.start = i,
 			.n_ci = MIG_CIS_MAX };
-		w.gi[i] = (struct mig_desired_gi){ .profile = 1,
+		desired.gi[i] = (struct mig_desired_gi){ .profile = 1,
 			.start = i,
 			.n_ci = MIG_CIS_MAX };
 		for (uint32_t j = 0; j < MIG_CIS_MAX; j++) {
 			m.state.gi[i].ci[j] = (struct mig_ci){ .id = j, .slices = 1 };
-			w.gi[i].ci[j] = 1;
+			desired.gi[i].ci[j] = 1;
 		}
 	}
-	p = plan(&m, &w, 0);
+	p = plan(&m, &desired, 0);
 	assert_int_equal(p.n, MIG_STEPS_MAX);
 	run(&m, &p, 0, p.n);
-	assert_true(is_as_wanted(&m.state, &w));
+	assert_true(is_as_wanted(&m.state, &desired));
 }
 
 int main(void)

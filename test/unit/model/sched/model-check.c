@@ -98,11 +98,11 @@ static void check_sum(struct model *m, unsigned int gpu)
 static struct sched_share *find_model_share(struct model *m, const struct model_slice *s,
 	unsigned int gpu)
 {
-	struct sched_share *p = m->sched->gpus[gpu].shares;
+	struct sched_share *share = m->sched->gpus[gpu].shares;
 
-	while (p && p->slice != s->slice)
-		p = p->next;
-	return p;
+	while (share && share->slice != s->slice)
+		share = share->next;
+	return share;
 }
 
 static bool is_slice_waiting(struct model *m, const struct model_slice *s)
@@ -116,12 +116,13 @@ static bool is_slice_waiting(struct model *m, const struct model_slice *s)
 static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
 	double quantum)
 {
-	const struct sched_share *p = find_model_share(m, a, 0), *q = find_model_share(m, b, 0);
-	double weight = p->config.weight, longest = quantum * 5 / 4, bound;
-	double lag = (double)p->vtime - (double)q->vtime;
+	const struct sched_share *share = find_model_share(m, a, 0),
+				 *other = find_model_share(m, b, 0);
+	double weight = share->config.weight, longest = quantum * 5 / 4, bound;
+	double lag = (double)share->vtime - (double)other->vtime;
 	uint32_t bit = UINT32_C(1) << (b - m->slices);
 
-	if (p->gpu->period.concurrent || p->slice->boost_running) {
+	if (share->gpu->period.concurrent || share->slice->boost_running) {
 		a->level = 0;
 		return;
 	}
@@ -129,7 +130,7 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 		longest = (double)SCHED_QUANTUM_MIN_NS / weight;
 	/* And the remainders of divisions. */
 	bound = quantum / 4 + longest + (double)a->overrun[0] / weight + 4;
-	if (p->quanta != a->quanta && !q->n_wants)
+	if (share->quanta != a->quanta && !other->n_wants)
 		a->level &= ~bit;
 	if (lag <= quantum / 4)
 		a->level |= bit;
@@ -215,8 +216,10 @@ void model_check_time(struct model *m)
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
 		bool could = false;
 
-		for (const struct sched_share *p = m->sched->gpus[g].shares; p; p = p->next)
-			could |= p->n_wants && sched_is_ready(p) && !sched_is_gang(p->slice);
+		for (const struct sched_share *share = m->sched->gpus[g].shares; share;
+			share = share->next)
+			could |= share->n_wants && sched_is_ready(share) &&
+				 !sched_is_gang(share->slice);
 		if (model_is_busy(m, g) || !could)
 			m->dry[g] = 0;
 		else if (!m->dry[g])

@@ -331,13 +331,13 @@ static void sched__counts_no_burst_as_a_loss(void **state)
 {
 	struct model_slice *slices[2];
 	struct model *m = begin_two(slices);
-	struct sched_share *p = m->sched->gpus[0].shares;
+	struct sched_share *share = m->sched->gpus[0].shares;
 
 	(void)state;
-	p->pace.done = UINT64_C(1000) * 1000000000;
-	p->pace.each_ns = 31 * MS;
+	share->pace.done = UINT64_C(1000) * 1000000000;
+	share->pace.each_ns = 31 * MS;
 	model_run(m, 60 * MS);
-	assert_true(p->pace.lost < 0);
+	assert_true(share->pace.lost < 0);
 	assert_true(sched_is_concurrent(m->sched, 0));
 	(void)model_free(m);
 }

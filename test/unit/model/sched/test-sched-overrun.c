@@ -12,11 +12,11 @@
 /* The estimate of a share whose overruns took @overrun so far, and now one took @took. */
 static uint64_t learn_at_gate_close(uint64_t overrun, uint64_t took)
 {
-	struct sched_share p = { .overrun = overrun, .closed_since = NOW };
+	struct sched_share share = { .overrun = overrun, .closed_since = NOW };
 
-	sched_learn_overrun(&p, NOW + took);
-	assert_int_equal(p.closed_since, NOW);
-	return p.overrun;
+	sched_learn_overrun(&share, NOW + took);
+	assert_int_equal(share.closed_since, NOW);
+	return share.overrun;
 }
 
 static void sched_learn_overrun__learns_an_eighth_of_each(void **state)
@@ -70,15 +70,15 @@ static void sched_learn_overrun__counts_at_most_one_time_slice(void **state)
 
 static void sched_learn_overrun__learns_nothing_without_an_overrun(void **state)
 {
-	struct sched_share p = { .overrun = 400 * US, .closed_since = SCHED_NEVER };
+	struct sched_share share = { .overrun = 400 * US, .closed_since = SCHED_NEVER };
 
 	(void)state;
-	sched_learn_overrun(&p, NOW); /* its gates are open */
-	assert_int_equal(p.overrun, 400 * US);
+	sched_learn_overrun(&share, NOW); /* its gates are open */
+	assert_int_equal(share.overrun, 400 * US);
 	assert_int_equal(learn_at_gate_close(400 * US, 0), 400 * US);
-	p.closed_since = NOW; /* the overrun had ended before that */
-	sched_learn_overrun(&p, NOW - MS);
-	assert_int_equal(p.overrun, 400 * US);
+	share.closed_since = NOW; /* the overrun had ended before that */
+	sched_learn_overrun(&share, NOW - MS);
+	assert_int_equal(share.overrun, 400 * US);
 }
 
 int main(void)

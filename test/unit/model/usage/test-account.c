@@ -223,7 +223,7 @@ static void account__busy_time_is_within_that_of_the_devices(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct scene s;
-		const struct account_device *u;
+		const struct account_device *device;
 
 		scene_init(&s, rows[i].n);
 		s.r.dt_ns = 1000;
@@ -237,9 +237,9 @@ static void account__busy_time_is_within_that_of_the_devices(void **state)
 			s.uses[k].busy_ns = rows[i].ns[k];
 		}
 		count(&s);
-		u = s.a.devices[0];
+		device = s.a.devices[0];
 		for (uint32_t k = 0; k < rows[i].n; k++) {
-			const struct account *a = u->uses[k];
+			const struct account *a = device->uses[k];
 			uint64_t want = rows[i].want[k] == NONE ? 0 : rows[i].want[k];
 			bool known = rows[i].want[k] != NONE;
 
@@ -248,10 +248,11 @@ static void account__busy_time_is_within_that_of_the_devices(void **state)
 				fail_msg("row %zu: use %u: %llu of source %d", i, k,
 					(unsigned long long)a->total.busy_ns, a->busy_from);
 		}
-		if (u->busy_ns != rows[i].want_unit || u->other_busy_ns != rows[i].want_other)
+		if (device->busy_ns != rows[i].want_unit ||
+			device->other_busy_ns != rows[i].want_other)
 			fail_msg("row %zu: unit %llu, other %llu", i,
-				(unsigned long long)u->busy_ns,
-				(unsigned long long)u->other_busy_ns);
+				(unsigned long long)device->busy_ns,
+				(unsigned long long)device->other_busy_ns);
 		accounts_fini(&s.a);
 	}
 }
@@ -486,18 +487,18 @@ static void check_sums(const struct accounts *a)
 	uint64_t cost = a->other_cost_nano;
 
 	for (size_t i = 0; i < a->n_devices; i++) {
-		const struct account_device *u = a->devices[i];
-		struct account_counts sum = u->past;
+		const struct account_device *device = a->devices[i];
+		struct account_counts sum = device->past;
 
-		for (size_t k = 0; k < u->n_uses; k++) {
-			sum.busy_ns += u->uses[k]->total.busy_ns;
-			sum.gpu_ns += u->uses[k]->total.gpu_ns;
-			sum.cost_nano += u->uses[k]->total.cost_nano;
+		for (size_t k = 0; k < device->n_uses; k++) {
+			sum.busy_ns += device->uses[k]->total.busy_ns;
+			sum.gpu_ns += device->uses[k]->total.gpu_ns;
+			sum.cost_nano += device->uses[k]->total.cost_nano;
 		}
-		assert_int_equal(sum.busy_ns + u->other_busy_ns, u->busy_ns);
-		assert_int_equal(sum.gpu_ns + u->idle_gpu_ns, u->present_ns);
-		assert_int_equal(sum.cost_nano + u->idle_cost_nano, u->cost_nano);
-		cost += u->cost_nano;
+		assert_int_equal(sum.busy_ns + device->other_busy_ns, device->busy_ns);
+		assert_int_equal(sum.gpu_ns + device->idle_gpu_ns, device->present_ns);
+		assert_int_equal(sum.cost_nano + device->idle_cost_nano, device->cost_nano);
+		cost += device->cost_nano;
 	}
 	assert_int_equal(cost, a->cost_nano);
 }
@@ -616,12 +617,13 @@ static void account__sums_agree_in_random_scenarios(void **state)
 	for (int i = 0; i < 5000; i++) {
 		play_round(&w);
 		for (uint32_t k = 0; k < UNITS; k++) {
-			const struct account_device *u = w.a.devices[k];
+			const struct account_device *device = w.a.devices[k];
 
-			assert_true(u->busy_ns + u->cost_nano + u->present_ns >= w.last[k]);
-			w.last[k] = u->busy_ns + u->cost_nano + u->present_ns;
-			assert_true(u->idle_gpu_ns <= u->present_ns);
-			assert_true(u->delta.busy_ns <= 10000 * SEC);
+			assert_true(device->busy_ns + device->cost_nano + device->present_ns >=
+				    w.last[k]);
+			w.last[k] = device->busy_ns + device->cost_nano + device->present_ns;
+			assert_true(device->idle_gpu_ns <= device->present_ns);
+			assert_true(device->delta.busy_ns <= 10000 * SEC);
 		}
 	}
 	want = (uint64_t)((__extension__(unsigned __int128)(98 * DOLLAR + 1) * w.cost_ns) /
@@ -638,19 +640,19 @@ static void account__continues_restored_records(void **state)
 		.container = "main",
 		.resource = "nvidia.com/gpu" };
 	struct error err = ERROR_INIT;
-	struct account_device *u;
+	struct account_device *device;
 	struct account *a;
 	struct scene s;
 
 	(void)state;
 	scene_init(&s, 1);
-	assert_ok(accounts_restore_device(&s.a, "GPU-0", &u, &err), &err);
-	u->present_ns = 100;
-	u->idle_gpu_ns = 30;
-	u->busy_ns = 50;
-	u->cost_nano = 7;
+	assert_ok(accounts_restore_device(&s.a, "GPU-0", &device, &err), &err);
+	device->present_ns = 100;
+	device->idle_gpu_ns = 30;
+	device->busy_ns = 50;
+	device->cost_nano = 7;
 	s.a.cost_nano = 9;
-	assert_ok(accounts_restore_account(u, &use, &a, &err), &err);
+	assert_ok(accounts_restore_account(device, &use, &a, &err), &err);
 	a->live = true;
 	a->total = (struct account_counts){ .allocated_ns = 80,
 		.gpu_ns = 60,
@@ -658,9 +660,9 @@ static void account__continues_restored_records(void **state)
 		.cost_nano = 6 };
 	accounts_settle(&s.a);
 	check_sums(&s.a);
-	assert_int_equal(u->past.gpu_ns, 10);
-	assert_int_equal(u->past.busy_ns, 0); /* the parts were more */
-	assert_int_equal(u->busy_ns, 55);
+	assert_int_equal(device->past.gpu_ns, 10);
+	assert_int_equal(device->past.busy_ns, 0); /* the parts were more */
+	assert_int_equal(device->busy_ns, 55);
 	assert_int_equal(s.a.other_cost_nano, 2);
 	s.uses[0].uid = "uid-1";
 	count(&s);

@@ -31,16 +31,17 @@ static void saved_config_parse__rejects_text_of_others(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct saved_config k = { .text = BUF_INIT(0) };
+		struct saved_config saved = { .text = BUF_INIT(0) };
 		struct error err = ERROR_INIT;
 		size_t len = strlen(rows[i].json);
 
 		if (rows[i].says)
-			assert_error(saved_config_parse(&k, rows[i].json, len, "/c", &err),
+			assert_error(saved_config_parse(&saved, rows[i].json, len, "/c", &err),
 				&err, rows[i].says);
 		else
-			assert_ok(saved_config_parse(&k, rows[i].json, len, "/c", &err), &err);
-		buf_fini(&k.text);
+			assert_ok(saved_config_parse(&saved, rows[i].json, len, "/c", &err),
+				&err);
+		buf_fini(&saved.text);
 	}
 }
 

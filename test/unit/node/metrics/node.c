@@ -182,10 +182,10 @@ static void make_gpu(struct view *v, bool old)
 
 static struct view_device *make_device(struct view *v, const struct sample_device *s)
 {
-	struct view_device *u = &v->devices[v->n_devices++];
+	struct view_device *device = &v->devices[v->n_devices++];
 
 	v->gpus[0].n_devices = v->n_devices;
-	*u = (struct view_device){ .uuid = v->gpus[0].uuid,
+	*device = (struct view_device){ .uuid = v->gpus[0].uuid,
 		.label = text(v, "0"),
 		.gi = GPU_NO_INSTANCE,
 		.ci = GPU_NO_INSTANCE,
@@ -212,23 +212,23 @@ static struct view_device *make_device(struct view *v, const struct sample_devic
 		.idle_cost_nano = 1911111111,
 		.first_use = v->n_uses,
 		.n_replicas = 1 };
-	v->cost_nano += u->cost_nano;
-	return u;
+	v->cost_nano += device->cost_nano;
+	return device;
 }
 
 /* Moves from what is other and idle to the use, so that the sums go on to hold. */
-static struct view_use *make_use(struct view *v, struct view_device *u, const char *pod,
+static struct view_use *make_use(struct view *v, struct view_device *device, const char *pod,
 	uint32_t share, uint32_t received)
 {
 	struct view_use *use = &v->uses[v->n_uses++];
 
-	*use = (struct view_use){ .device = (uint32_t)(u - v->devices),
+	*use = (struct view_use){ .device = (uint32_t)(device - v->devices),
 		.namespace_ = text(v, "ml"),
 		.pod = text(v, pod),
 		.container = text(v, "main"),
 		.uid = view_printf(v, "uid-of-%s", pod),
-		.resource = u->resource,
-		.mode = u->mode,
+		.resource = device->resource,
+		.mode = device->mode,
 		.live = true,
 		.began_wall_ns = 1795607000 * S,
 		.offered_now = true,
@@ -243,8 +243,8 @@ static struct view_use *make_use(struct view *v, struct view_device *u, const ch
 		.processes_known = true,
 		.busy_current = true,
 		.allocation_current = true,
-		.memory_used = u->memory_used / 4,
-		.memory_peak = u->memory_used / 2,
+		.memory_used = device->memory_used / 4,
+		.memory_peak = device->memory_used / 2,
 		.memory_limit = UINT64_MAX,
 		.n_processes = 1,
 		.busy_known = true,
@@ -253,13 +253,13 @@ static struct view_use *make_use(struct view *v, struct view_device *u, const ch
 		.busy_ns = 100 * S + 1,
 		.memory_byte_s = 1000 * MIB,
 		.cost_nano = 100000001 };
-	u->n_uses++;
-	u->replicas_used++;
-	u->allocated += share;
-	u->other_memory -= use->memory_used;
-	u->other_busy_ns -= use->busy_ns;
-	u->idle_gpu_ns -= use->gpu_ns;
-	u->idle_cost_nano -= use->cost_nano;
+	device->n_uses++;
+	device->replicas_used++;
+	device->allocated += share;
+	device->other_memory -= use->memory_used;
+	device->other_busy_ns -= use->busy_ns;
+	device->idle_gpu_ns -= use->gpu_ns;
+	device->idle_cost_nano -= use->cost_nano;
 	return use;
 }
 
@@ -283,26 +283,26 @@ static void make_resource(struct view *v, const char *name, enum view_mode mode,
 
 static void make_whole(struct view *v, bool held)
 {
-	struct view_device *u = make_device(v, &v->sample->devices[0]);
+	struct view_device *device = make_device(v, &v->sample->devices[0]);
 
 	add(&v->sample->devices[0], board, ARRAY_LEN(board));
 	add(&v->sample->devices[0], not_under_mig, ARRAY_LEN(not_under_mig));
 	add(&v->sample->devices[0], instance, ARRAY_LEN(instance));
 	if (held)
-		(void)make_use(v, u, "train-0", VIEW_MILLION, 600000);
+		(void)make_use(v, device, "train-0", VIEW_MILLION, 600000);
 	make_resource(v, "nvidia.com/gpu", VIEW_EXCLUSIVE, 1);
 }
 
 static void make_shared(struct view *v)
 {
-	struct view_device *u;
+	struct view_device *device;
 
 	make_whole(v, false);
-	u = &v->devices[0];
-	u->mode = VIEW_TIME_SLICING;
-	u->n_replicas = 4;
-	(void)make_use(v, u, "a\"quoted\\pod", 250000, 300001);
-	make_use(v, u, "notebook", 250000, 200000)->replica = 3;
+	device = &v->devices[0];
+	device->mode = VIEW_TIME_SLICING;
+	device->n_replicas = 4;
+	(void)make_use(v, device, "a\"quoted\\pod", 250000, 300001);
+	make_use(v, device, "notebook", 250000, 200000)->replica = 3;
 	v->n_resources = 0;
 	make_resource(v, "nvidia.com/gpu", VIEW_TIME_SLICING, 4);
 }
@@ -310,17 +310,17 @@ static void make_shared(struct view *v)
 static struct view_device *make_mig(struct view *v, uint32_t at, uint32_t gi, uint32_t ci,
 	const char *profile, uint32_t part)
 {
-	struct view_device *u = make_device(v, &v->sample->devices[at]);
+	struct view_device *device = make_device(v, &v->sample->devices[at]);
 
-	u->mig = true;
-	u->uuid = view_printf(v, "MIG-%u", at);
-	u->profile = text(v, profile);
-	u->resource = text(v, "nvidia.com/mig");
-	u->gi = gi;
-	u->ci = ci;
-	u->part = part;
+	device->mig = true;
+	device->uuid = view_printf(v, "MIG-%u", at);
+	device->profile = text(v, profile);
+	device->resource = text(v, "nvidia.com/mig");
+	device->gi = gi;
+	device->ci = ci;
+	device->part = part;
 	add(&v->sample->devices[at], instance, ARRAY_LEN(instance));
-	return u;
+	return device;
 }
 
 static void make_mig_node(struct view *v)
@@ -344,10 +344,10 @@ static void make_mig_node(struct view *v)
 static void make_old(struct view *v)
 {
 	struct view_gpu *g = &v->gpus[0];
-	struct view_device *u = make_device(v, &v->sample->devices[0]);
+	struct view_device *device = make_device(v, &v->sample->devices[0]);
 
 	add(&v->sample->devices[0], old_gpu, ARRAY_LEN(old_gpu));
-	g->health = u->health = VIEW_UNHEALTHY;
+	g->health = device->health = VIEW_UNHEALTHY;
 	g->reason = text(v, "XID 48: double bit ECC error");
 	g->last_xid = 48;
 	g->xid_count = 3;
@@ -357,25 +357,25 @@ static void make_old(struct view *v)
 	g->xids[1] =
 		(struct view_xid){ .xid = 48, .count = 1, .last_wall_ns = 1795607999 * S + 5 };
 	v->priced = false;
-	v->cost_nano = u->cost_nano = u->idle_cost_nano = 0;
+	v->cost_nano = device->cost_nano = device->idle_cost_nano = 0;
 	make_resource(v, "nvidia.com/gpu", VIEW_EXCLUSIVE, 1);
 }
 
 static void make_replicas(struct view *v)
 {
 	for (uint32_t i = 0; i < v->n_devices; i++) {
-		struct view_device *u = &v->devices[i];
+		struct view_device *device = &v->devices[i];
 
-		u->first_replica = v->n_replicas;
-		for (uint32_t k = 0; k < u->n_replicas; k++)
+		device->first_replica = v->n_replicas;
+		for (uint32_t k = 0; k < device->n_replicas; k++)
 			v->replicas[v->n_replicas++] = (struct view_replica){ .device = i,
-				.id = view_printf(v, "%s::%u", u->uuid, k),
-				.resource = u->resource,
+				.id = view_printf(v, "%s::%u", device->uuid, k),
+				.resource = device->resource,
 				.replica = k,
-				.share = VIEW_MILLION / u->n_replicas,
+				.share = VIEW_MILLION / device->n_replicas,
 				.memory_limit = UINT64_MAX,
 				.healthy = true,
-				.use = k < u->n_uses ? u->first_use + k : VIEW_NONE };
+				.use = k < device->n_uses ? device->first_use + k : VIEW_NONE };
 	}
 }
 

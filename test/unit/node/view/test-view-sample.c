@@ -43,11 +43,11 @@ static void view_sample__is_possible(void **state)
 	assert_ok(view_sample(&v, VIEW_SAMPLE_MIXED, &err), &err);
 	assert_int_equal(v->n_gpus, 8);
 	for (uint32_t i = 0; i < v->n_devices; i++) {
-		const struct view_device *u = &v->devices[i];
+		const struct view_device *device = &v->devices[i];
 
-		assert_true(u->allocated <= VIEW_MILLION);
-		assert_true(u->idle_gpu_ns <= u->present_ns);
-		assert_true(u->memory_used + u->memory_free <= u->memory_total);
+		assert_true(device->allocated <= VIEW_MILLION);
+		assert_true(device->idle_gpu_ns <= device->present_ns);
+		assert_true(device->memory_used + device->memory_free <= device->memory_total);
 	}
 	for (uint32_t i = 0; i < v->n_uses; i++)
 		assert_true(v->uses[i].share > 0 && *v->uses[i].replica_id);

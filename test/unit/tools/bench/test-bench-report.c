@@ -475,18 +475,19 @@ static void check_bar_parts(const char *page)
 static void pods_of_different_weights__are_joined(void **state)
 {
 	CLEANUP(world_fini) struct world w = { .page = BUF_INIT(BENCH_REPORT_MAX) };
-	CLEANUP(report_fini) struct bench_report_model p = { .n_rows = 0 };
+	CLEANUP(report_fini) struct bench_report_model model = { .n_rows = 0 };
 	struct error err = ERROR_INIT;
 	const struct report_mode *m;
 
 	(void)state;
 	make_weights(&w.r);
-	assert_ok(report_make(&p, &w.r, &err), &err);
-	assert_int_equal(p.n_scenarios, 2);
-	assert_string_equal(p.scenarios[0].name, "3 burn"); /* what compares nothing is last */
-	assert_int_equal(p.scenarios[0].n, 1);
-	assert_int_equal(p.scenarios[0].kinds[0].n, 1);
-	m = &p.scenarios[0].kinds[0].modes[0];
+	assert_ok(report_make(&model, &w.r, &err), &err);
+	assert_int_equal(model.n_scenarios, 2);
+	assert_string_equal(model.scenarios[0].name,
+		"3 burn"); /* what compares nothing is last */
+	assert_int_equal(model.scenarios[0].n, 1);
+	assert_int_equal(model.scenarios[0].kinds[0].n, 1);
+	m = &model.scenarios[0].kinds[0].modes[0];
 	assert_int_equal(m->n, 3);
 	assert_int_equal(m->all->replicas, 3);
 	assert_int_equal(m->all->runs[0].n_pods, 3);

@@ -33,12 +33,12 @@ int __wrap_uv_try_write(uv_stream_t *s, const uv_buf_t bufs[], unsigned n)
 	return piece > 0 ? __real_uv_try_write(s, &b, 1) : piece;
 }
 
-int __wrap_environment_get_slice(const struct environment *p, size_t i,
+int __wrap_environment_get_slice(const struct environment *env, size_t i,
 	char dir[static PATH_MAX], char id[static ENVIRONMENT_ID_MAX], struct error *err);
-int __wrap_environment_get_slice(const struct environment *p, size_t i,
+int __wrap_environment_get_slice(const struct environment *env, size_t i,
 	char dir[static PATH_MAX], char id[static ENVIRONMENT_ID_MAX], struct error *err)
 {
-	(void)p;
+	(void)env;
 	(void)i;
 	(void)err;
 	(void)snprintf(dir, PATH_MAX, "%s", stub.dir);
@@ -46,12 +46,12 @@ int __wrap_environment_get_slice(const struct environment *p, size_t i,
 	return 0;
 }
 
-int __wrap_environment_get_control(const struct environment *p, char path[static PATH_MAX],
+int __wrap_environment_get_control(const struct environment *env, char path[static PATH_MAX],
 	struct error *err);
-int __wrap_environment_get_control(const struct environment *p, char path[static PATH_MAX],
+int __wrap_environment_get_control(const struct environment *env, char path[static PATH_MAX],
 	struct error *err)
 {
-	(void)p;
+	(void)env;
 	(void)err;
 	(void)snprintf(path, PATH_MAX, "%s", stub.path);
 	return 0;

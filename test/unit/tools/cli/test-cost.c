@@ -93,12 +93,12 @@ static const struct {
 
 static struct cost_summary *make_cost_summary(enum cost_by by, int64_t price)
 {
-	struct cost_summary *b = NULL;
+	struct cost_summary *summary = NULL;
 	struct error err = ERROR_INIT;
 	struct cost_reprice r = { .price_nano = price, .currency = "EUR" };
 
-	assert_ok(cost_summary_new(&b, by, &err), &err);
-	r.summary = b;
+	assert_ok(cost_summary_new(&summary, by, &err), &err);
+	r.summary = summary;
 	for (size_t i = 0; i < ARRAY_LEN(buckets); i++) {
 		assert_ok(cost_summary_add_record(&r, &buckets[i], NULL, &err), &err);
 		for (size_t j = 0; j < ARRAY_LEN(rows); j++) {
@@ -110,15 +110,15 @@ static struct cost_summary *make_cost_summary(enum cost_by by, int64_t price)
 	}
 	assert_ok(cost_reprice_end(&r, &err), &err);
 	cost_reprice_fini(&r);
-	return b;
+	return summary;
 }
 
-static struct cost_line get_total(struct cost_summary *b, const char *currency)
+static struct cost_line get_total(struct cost_summary *summary, const char *currency)
 {
 	struct cost_line total = { .parts = 0 };
 	struct error err = ERROR_INIT;
 
-	assert_ok(cost_summary_total(b, currency, &total, &err), &err);
+	assert_ok(cost_summary_total(summary, currency, &total, &err), &err);
 	return total;
 }
 
@@ -135,9 +135,10 @@ static void cost_table__shows_idle_apart_and_the_whole(void **state)
 		"team        web   0.08         0.01        0.01             50.0%     0.0425        USD\n"
 		"(idle)            -            0.31        -                -         0.935000001   USD\n"
 		"total             0.25         0.67        >=0.34           >=51.0%   2.0400        USD\n";
-	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);
+	CLEANUP(cost_summary_freep)
+	struct cost_summary *summary = make_cost_summary(COST_BY_POD, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .summary = b,
+	const struct cost_print p = { .summary = summary,
 		.by = COST_BY_POD,
 		.from_s = NOW,
 		.to_s = NOW + 86400 };
@@ -150,14 +151,14 @@ static void cost_table__shows_idle_apart_and_the_whole(void **state)
 
 static void cost_table__reports_an_empty_result(void **state)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 	struct cost_print p = { .by = COST_BY_POD, .from_s = NOW, .to_s = NOW + 86400 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
-	p.summary = b;
+	assert_ok(cost_summary_new(&summary, COST_BY_POD, &err), &err);
+	p.summary = summary;
 	assert_ok(cost_print_table(&text, &p, &err), &err);
 	assert_non_null(strstr(buf_str(&text), "Nothing was accounted in that time.\n"));
 }
@@ -165,21 +166,21 @@ static void cost_table__reports_an_empty_result(void **state)
 static void cost_reprice__splits_a_given_price_exactly(void **state)
 {
 	CLEANUP(cost_summary_freep)
-	struct cost_summary *b = make_cost_summary(COST_BY_GPU, 7000000001);
-	struct cost_line total = get_total(b, "EUR");
+	struct cost_summary *summary = make_cost_summary(COST_BY_GPU, 7000000001);
+	struct cost_line total = get_total(summary, "EUR");
 	const struct cost_node *nodes;
 	const struct cost_line *const *lines;
 	size_t n;
 
 	(void)state;
-	nodes = cost_summary_nodes(b, &n);
+	nodes = cost_summary_nodes(summary, &n);
 	assert_int_equal(n, 1);
 	/* 300 s of 7.000000001 an hour, twice, each rounded down. */
 	assert_int_equal(nodes[0].period.cost_nano, 2 * 583333333);
 	assert_int_equal(total.row.cost_nano, 2 * 583333333);
-	assert_string_equal(cost_summary_currency(b, 0), "EUR");
-	assert_null(cost_summary_currency(b, 1));
-	lines = cost_summary_lines(b, &n);
+	assert_string_equal(cost_summary_currency(summary, 0), "EUR");
+	assert_null(cost_summary_currency(summary, 1));
+	lines = cost_summary_lines(summary, &n);
 	assert_int_equal(n, 2);
 	assert_int_equal(lines[1]->row.kind, USAGE_DB_UNALLOCATED);
 	assert_string_equal(lines[1]->row.gpu, "GPU-1");
@@ -189,38 +190,38 @@ static void cost_reprice__splits_a_given_price_exactly(void **state)
 
 static void cost_reprice__never_splits_more_than_the_price(void **state)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED, .namespace_ = "a" };
 	struct error err = ERROR_INIT;
 	struct cost_reprice r = { .price_nano = 3600, .currency = "USD" };
 
 	(void)state;
-	assert_ok(cost_summary_new(&b, COST_BY_NAMESPACE, &err), &err);
-	r.summary = b;
+	assert_ok(cost_summary_new(&summary, COST_BY_NAMESPACE, &err), &err);
+	r.summary = summary;
 	assert_ok(cost_summary_add_record(&r, &buckets[0], NULL, &err), &err);
 	row.gpu_ns = INT64_MAX / 4; /* clocks that disagree */
 	assert_ok(cost_summary_add_record(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_summary_add_record(&r, &buckets[0], &row, &err), &err);
 	assert_ok(cost_reprice_end(&r, &err), &err);
-	assert_int_equal(get_total(b, "USD").row.cost_nano, 300);
+	assert_int_equal(get_total(summary, "USD").row.cost_nano, 300);
 }
 
 /* Each line fits, their sum does not. */
 static void cost_print__refuses_a_total_that_is_too_large(void **state)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 	struct cost_print p = { .by = COST_BY_NAMESPACE, .from_s = NOW, .to_s = NOW + 86400 };
 	struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED, .cost_nano = INT64_MAX };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(cost_summary_new(&b, COST_BY_NAMESPACE, &err), &err);
+	assert_ok(cost_summary_new(&summary, COST_BY_NAMESPACE, &err), &err);
 	for (char name[] = "a"; *name <= 'b'; ++*name) {
 		row.namespace_ = name;
-		assert_ok(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err);
+		assert_ok(cost_summary_add(summary, &buckets[0], &row, COST_ALL, &err), &err);
 	}
-	p.summary = b;
+	p.summary = summary;
 	assert_error(cost_print_table(&text, &p, &err), &err, "a sum is larger than 2^63");
 	assert_int_equal(err.code, ERR_LIMIT);
 	assert_error(cost_print_json(&text, &p, &err), &err, "a sum is larger than 2^63");
@@ -269,9 +270,9 @@ static int64_t sum_column(const char *csv, const char *name)
 static void cost_csv__sums_to_the_origin_charge(void **state)
 {
 	CLEANUP(cost_summary_freep)
-	struct cost_summary *b = make_cost_summary(COST_BY_CHARGE, -1);
+	struct cost_summary *summary = make_cost_summary(COST_BY_CHARGE, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .summary = b,
+	const struct cost_print p = { .summary = summary,
 		.by = COST_BY_CHARGE,
 		.from_s = NOW,
 		.to_s = NOW + 86400,
@@ -340,9 +341,9 @@ static void cost_hours__round(void **state)
 static void cost_json__has_exact_texts(void **state)
 {
 	CLEANUP(cost_summary_freep)
-	struct cost_summary *b = make_cost_summary(COST_BY_MODE, -1);
+	struct cost_summary *summary = make_cost_summary(COST_BY_MODE, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .summary = b,
+	const struct cost_print p = { .summary = summary,
 		.by = COST_BY_MODE,
 		.from_s = NOW,
 		.to_s = NOW + 300 };
@@ -359,9 +360,10 @@ static void cost_json__has_exact_texts(void **state)
 /* Neither time nor memory of 'job' was known. */
 static void cost_json__omits_unmeasured_figures(void **state)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = make_cost_summary(COST_BY_POD, -1);
+	CLEANUP(cost_summary_freep)
+	struct cost_summary *summary = make_cost_summary(COST_BY_POD, -1);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
-	const struct cost_print p = { .summary = b,
+	const struct cost_print p = { .summary = summary,
 		.by = COST_BY_POD,
 		.from_s = NOW,
 		.to_s = NOW + 300 };
@@ -393,10 +395,11 @@ static void cost_json__omits_unmeasured_figures(void **state)
 #define VECTOR(series) \
 	"{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[" series "]}}"
 
-static int read_reply(struct cost_summary *b, size_t query, const char *json, struct error *err)
+static int read_reply(struct cost_summary *summary, size_t query, const char *json,
+	struct error *err)
 {
-	return cost_query_read(b, &cost_queries[query], json, strlen(json), NOW, NOW + 3600,
-		err);
+	return cost_query_read(summary, &cost_queries[query], json, strlen(json), NOW,
+		NOW + 3600, err);
 }
 
 static void cost_query__adds_the_answer_of_a_server(void **state)
@@ -404,7 +407,7 @@ static void cost_query__adds_the_answer_of_a_server(void **state)
 #define WEB(value)                                                                                    \
 	"{\"metric\":{\"namespace\":\"team\",\"pod\":\"web\",\"node\":\"n\"},\"value\":[1.5,\"" value \
 	"\"]}"
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 	CLEANUP(buf_fini) struct buf query = BUF_INIT(4096);
 	struct error err = ERROR_INIT;
@@ -416,7 +419,7 @@ static void cost_query__adds_the_answer_of_a_server(void **state)
 	assert_string_equal(buf_str(&query),
 		"sum by (namespace,pod,container,gpu,UUID,mode,node,currency) "
 		"(increase(gpuslice_container_gpu_cost_total[3600s]))");
-	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
+	assert_ok(cost_summary_new(&summary, COST_BY_POD, &err), &err);
 	assert_ok(cost_summary_new(&answers, COST_BY_CHARGE, &err), &err);
 	assert_ok(read_reply(answers, 0, VECTOR(WEB("3600")), &err), &err);
 	assert_ok(read_reply(answers, 1, VECTOR(WEB("9.00e+02")), &err), &err);
@@ -427,8 +430,8 @@ static void cost_query__adds_the_answer_of_a_server(void **state)
 			  VECTOR("{\"metric\":{\"UUID\":\"GPU-0\"},\"value\":[1,\"2.295\"]}"),
 			  &err),
 		&err);
-	assert_ok(cost_summary_merge(b, answers, &err), &err);
-	lines = cost_summary_lines(b, &n);
+	assert_ok(cost_summary_merge(summary, answers, &err), &err);
+	lines = cost_summary_lines(summary, &n);
 	assert_int_equal(n, 2);
 	assert_int_equal(lines[0]->row.allocated_ns, INT64_C(3600000000000));
 	assert_int_equal(lines[0]->row.gpu_ns, INT64_C(900000000000));
@@ -436,7 +439,7 @@ static void cost_query__adds_the_answer_of_a_server(void **state)
 	assert_int_equal(lines[0]->parts, COST_ALLOCATED | COST_GPU | COST_MONEY);
 	assert_string_equal(lines[0]->period.currency, "USD");
 	assert_int_equal(lines[1]->row.cost_nano, 2295000000);
-	assert_int_equal(get_total(b, "USD").row.cost_nano, 3060000000);
+	assert_int_equal(get_total(summary, "USD").row.cost_nano, 3060000000);
 }
 
 #define POD(pod, more, value)                                                         \
@@ -465,24 +468,24 @@ static void cost_query__reports_no_sum_with_a_missing_term(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
-		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 		CLEANUP(cost_summary_freep) struct cost_summary *answers = NULL;
 		struct error err = ERROR_INIT;
 		const struct cost_line *const *lines;
 		struct cost_line total;
 		size_t n;
 
-		assert_ok(cost_summary_new(&b, sums[i].by, &err), &err);
+		assert_ok(cost_summary_new(&summary, sums[i].by, &err), &err);
 		assert_ok(cost_summary_new(&answers, COST_BY_CHARGE, &err), &err);
 		for (size_t k = 0; k < ARRAY_LEN(replies); k++)
 			assert_ok(read_reply(answers, k, replies[k], &err), &err);
-		assert_ok(cost_summary_merge(b, answers, &err), &err);
-		lines = cost_summary_lines(b, &n);
+		assert_ok(cost_summary_merge(summary, answers, &err), &err);
+		lines = cost_summary_lines(summary, &n);
 		assert_int_equal(n, sums[i].n);
 		assert_int_equal(cost_line_is_known(lines[0]), sums[i].known);
 		assert_int_equal(lines[0]->row.busy_unknown, sums[i].busy_unknown);
 		assert_string_equal(lines[0]->period.currency, "EUR");
-		total = get_total(b, "EUR");
+		total = get_total(summary, "EUR");
 		assert_int_equal(cost_line_is_known(&total),
 			COST_ALLOCATED | COST_BUSY | COST_MONEY);
 		assert_int_equal(total.row.allocated_ns, INT64_C(7200000000000));
@@ -506,7 +509,7 @@ static void cost_csv__is_refused_without_a_price(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
 		struct usage_db_period period = buckets[0];
 		struct error err = ERROR_INIT;
@@ -516,9 +519,10 @@ static void cost_csv__is_refused_without_a_price(void **state)
 			.account = "" };
 
 		period.currency = cases[i].currency;
-		assert_ok(cost_summary_new(&b, COST_BY_CHARGE, &err), &err);
-		assert_ok(cost_summary_add(b, &period, &rows[0].row, COST_ALL, &err), &err);
-		p.summary = b;
+		assert_ok(cost_summary_new(&summary, COST_BY_CHARGE, &err), &err);
+		assert_ok(cost_summary_add(summary, &period, &rows[0].row, COST_ALL, &err),
+			&err);
+		p.summary = summary;
 		if (cases[i].says)
 			assert_error(cost_print_csv(&text, &p, &err), &err, cases[i].says);
 		else
@@ -546,11 +550,12 @@ static void cost_query__refuses_an_invalid_answer(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
-		CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+		CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
-		assert_error(read_reply(b, 0, replies[i].json, &err), &err, replies[i].says);
+		assert_ok(cost_summary_new(&summary, COST_BY_POD, &err), &err);
+		assert_error(read_reply(summary, 0, replies[i].json, &err), &err,
+			replies[i].says);
 		assert_non_null(
 			strstr(err.msg, "about gpuslice_container_gpu_held_seconds_total"));
 	}
@@ -558,14 +563,14 @@ static void cost_query__refuses_an_invalid_answer(void **state)
 
 static void cost_summary__refuses_a_sum_that_is_too_large(void **state)
 {
-	CLEANUP(cost_summary_freep) struct cost_summary *b = NULL;
+	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;
 	const struct usage_db_row row = { .allocated_ns = INT64_MAX };
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(cost_summary_new(&b, COST_BY_POD, &err), &err);
-	assert_ok(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err);
-	assert_error(cost_summary_add(b, &buckets[0], &row, COST_ALL, &err), &err,
+	assert_ok(cost_summary_new(&summary, COST_BY_POD, &err), &err);
+	assert_ok(cost_summary_add(summary, &buckets[0], &row, COST_ALL, &err), &err);
+	assert_error(cost_summary_add(summary, &buckets[0], &row, COST_ALL, &err), &err,
 		"larger than 2^63");
 }
 

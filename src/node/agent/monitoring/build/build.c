@@ -19,36 +19,37 @@ static uint32_t find_view_use(const struct monitoring_round *r, const struct vie
 	uint32_t use)
 {
 	const struct account *a;
-	const struct view_device *u;
+	const struct view_device *device;
 
 	if (use >= r->usage.n)
 		return VIEW_NONE;
 	a = r->usage.v[use].in.account;
-	u = &v->devices[r->usage.v[use].device_index];
-	for (uint32_t i = 0; i < u->n_uses; i++) {
-		const struct view_use *x = &v->uses[u->first_use + i];
+	device = &v->devices[r->usage.v[use].device_index];
+	for (uint32_t i = 0; i < device->n_uses; i++) {
+		const struct view_use *x = &v->uses[device->first_use + i];
 
 		if (x->live && !strcmp(x->pod, a->pod) && !strcmp(x->container, a->container) &&
 			!strcmp(x->namespace_, a->namespace_) &&
 			!strcmp(x->resource, a->resource) && !strcmp(x->uid, a->uid) &&
 			x->mode == (enum view_mode)a->mode)
-			return u->first_use + i;
+			return device->first_use + i;
 	}
 	return VIEW_NONE;
 }
 
-static void fill_replica_usage(const struct monitoring *s, const struct monitoring_round *r,
+static void fill_replica_usage(const struct monitoring *mon, const struct monitoring_round *r,
 	struct view *v)
 {
-	for (size_t i = 0; i < s->allocation_list.n; i++) {
-		const struct monitoring_allocation *h = &s->allocation_list.v[i];
+	for (size_t i = 0; i < mon->allocation_list.n; i++) {
+		const struct monitoring_allocation *allocation = &mon->allocation_list.v[i];
 
-		if (h->superseded || h->replica == MONITORING_NONE ||
-			h->replica >= v->n_replicas || h->usage == MONITORING_NONE)
+		if (allocation->superseded || allocation->replica == MONITORING_NONE ||
+			allocation->replica >= v->n_replicas ||
+			allocation->usage == MONITORING_NONE)
 			continue;
-		v->replicas[h->replica].use = find_view_use(r, v, h->usage);
-		if (v->replicas[h->replica].use != VIEW_NONE)
-			v->devices[v->replicas[h->replica].device].replicas_used++;
+		v->replicas[allocation->replica].use = find_view_use(r, v, allocation->usage);
+		if (v->replicas[allocation->replica].use != VIEW_NONE)
+			v->devices[v->replicas[allocation->replica].device].replicas_used++;
 	}
 }
 
@@ -60,7 +61,7 @@ static void monitoring_build_replicas(const struct monitoring *mon,
 		return;
 	for (uint32_t i = 0; i < r->replicas.n; i++) {
 		const struct monitoring_replica *s = &r->replicas.v[i];
-		struct view_device *u = &v->devices[s->device_index];
+		struct view_device *device = &v->devices[s->device_index];
 
 		v->replicas[i] = (struct view_replica){ .device = s->device_index,
 			.id = view_text(v, s->device->id),
@@ -70,8 +71,8 @@ static void monitoring_build_replicas(const struct monitoring *mon,
 			.memory_limit = s->memory_limit,
 			.healthy = mon->c.ops->device_ok(mon->c.arg, s->resource, s->device),
 			.use = VIEW_NONE };
-		if (!u->n_replicas++)
-			u->first_replica = i;
+		if (!device->n_replicas++)
+			device->first_replica = i;
 	}
 	v->n_replicas = r->replicas.n;
 	fill_replica_usage(mon, r, v);
@@ -188,7 +189,7 @@ static void build_components(const struct monitoring *mon, struct view *v)
 static void monitoring_build_agent(const struct monitoring *mon, struct view *v)
 {
 	CLEANUP(buf_fini) struct buf status = BUF_INIT(64 * 1024);
-	const struct monitoring_persist *k = &mon->persist;
+	const struct monitoring_persist *persist = &mon->persist;
 
 	if (file_read("/proc/self/status", &status, NULL) < 0)
 		buf_clear(&status);
@@ -210,10 +211,10 @@ static void monitoring_build_agent(const struct monitoring *mon, struct view *v)
 		.kubelet_errors = mon->counters.list_errors,
 		.allocations = mon->counters.allocations,
 		.allocation_errors = mon->counters.allocation_errors,
-		.usage_db_errors = k->errors,
-		.usage_db_known = k->bytes > 0,
-		.usage_db_bytes = k->bytes,
-		.usage_db_error = view_text(v, k->error.msg),
+		.usage_db_errors = persist->errors,
+		.usage_db_known = persist->bytes > 0,
+		.usage_db_bytes = persist->bytes,
+		.usage_db_error = view_text(v, persist->error.msg),
 		.web = mon->c.ops->web(mon->c.arg),
 	};
 	build_components(mon, v);

@@ -95,10 +95,10 @@ static void fill_view_gpu_signals(const struct monitoring *mon, const struct gpu
 }
 
 /* The age of the last sample grows while rounds have no sample. */
-static void fill_view_gpu_sample(const struct monitoring *s, const struct monitoring_round *r,
+static void fill_view_gpu_sample(const struct monitoring *mon, const struct monitoring_round *r,
 	const struct view *v, struct view_gpu *to)
 {
-	uint64_t last = monitoring_history_sampled(&s->history, to->uuid);
+	uint64_t last = monitoring_history_sampled(&mon->history, to->uuid);
 
 	to->sample = sample_find(v->sample, to->uuid);
 	if (to->sample && *to->sample->reason)
@@ -253,22 +253,22 @@ static void fill_device_sample(const struct sample *sample, struct view_device *
 
 static void fill_device_account(const struct monitoring *mon, struct view_device *to)
 {
-	const struct account_device *u = accounts_find_device(&mon->accounts, to->uuid);
+	const struct account_device *device = accounts_find_device(&mon->accounts, to->uuid);
 
-	if (!u)
+	if (!device)
 		return;
-	to->busy_ns = u->busy_ns;
-	to->other_busy_ns = u->other_busy_ns;
-	to->present_ns = u->present_ns;
-	to->idle_gpu_ns = u->idle_gpu_ns;
-	to->cost_nano = u->cost_nano;
-	to->idle_cost_nano = u->idle_cost_nano;
-	to->past = (struct view_past){ .busy_ns = u->past.busy_ns,
-		.gpu_ns = u->past.gpu_ns,
-		.cost_nano = u->past.cost_nano };
+	to->busy_ns = device->busy_ns;
+	to->other_busy_ns = device->other_busy_ns;
+	to->present_ns = device->present_ns;
+	to->idle_gpu_ns = device->idle_gpu_ns;
+	to->cost_nano = device->cost_nano;
+	to->idle_cost_nano = device->idle_cost_nano;
+	to->past = (struct view_past){ .busy_ns = device->past.busy_ns,
+		.gpu_ns = device->past.gpu_ns,
+		.cost_nano = device->past.cost_nano };
 	to->allocated_known = monitoring_allocations_known(mon);
-	to->allocated = u->allocated;
-	to->counted = to->allocated_known || u->present_ns > 0;
+	to->allocated = device->allocated;
+	to->counted = to->allocated_known || device->present_ns > 0;
 }
 
 /* Sharing mode and resource: those of the device's first replica. */
@@ -288,16 +288,16 @@ static void fill_device_offer(const struct monitoring_round *r, uint32_t device,
 	}
 }
 
-static void add_device_history(struct monitoring *s, const struct monitoring_round *r,
-	const struct view_device *u, const char *uuid)
+static void add_device_history(struct monitoring *mon, const struct monitoring_round *r,
+	const struct view_device *device, const char *uuid)
 {
-	const struct account_device *a = accounts_find_device(&s->accounts, u->uuid);
-	const struct sample_device *sample = u->sample;
+	const struct account_device *a = accounts_find_device(&mon->accounts, device->uuid);
+	const struct sample_device *sample = device->sample;
 	struct monitoring_history_sample m = { .dt_ns = r->dt_ns,
 		.wall_ns = r->wall_ns,
-		.allocated_known = u->allocated_known,
-		.allocated = u->allocated,
-		.memory = u->memory_known ? u->memory_used : UINT64_MAX,
+		.allocated_known = device->allocated_known,
+		.allocated = device->allocated,
+		.memory = device->memory_known ? device->memory_used : UINT64_MAX,
 		.sampled_ns = sample ? sample->at_ns : 0 };
 
 	if (sample && sample->busy_known && sample->interval_ns) {
@@ -309,11 +309,11 @@ static void add_device_history(struct monitoring *s, const struct monitoring_rou
 		if (m.busy_ns > m.busy_of_ns)
 			m.busy_ns = m.busy_of_ns;
 	}
-	monitoring_history_add(&s->history, uuid, &m);
+	monitoring_history_add(&mon->history, uuid, &m);
 }
 
 /* A GPU in MIG mode: its MIG devices are parts of it. */
-static void add_board_history(struct monitoring *s, const struct monitoring_round *r,
+static void add_board_history(struct monitoring *mon, const struct monitoring_round *r,
 	const struct view *v, uint32_t gpu)
 {
 	const struct sample_device *sample = sample_find(v->sample, r->gpus[gpu]);
@@ -326,7 +326,7 @@ static void add_board_history(struct monitoring *s, const struct monitoring_roun
 		if (v->devices[i].gpu == gpu)
 			held += (uint64_t)v->devices[i].allocated * v->devices[i].part /
 				VIEW_MILLION;
-	m.allocated_known = monitoring_allocations_known(s);
+	m.allocated_known = monitoring_allocations_known(mon);
 	m.allocated = (uint32_t)held;
 	if (sample && !*sample->reason)
 		m.sampled_ns = sample->at_ns;
@@ -337,7 +337,7 @@ static void add_board_history(struct monitoring *s, const struct monitoring_roun
 		m.busy_ns = sample->busy_ns;
 		m.busy_of_ns = sample->interval_ns;
 	}
-	monitoring_history_add(&s->history, r->gpus[gpu], &m);
+	monitoring_history_add(&mon->history, r->gpus[gpu], &m);
 }
 
 static bool is_device_history(const struct monitoring_round *r, uint32_t gpu)
@@ -345,16 +345,16 @@ static bool is_device_history(const struct monitoring_round *r, uint32_t gpu)
 	return monitoring_devices_find_uuid(&r->devices, r->gpus[gpu]) != MONITORING_NONE;
 }
 
-static void add_all_history(struct monitoring *s, const struct monitoring_round *r,
+static void add_all_history(struct monitoring *mon, const struct monitoring_round *r,
 	const struct view *v)
 {
-	monitoring_history_begin(&s->history);
+	monitoring_history_begin(&mon->history);
 	for (uint32_t i = 0; i < v->n_devices; i++)
-		add_device_history(s, r, &v->devices[i], v->devices[i].uuid);
+		add_device_history(mon, r, &v->devices[i], v->devices[i].uuid);
 	for (uint32_t i = 0; i < r->in.n_gpus; i++)
 		if (!is_device_history(r, i))
-			add_board_history(s, r, v, i);
-	monitoring_history_end(&s->history);
+			add_board_history(mon, r, v, i);
+	monitoring_history_end(&mon->history);
 }
 
 void monitoring_build_devices(struct monitoring *mon, const struct monitoring_round *r,

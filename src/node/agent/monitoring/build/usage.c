@@ -43,19 +43,19 @@ static uint32_t find_account_usage(const struct monitoring_round *r,
 	return MONITORING_NONE;
 }
 
-static uint32_t collect_usage_entries(const struct monitoring *s,
+static uint32_t collect_usage_entries(const struct monitoring *mon,
 	const struct monitoring_round *r, struct usage_entry *to)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < r->devices.n; i++) {
-		const struct account_device *u =
-			accounts_find_device(&s->accounts, r->devices.v[i].uuid);
+		const struct account_device *device =
+			accounts_find_device(&mon->accounts, r->devices.v[i].uuid);
 
-		for (size_t k = 0; u && k < u->n_uses; k++) {
+		for (size_t k = 0; device && k < device->n_uses; k++) {
 			if (to)
-				to[n] = (struct usage_entry){ .account = u->uses[k],
-					.use = find_account_usage(r, u->uses[k]),
+				to[n] = (struct usage_entry){ .account = device->uses[k],
+					.use = find_account_usage(r, device->uses[k]),
 					.device = i };
 			n++;
 		}
@@ -245,20 +245,21 @@ static void add_use_counters(const struct monitoring_round *r, const struct usag
 
 /* NVML and the arbiter answer at different moments. If the containers' sum exceeds the device's figure, the sum
  * counts as used. */
-static void fit_memory(struct view_device *u, const struct view_use *uses)
+static void fit_memory(struct view_device *device, const struct view_use *uses)
 {
 	uint64_t sum = 0;
 
-	if (!u->memory_known)
+	if (!device->memory_known)
 		return;
-	for (uint32_t i = 0; i < u->n_uses; i++)
+	for (uint32_t i = 0; i < device->n_uses; i++)
 		if (uses[i].live && uses[i].memory_known)
 			sum += uses[i].memory_used;
-	if (u->memory_used < sum) {
-		u->memory_used = sum;
-		u->memory_free = u->memory_total > sum ? u->memory_total - sum : 0;
+	if (device->memory_used < sum) {
+		device->memory_used = sum;
+		device->memory_free =
+			device->memory_total > sum ? device->memory_total - sum : 0;
 	}
-	u->other_memory = u->memory_used - sum;
+	device->other_memory = device->memory_used - sum;
 }
 
 void monitoring_build_usage(const struct monitoring *mon, const struct monitoring_round *r,
@@ -274,14 +275,14 @@ void monitoring_build_usage(const struct monitoring *mon, const struct monitorin
 	if (n)
 		qsort(entries, n, sizeof(*entries), compare_usage_entries);
 	for (uint32_t i = 0; i < n; i++) {
-		struct view_device *u = &v->devices[entries[i].device];
+		struct view_device *device = &v->devices[entries[i].device];
 
 		add_use_counters(r, &entries[i], monitoring_allocations_known(mon), v,
 			&v->uses[i]);
 		if (v->uses[i].live && !view_failed(v))
 			fill_usage_labels(&mon->pods, v, &v->uses[i]);
-		if (!u->n_uses++)
-			u->first_use = i;
+		if (!device->n_uses++)
+			device->first_use = i;
 	}
 	v->n_uses = n;
 	for (uint32_t i = 0; i < v->n_devices; i++)

@@ -26,6 +26,6 @@
 void monitoring_totals_free(struct usage_db_total *v, size_t n);
 
 /* totals.c: sets .totals to the current counters. */
-int monitoring_totals_make(struct monitoring_persist *k, const struct accounts *a,
+int monitoring_totals_make(struct monitoring_persist *persist, const struct accounts *a,
 	uint64_t since_wall_ns, const struct monitoring_persist_xid *xids, size_t n_xids,
 	const struct monitoring_charges *charges, struct error *err) MUST_USE;

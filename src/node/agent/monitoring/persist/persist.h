@@ -71,24 +71,24 @@ struct monitoring_persist {
 };
 
 /* Loop. The file is USAGE_DB_FILE in @state_dir. */
-int monitoring_persist_init(struct monitoring_persist *k, const char *state_dir,
+int monitoring_persist_init(struct monitoring_persist *persist, const char *state_dir,
 	struct error *err) MUST_USE;
-void monitoring_persist_fini(struct monitoring_persist *k);
+void monitoring_persist_fini(struct monitoring_persist *persist);
 
 /* Pool: opens the file and reads the totals. */
-void monitoring_persist_open(struct monitoring_persist *k, uint64_t now_ns);
+void monitoring_persist_open(struct monitoring_persist *persist, uint64_t now_ns);
 /* Loop, once, after monitoring_persist_open(): restores @a and @charges, and calls @xid for each XID counter. */
-int monitoring_persist_restore(struct monitoring_persist *k, struct accounts *a,
+int monitoring_persist_restore(struct monitoring_persist *persist, struct accounts *a,
 	struct monitoring_charges *charges, uint64_t *since_wall_ns,
 	void (*xid)(void *arg, const struct monitoring_persist_xid *x), void *arg,
 	struct error *err) MUST_USE;
 
 /* Loop: prepares the batch of a round. @r is the round that was just counted. */
-int monitoring_persist_prepare(struct monitoring_persist *k, const struct accounts *a,
+int monitoring_persist_prepare(struct monitoring_persist *persist, const struct accounts *a,
 	const struct account_round *r, const struct monitoring_persist_node *node,
 	const struct monitoring_persist_xid *xids, size_t n_xids,
 	const struct monitoring_charges *charges, struct error *err) MUST_USE;
 /* Pool: writes the batch. */
-void monitoring_persist_write(struct monitoring_persist *k, uint64_t now_ns);
+void monitoring_persist_write(struct monitoring_persist *persist, uint64_t now_ns);
 /* Loop: the write has ended. Frees the batch, or retains it if it was not written. Logs changes. */
-void monitoring_persist_written(struct monitoring_persist *k);
+void monitoring_persist_written(struct monitoring_persist *persist);

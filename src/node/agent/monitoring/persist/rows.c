@@ -41,7 +41,7 @@ static char *copy_row_texts(const struct row_text *from, size_t n, const char **
 	return block;
 }
 
-static int add_persist_row(struct monitoring_persist *k, const struct usage_db_row *row,
+static int add_persist_row(struct monitoring_persist *persist, const struct usage_db_row *row,
 	struct error *err)
 {
 	const struct row_text from[TEXTS] = {
@@ -57,21 +57,21 @@ static int add_persist_row(struct monitoring_persist *k, const struct usage_db_r
 	const char *to[TEXTS];
 	char *text;
 
-	if (!ARRAY_GROW(&k->rows, k->n_rows, &k->room_rows, ARRAY_NO_LIMIT))
+	if (!ARRAY_GROW(&persist->rows, persist->n_rows, &persist->room_rows, ARRAY_NO_LIMIT))
 		return error_nomem(err);
 	text = copy_row_texts(from, TEXTS, to);
 	if (!text)
 		return error_nomem(err);
-	k->rows[k->n_rows].row = *row;
-	k->rows[k->n_rows].row.namespace_ = to[0];
-	k->rows[k->n_rows].row.pod = to[1];
-	k->rows[k->n_rows].row.pod_uid = to[2];
-	k->rows[k->n_rows].row.container = to[3];
-	k->rows[k->n_rows].row.gpu = to[4];
-	k->rows[k->n_rows].row.device = to[5];
-	k->rows[k->n_rows].row.resource = to[6];
-	k->rows[k->n_rows].row.mode = to[7];
-	k->rows[k->n_rows++].text = text;
+	persist->rows[persist->n_rows].row = *row;
+	persist->rows[persist->n_rows].row.namespace_ = to[0];
+	persist->rows[persist->n_rows].row.pod = to[1];
+	persist->rows[persist->n_rows].row.pod_uid = to[2];
+	persist->rows[persist->n_rows].row.container = to[3];
+	persist->rows[persist->n_rows].row.gpu = to[4];
+	persist->rows[persist->n_rows].row.device = to[5];
+	persist->rows[persist->n_rows].row.resource = to[6];
+	persist->rows[persist->n_rows].row.mode = to[7];
+	persist->rows[persist->n_rows++].text = text;
 	return 0;
 }
 
@@ -99,8 +99,8 @@ static bool is_nothing(const struct account_counts *c)
 	       !c->cost_nano;
 }
 
-static int add_usage_row(struct monitoring_persist *k, const struct account *a, const char *gpu,
-	const char *device, struct error *err)
+static int add_usage_row(struct monitoring_persist *persist, const struct account *a,
+	const char *gpu, const char *device, struct error *err)
 {
 	const struct usage_db_row row = { .kind = USAGE_DB_ALLOCATED,
 		.namespace_ = a->namespace_,
@@ -120,10 +120,10 @@ static int add_usage_row(struct monitoring_persist *k, const struct account *a, 
 		.memory_peak_bytes = (int64_t)a->memory_high,
 		.cost_nano = (int64_t)a->delta.cost_nano };
 
-	return is_nothing(&a->delta) ? 0 : add_persist_row(k, &row, err);
+	return is_nothing(&a->delta) ? 0 : add_persist_row(persist, &row, err);
 }
 
-static int add_idle(struct monitoring_persist *k, const char *gpu, uint64_t gpu_ns,
+static int add_idle(struct monitoring_persist *persist, const char *gpu, uint64_t gpu_ns,
 	uint64_t cost_nano, struct error *err)
 {
 	const struct usage_db_row row = { .kind = USAGE_DB_UNALLOCATED,
@@ -138,27 +138,29 @@ static int add_idle(struct monitoring_persist *k, const char *gpu, uint64_t gpu_
 		.gpu_ns = (int64_t)gpu_ns,
 		.cost_nano = (int64_t)cost_nano };
 
-	return gpu_ns || cost_nano ? add_persist_row(k, &row, err) : 0;
+	return gpu_ns || cost_nano ? add_persist_row(persist, &row, err) : 0;
 }
 
-static int add_gpu_rows(struct monitoring_persist *k, const struct accounts *a,
+static int add_gpu_rows(struct monitoring_persist *persist, const struct accounts *a,
 	const struct account_round *r, uint32_t gpu, const char *uuid, struct error *err)
 {
 	uint64_t idle = 0, cost = gpu < a->n_gpu_other ? a->gpu_other[gpu] : 0;
 
 	for (uint32_t i = 0; i < r->n_devices; i++) {
-		const struct account_device *u = accounts_find_device(a, r->devices[i].uuid);
+		const struct account_device *device =
+			accounts_find_device(a, r->devices[i].uuid);
 
-		if (!u || r->devices[i].gpu != gpu)
+		if (!device || r->devices[i].gpu != gpu)
 			continue;
-		idle += u->delta.idle_gpu_ns;
-		cost += u->delta.idle_cost_nano;
-		for (size_t k2 = 0; k2 < u->n_uses; k2++)
-			if (add_usage_row(k, u->uses[k2], uuid, u->uuid, err) < 0)
+		idle += device->delta.idle_gpu_ns;
+		cost += device->delta.idle_cost_nano;
+		for (size_t k2 = 0; k2 < device->n_uses; k2++)
+			if (add_usage_row(persist, device->uses[k2], uuid, device->uuid, err) <
+				0)
 				return -1;
 	}
 	/* Time that is not known to be idle gets no record. */
-	return r->allocations_unknown ? 0 : add_idle(k, uuid, idle, cost, err);
+	return r->allocations_unknown ? 0 : add_idle(persist, uuid, idle, cost, err);
 }
 
 /* --- rows of an unwritten batch are added up --- */
@@ -202,28 +204,28 @@ static void add_to(struct usage_db_row *to, const struct usage_db_row *from)
 	to->cost_nano = add_row_values(to->cost_nano, from->cost_nano);
 }
 
-static void merge_persist_rows(struct monitoring_persist *k)
+static void merge_persist_rows(struct monitoring_persist *persist)
 {
 	size_t kept = 0;
 
-	if (k->n_rows)
-		qsort(k->rows, k->n_rows, sizeof(*k->rows), by_key);
-	for (size_t i = 0; i < k->n_rows; i++) {
-		if (!kept || by_key(&k->rows[kept - 1], &k->rows[i]) != 0) {
-			k->rows[kept++] = k->rows[i];
+	if (persist->n_rows)
+		qsort(persist->rows, persist->n_rows, sizeof(*persist->rows), by_key);
+	for (size_t i = 0; i < persist->n_rows; i++) {
+		if (!kept || by_key(&persist->rows[kept - 1], &persist->rows[i]) != 0) {
+			persist->rows[kept++] = persist->rows[i];
 			continue;
 		}
-		add_to(&k->rows[kept - 1].row, &k->rows[i].row);
-		free(k->rows[i].text);
+		add_to(&persist->rows[kept - 1].row, &persist->rows[i].row);
+		free(persist->rows[i].text);
 	}
-	k->n_rows = kept;
-	while (k->n_rows > USAGE_DB_DELTAS_MAX) /* after days: drops the excess */
-		free(k->rows[--k->n_rows].text);
+	persist->n_rows = kept;
+	while (persist->n_rows > USAGE_DB_DELTAS_MAX) /* after days: drops the excess */
+		free(persist->rows[--persist->n_rows].text);
 }
 
 /* @dt_ns: of the round, as far as it is counted. */
-static int set_period(struct monitoring_persist *k, const struct monitoring_persist_node *node,
-	uint64_t dt_ns, struct error *err)
+static int set_period(struct monitoring_persist *persist,
+	const struct monitoring_persist_node *node, uint64_t dt_ns, struct error *err)
 {
 	const struct row_text from[] = {
 		{ node->node, USAGE_DB_NAME_MAX },
@@ -237,12 +239,13 @@ static int set_period(struct monitoring_persist *k, const struct monitoring_pers
 
 	if (!text)
 		return error_nomem(err);
-	free(k->period_text);
-	k->period_text = text;
-	k->now_s = node->wall_ns / NS_PER_SEC;
-	k->covered_ns = add_row_values(k->covered_ns, (int64_t)dt_ns);
-	k->period =
-		(struct usage_db_period){ .start_s = k->now_s - k->now_s % USAGE_DB_BUCKET_S,
+	free(persist->period_text);
+	persist->period_text = text;
+	persist->now_s = node->wall_ns / NS_PER_SEC;
+	persist->covered_ns = add_row_values(persist->covered_ns, (int64_t)dt_ns);
+	persist->period =
+		(struct usage_db_period){ .start_s = persist->now_s -
+						     persist->now_s % USAGE_DB_BUCKET_S,
 			.node = to[0],
 			.instance_type = to[1],
 			.region = to[2],
@@ -250,26 +253,27 @@ static int set_period(struct monitoring_persist *k, const struct monitoring_pers
 			.price_source = to[4],
 			.price_nano_per_hour = node->price_nano_per_hour,
 			.gpus = node->n_gpus,
-			.covered_ns = k->covered_ns };
+			.covered_ns = persist->covered_ns };
 	return 0;
 }
 
-int monitoring_persist_prepare(struct monitoring_persist *k, const struct accounts *a,
+int monitoring_persist_prepare(struct monitoring_persist *persist, const struct accounts *a,
 	const struct account_round *r, const struct monitoring_persist_node *node,
 	const struct monitoring_persist_xid *xids, size_t n_xids,
 	const struct monitoring_charges *charges, struct error *err)
 {
-	bool left_over = k->n_rows > 0;
+	bool left_over = persist->n_rows > 0;
 
-	if (set_period(k, node, r->allocations_unknown ? 0 : node->dt_ns, err) < 0)
+	if (set_period(persist, node, r->allocations_unknown ? 0 : node->dt_ns, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < node->n_gpus; i++)
-		if (add_gpu_rows(k, a, r, i, node->gpus[i], err) < 0)
+		if (add_gpu_rows(persist, a, r, i, node->gpus[i], err) < 0)
 			return -1;
 	if (!node->n_gpus && !r->allocations_unknown &&
-		add_idle(k, "", 0, a->delta.other_cost_nano, err) < 0)
+		add_idle(persist, "", 0, a->delta.other_cost_nano, err) < 0)
 		return -1;
-	if (left_over || k->n_rows > USAGE_DB_DELTAS_MAX)
-		merge_persist_rows(k);
-	return monitoring_totals_make(k, a, node->since_wall_ns, xids, n_xids, charges, err);
+	if (left_over || persist->n_rows > USAGE_DB_DELTAS_MAX)
+		merge_persist_rows(persist);
+	return monitoring_totals_make(persist, a, node->since_wall_ns, xids, n_xids, charges,
+		err);
 }

@@ -25,8 +25,8 @@ static uint64_t unsigned_of(int64_t v)
 /* --- save --- */
 
 /* A key that does not fit is left out: its account restarts at zero after a restart. */
-static int add_persist_total(struct monitoring_persist *k, const char *const *parts, size_t n,
-	const int64_t v[USAGE_DB_TOTAL_COUNT], struct error *err)
+static int add_persist_total(struct monitoring_persist *persist, const char *const *parts,
+	size_t n, const int64_t v[USAGE_DB_TOTAL_COUNT], struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(USAGE_DB_KEY_MAX + 1);
 	struct usage_db_total *t;
@@ -37,22 +37,22 @@ static int add_persist_total(struct monitoring_persist *k, const char *const *pa
 		buf_puts(&key, parts[i]);
 	}
 	if (!buf_ok(&key) || key.len > USAGE_DB_KEY_MAX || !utf8_is_valid(buf_str(&key)) ||
-		k->n_totals == USAGE_DB_TOTALS_MAX)
+		persist->n_totals == USAGE_DB_TOTALS_MAX)
 		return 0;
-	t = &k->totals[k->n_totals];
+	t = &persist->totals[persist->n_totals];
 	memcpy(t->v, v, sizeof(t->v));
 	t->key = buf_steal(&key);
 	if (!t->key)
 		return error_nomem(err);
-	k->n_totals++;
+	persist->n_totals++;
 	return 0;
 }
 
-static int add_usage_total(struct monitoring_persist *k, const struct account_device *u,
-	const struct account *a, struct error *err)
+static int add_usage_total(struct monitoring_persist *persist,
+	const struct account_device *device, const struct account *a, struct error *err)
 {
 	const char mode[2] = { (char)('0' + a->mode), '\0' };
-	const char *const parts[] = { "use", u->uuid, a->namespace_, a->pod, a->uid,
+	const char *const parts[] = { "use", device->uuid, a->namespace_, a->pod, a->uid,
 		a->container, a->resource, mode };
 	int64_t ended = a->live ? 0 : signed_of(a->ended_wall_ns) & ~MONITORING_UNKNOWN_MASK;
 	const int64_t v[USAGE_DB_TOTAL_COUNT] = { signed_of(a->total.allocated_ns),
@@ -62,28 +62,28 @@ static int add_usage_total(struct monitoring_persist *k, const struct account_de
 		ended | (a->busy_unknown ? MONITORING_BUSY_UNKNOWN : 0) |
 			(a->memory_unknown ? MONITORING_MEMORY_UNKNOWN : 0) };
 
-	return add_persist_total(k, parts, ARRAY_LEN(parts), v, err);
+	return add_persist_total(persist, parts, ARRAY_LEN(parts), v, err);
 }
 
-static int add_device_totals(struct monitoring_persist *k, const struct account_device *u,
-	struct error *err)
+static int add_device_totals(struct monitoring_persist *persist,
+	const struct account_device *device, struct error *err)
 {
-	const char *const parts[] = { "unit", u->uuid };
-	const int64_t v[USAGE_DB_TOTAL_COUNT] = { signed_of(u->present_ns),
-		signed_of(u->idle_gpu_ns), signed_of(u->busy_ns), signed_of(u->other_busy_ns),
-		signed_of(u->cost_nano), signed_of(u->idle_cost_nano),
-		signed_of(u->present_rest) };
+	const char *const parts[] = { "unit", device->uuid };
+	const int64_t v[USAGE_DB_TOTAL_COUNT] = { signed_of(device->present_ns),
+		signed_of(device->idle_gpu_ns), signed_of(device->busy_ns),
+		signed_of(device->other_busy_ns), signed_of(device->cost_nano),
+		signed_of(device->idle_cost_nano), signed_of(device->present_rest) };
 
-	if (add_persist_total(k, parts, ARRAY_LEN(parts), v, err) < 0)
+	if (add_persist_total(persist, parts, ARRAY_LEN(parts), v, err) < 0)
 		return -1;
-	for (size_t i = 0; i < u->n_uses; i++)
-		if (add_usage_total(k, u, u->uses[i], err) < 0)
+	for (size_t i = 0; i < device->n_uses; i++)
+		if (add_usage_total(persist, device, device->uses[i], err) < 0)
 			return -1;
 	return 0;
 }
 
-static int add_xid_total(struct monitoring_persist *k, const struct monitoring_persist_xid *x,
-	struct error *err)
+static int add_xid_total(struct monitoring_persist *persist,
+	const struct monitoring_persist_xid *x, struct error *err)
 {
 	char number[16];
 	const char *const parts[] = { "xid", x->uuid, number };
@@ -91,21 +91,22 @@ static int add_xid_total(struct monitoring_persist *k, const struct monitoring_p
 		signed_of(x->last_wall_ns) };
 
 	(void)snprintf(number, sizeof(number), "%u", x->xid);
-	return add_persist_total(k, parts, ARRAY_LEN(parts), v, err);
+	return add_persist_total(persist, parts, ARRAY_LEN(parts), v, err);
 }
 
-static int add_charge(struct monitoring_persist *k, const struct monitoring_charge *c,
+static int add_charge(struct monitoring_persist *persist, const struct monitoring_charge *c,
 	struct error *err)
 {
 	const char *const parts[] = { "charge", c->id, c->device_uuid };
 	const int64_t v[USAGE_DB_TOTAL_COUNT] = { signed_of(c->charged_ns),
 		signed_of(c->at_wall_ns), signed_of(c->estimated_ns) };
 
-	return c->at_ns || c->restored ? add_persist_total(k, parts, ARRAY_LEN(parts), v, err)
-				       : 0;
+	return c->at_ns || c->restored
+		       ? add_persist_total(persist, parts, ARRAY_LEN(parts), v, err)
+		       : 0;
 }
 
-int monitoring_totals_make(struct monitoring_persist *k, const struct accounts *a,
+int monitoring_totals_make(struct monitoring_persist *persist, const struct accounts *a,
 	uint64_t since_wall_ns, const struct monitoring_persist_xid *xids, size_t n_xids,
 	const struct monitoring_charges *charges, struct error *err)
 {
@@ -117,21 +118,21 @@ int monitoring_totals_make(struct monitoring_persist *k, const struct accounts *
 
 	for (size_t i = 0; i < a->n_devices; i++)
 		n += a->devices[i]->n_uses;
-	monitoring_totals_free(k->totals, k->n_totals);
-	k->n_totals = 0;
-	k->totals = calloc(n, sizeof(*k->totals));
-	if (!k->totals)
+	monitoring_totals_free(persist->totals, persist->n_totals);
+	persist->n_totals = 0;
+	persist->totals = calloc(n, sizeof(*persist->totals));
+	if (!persist->totals)
 		return error_nomem(err);
-	if (add_persist_total(k, node, 1, v, err) < 0)
+	if (add_persist_total(persist, node, 1, v, err) < 0)
 		return -1;
 	for (size_t i = 0; i < a->n_devices; i++)
-		if (add_device_totals(k, a->devices[i], err) < 0)
+		if (add_device_totals(persist, a->devices[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < n_xids; i++)
-		if (add_xid_total(k, &xids[i], err) < 0)
+		if (add_xid_total(persist, &xids[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < charges->n; i++)
-		if (add_charge(k, &charges->v[i], err) < 0)
+		if (add_charge(persist, &charges->v[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -156,24 +157,24 @@ static size_t split_total_key(char *key, char *parts[PARTS_MAX])
 static int restore_device_total(struct accounts *a, char *const *parts, const int64_t *v,
 	struct error *err)
 {
-	struct account_device *u;
+	struct account_device *device;
 
-	if (accounts_restore_device(a, parts[1], &u, err) < 0)
+	if (accounts_restore_device(a, parts[1], &device, err) < 0)
 		return -1;
-	u->present_ns = unsigned_of(v[0]);
-	u->idle_gpu_ns = unsigned_of(v[1]);
-	u->busy_ns = unsigned_of(v[2]);
-	u->other_busy_ns = unsigned_of(v[3]);
-	u->cost_nano = unsigned_of(v[4]);
-	u->idle_cost_nano = unsigned_of(v[5]);
-	u->present_rest = unsigned_of(v[6]) % ACCOUNT_MILLION;
+	device->present_ns = unsigned_of(v[0]);
+	device->idle_gpu_ns = unsigned_of(v[1]);
+	device->busy_ns = unsigned_of(v[2]);
+	device->other_busy_ns = unsigned_of(v[3]);
+	device->cost_nano = unsigned_of(v[4]);
+	device->idle_cost_nano = unsigned_of(v[5]);
+	device->present_rest = unsigned_of(v[6]) % ACCOUNT_MILLION;
 	return 0;
 }
 
 static int restore_usage_account(struct accounts *a, char *const *parts, const int64_t *v,
 	struct error *err)
 {
-	struct account_device *u = accounts_find_device(a, parts[1]);
+	struct account_device *device = accounts_find_device(a, parts[1]);
 	const struct account_use use = { .namespace_ = parts[2],
 		.pod = parts[3],
 		.uid = parts[4],
@@ -182,9 +183,9 @@ static int restore_usage_account(struct accounts *a, char *const *parts, const i
 		.mode = (enum account_mode)(parts[7][0] - '0') };
 	struct account *one;
 
-	if (!u || parts[7][0] < '0' || parts[7][0] > '0' + ACCOUNT_SLICES || parts[7][1])
+	if (!device || parts[7][0] < '0' || parts[7][0] > '0' + ACCOUNT_SLICES || parts[7][1])
 		return 0;
-	if (accounts_restore_account(u, &use, &one, err) < 0)
+	if (accounts_restore_account(device, &use, &one, err) < 0)
 		return -1;
 	one->total = (struct account_counts){ .allocated_ns = unsigned_of(v[0]),
 		.gpu_ns = unsigned_of(v[1]),
@@ -235,16 +236,16 @@ static void restore_node(struct accounts *a, const int64_t *v, uint64_t *since_w
 	a->next_odd = (uint32_t)(unsigned_of(v[4]) % UINT32_MAX);
 }
 
-int monitoring_persist_restore(struct monitoring_persist *k, struct accounts *a,
+int monitoring_persist_restore(struct monitoring_persist *persist, struct accounts *a,
 	struct monitoring_charges *charges, uint64_t *since_wall_ns,
 	void (*xid)(void *arg, const struct monitoring_persist_xid *x), void *arg,
 	struct error *err)
 {
 	/* Devices before their accounts. */
 	for (int uses = 0; uses < 2; uses++)
-		for (size_t i = 0; i < k->n_loaded_totals; i++) {
-			CLEANUP(freep) char *key = strdup(k->loaded_totals[i].key);
-			const int64_t *v = k->loaded_totals[i].v;
+		for (size_t i = 0; i < persist->n_loaded_totals; i++) {
+			CLEANUP(freep) char *key = strdup(persist->loaded_totals[i].key);
+			const int64_t *v = persist->loaded_totals[i].v;
 			char *parts[PARTS_MAX];
 			size_t n;
 
@@ -267,9 +268,9 @@ int monitoring_persist_restore(struct monitoring_persist *k, struct accounts *a,
 					return -1;
 			}
 		}
-	monitoring_totals_free(k->loaded_totals, k->n_loaded_totals);
-	k->loaded_totals = NULL;
-	k->n_loaded_totals = 0;
+	monitoring_totals_free(persist->loaded_totals, persist->n_loaded_totals);
+	persist->loaded_totals = NULL;
+	persist->n_loaded_totals = 0;
 	accounts_settle(a);
 	return 0;
 }

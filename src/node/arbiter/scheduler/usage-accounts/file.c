@@ -64,51 +64,52 @@ static void init_accounts_file(struct usage_accounts_head *h, const char *boot)
 	atomic_store_explicit(&h->magic, USAGE_ACCOUNTS_MAGIC, memory_order_seq_cst);
 }
 
-static int map_file(struct usage_accounts *t, const char *path, const char *boot,
+static int map_file(struct usage_accounts *accounts, const char *path, const char *boot,
 	struct error *err)
 {
 	char *at;
 
-	if (persistent_file_open(&t->file, path, usage_accounts_bytes, HEAD_BYTES, false, err) <
-		0)
+	if (persistent_file_open(&accounts->file, path, usage_accounts_bytes, HEAD_BYTES, false,
+		    err) < 0)
 		return -1;
-	at = t->file.head;
-	t->head = t->file.head;
-	if (!is_accounts_file_valid(t->head, boot)) {
-		atomic_store_explicit(&t->head->magic, 0, memory_order_seq_cst);
-		if (persistent_file_clear(&t->file, path, err) < 0)
+	at = accounts->file.head;
+	accounts->head = accounts->file.head;
+	if (!is_accounts_file_valid(accounts->head, boot)) {
+		atomic_store_explicit(&accounts->head->magic, 0, memory_order_seq_cst);
+		if (persistent_file_clear(&accounts->file, path, err) < 0)
 			return -1;
-		init_accounts_file(t->head, boot);
+		init_accounts_file(accounts->head, boot);
 	}
-	t->gpus = t->head->gpus;
-	t->accounts = (struct usage_account *)(void *)(at + accounts_at);
-	t->clients = (struct usage_client *)(void *)(at + clients_at);
+	accounts->gpus = accounts->head->gpus;
+	accounts->accounts = (struct usage_account *)(void *)(at + accounts_at);
+	accounts->clients = (struct usage_client *)(void *)(at + clients_at);
 	return 0;
 }
 
 /* ---- records of an earlier arbiter ------------------------------------------------------------ */
 
 /* A client record of an earlier arbiter: kept, finished, or freed. */
-static void check_client_record(struct usage_accounts *t, uint32_t i)
+static void check_client_record(struct usage_accounts *accounts, uint32_t i)
 {
-	struct usage_client *s = &t->clients[i];
-	uint32_t state = usage_record_state(&s->state);
+	struct usage_client *client = &accounts->clients[i];
+	uint32_t state = usage_record_state(&client->state);
 
 	if (state == USAGE_RECORD_FREE)
 		return;
 	if ((state != USAGE_RECORD_USED && state != USAGE_RECORD_ENDING) ||
-		s->account >= USAGE_ACCOUNTS_MAX || s->gpu >= SLICE_GPUS_MAX ||
-		usage_record_state(&t->accounts[s->account].state) != USAGE_RECORD_USED ||
-		s->check != usage_client_check(t, s)) {
-		usage_record_set_state(&s->state, USAGE_RECORD_FREE);
+		client->account >= USAGE_ACCOUNTS_MAX || client->gpu >= SLICE_GPUS_MAX ||
+		usage_record_state(&accounts->accounts[client->account].state) !=
+			USAGE_RECORD_USED ||
+		client->check != usage_client_check(accounts, client)) {
+		usage_record_set_state(&client->state, USAGE_RECORD_FREE);
 		return;
 	}
-	usage_client_link(t, i);
+	usage_client_link(accounts, i);
 	if (state == USAGE_RECORD_ENDING)
-		usage_client_end(t, s);
+		usage_client_end(accounts, client);
 }
 
-static void check_account(struct usage_accounts *t, struct usage_account *a)
+static void check_account(struct usage_accounts *accounts, struct usage_account *a)
 {
 	uint32_t state = usage_record_state(&a->state);
 
@@ -117,57 +118,58 @@ static void check_account(struct usage_accounts *t, struct usage_account *a)
 	if ((state != USAGE_RECORD_USED && state != USAGE_RECORD_ENDING) ||
 		!memchr(a->slice, '\0', sizeof(a->slice)) || !slice_id_valid(a->slice) ||
 		a->check != usage_account_check(a->slice, a->uuid) ||
-		(state == USAGE_RECORD_USED && usage_account_find(t, a->slice, a->uuid) != a))
+		(state == USAGE_RECORD_USED &&
+			usage_account_find(accounts, a->slice, a->uuid) != a))
 		usage_record_set_state(&a->state, USAGE_RECORD_FREE);
 	else if (state == USAGE_RECORD_ENDING)
-		usage_account_end(t, a);
+		usage_account_end(accounts, a);
 }
 
-static void check_records(struct usage_accounts *t)
+static void check_records(struct usage_accounts *accounts)
 {
 	for (uint32_t i = 0; i < USAGE_GPUS_MAX; i++) {
-		struct usage_gpu *b = &t->gpus[i];
+		struct usage_gpu *b = &accounts->gpus[i];
 
 		if (usage_record_state(&b->state) != USAGE_RECORD_USED ||
 			b->check != usage_account_check("", b->uuid))
 			usage_record_set_state(&b->state, USAGE_RECORD_FREE);
 	}
-	for (uint32_t i = 0; i < usage_accounts_touched(t); i++)
-		check_account(t, &t->accounts[i]);
-	for (uint32_t i = 0; i < usage_clients_touched(t); i++)
-		check_client_record(t, i);
+	for (uint32_t i = 0; i < usage_accounts_touched(accounts); i++)
+		check_account(accounts, &accounts->accounts[i]);
+	for (uint32_t i = 0; i < usage_clients_touched(accounts); i++)
+		check_client_record(accounts, i);
 }
 
 /* ---- open, close ------------------------------------------------------------------------------ */
 
-int usage_accounts_open(struct usage_accounts *t, const char *path, const char *boot,
+int usage_accounts_open(struct usage_accounts *accounts, const char *path, const char *boot,
 	struct error *err)
 {
-	*t = (struct usage_accounts){ 0 };
-	t->first = calloc(USAGE_ACCOUNTS_MAX, sizeof(t->first[0]));
-	t->next = calloc(USAGE_CLIENTS_MAX, sizeof(t->next[0]));
-	t->count = calloc(USAGE_ACCOUNTS_MAX, sizeof(t->count[0]));
-	t->attached = calloc(USAGE_CLIENTS_MAX, sizeof(t->attached[0]));
-	if (!t->first || !t->next || !t->count || !t->attached) {
-		usage_accounts_close(t);
+	*accounts = (struct usage_accounts){ 0 };
+	accounts->first = calloc(USAGE_ACCOUNTS_MAX, sizeof(accounts->first[0]));
+	accounts->next = calloc(USAGE_CLIENTS_MAX, sizeof(accounts->next[0]));
+	accounts->count = calloc(USAGE_ACCOUNTS_MAX, sizeof(accounts->count[0]));
+	accounts->attached = calloc(USAGE_CLIENTS_MAX, sizeof(accounts->attached[0]));
+	if (!accounts->first || !accounts->next || !accounts->count || !accounts->attached) {
+		usage_accounts_close(accounts);
 		return error_nomem(err);
 	}
-	if (map_file(t, path, boot, err) < 0) {
-		usage_accounts_close(t);
+	if (map_file(accounts, path, boot, err) < 0) {
+		usage_accounts_close(accounts);
 		return -1;
 	}
-	check_records(t);
+	check_records(accounts);
 	return 0;
 }
 
-void usage_accounts_close(struct usage_accounts *t)
+void usage_accounts_close(struct usage_accounts *accounts)
 {
-	persistent_file_close(&t->file);
-	free(t->first);
-	free(t->next);
-	free(t->count);
-	free(t->attached);
-	*t = (struct usage_accounts){ 0 };
+	persistent_file_close(&accounts->file);
+	free(accounts->first);
+	free(accounts->next);
+	free(accounts->count);
+	free(accounts->attached);
+	*accounts = (struct usage_accounts){ 0 };
 }
 
 /* ---- records that were never used ------------------------------------------------------------- */
@@ -179,35 +181,35 @@ static uint32_t get_touched_count(const _Atomic uint32_t *at, uint32_t max)
 	return n < max ? n : max;
 }
 
-uint32_t usage_accounts_touched(const struct usage_accounts *t)
+uint32_t usage_accounts_touched(const struct usage_accounts *accounts)
 {
-	return get_touched_count(&t->head->accounts_touched, USAGE_ACCOUNTS_MAX);
+	return get_touched_count(&accounts->head->accounts_touched, USAGE_ACCOUNTS_MAX);
 }
 
-uint32_t usage_clients_touched(const struct usage_accounts *t)
+uint32_t usage_clients_touched(const struct usage_accounts *accounts)
 {
-	return get_touched_count(&t->head->clients_touched, USAGE_CLIENTS_MAX);
+	return get_touched_count(&accounts->head->clients_touched, USAGE_CLIENTS_MAX);
 }
 
 /* Reserves room for ROOM_STEP records at a time. */
-static bool add_touched_record(const struct usage_accounts *t, _Atomic uint32_t *at,
+static bool add_touched_record(const struct usage_accounts *accounts, _Atomic uint32_t *at,
 	size_t offset, size_t bytes, uint32_t n)
 {
-	if (n % ROOM_STEP == 0 &&
-		!persistent_file_reserve(&t->file, offset + n * bytes, ROOM_STEP * bytes))
+	if (n % ROOM_STEP == 0 && !persistent_file_reserve(&accounts->file, offset + n * bytes,
+					  ROOM_STEP * bytes))
 		return false;
 	atomic_store_explicit(at, n + 1, memory_order_seq_cst);
 	return true;
 }
 
-bool usage_accounts_touch_account(struct usage_accounts *t)
+bool usage_accounts_touch_account(struct usage_accounts *accounts)
 {
-	return add_touched_record(t, &t->head->accounts_touched, accounts_at,
-		sizeof(struct usage_account), usage_accounts_touched(t));
+	return add_touched_record(accounts, &accounts->head->accounts_touched, accounts_at,
+		sizeof(struct usage_account), usage_accounts_touched(accounts));
 }
 
-bool usage_accounts_touch_client(struct usage_accounts *t)
+bool usage_accounts_touch_client(struct usage_accounts *accounts)
 {
-	return add_touched_record(t, &t->head->clients_touched, clients_at,
-		sizeof(struct usage_client), usage_clients_touched(t));
+	return add_touched_record(accounts, &accounts->head->clients_touched, clients_at,
+		sizeof(struct usage_client), usage_clients_touched(accounts));
 }

@@ -125,51 +125,52 @@ struct usage_accounts {
 };
 
 /* Opens or makes the file at @path, and checks its records. @boot: the kernel's boot ID. < 0: nothing is open. */
-int usage_accounts_open(struct usage_accounts *t, const char *path, const char *boot,
+int usage_accounts_open(struct usage_accounts *accounts, const char *path, const char *boot,
 	struct error *err) MUST_USE;
 /* Unmaps the file; the records stay in it. Nothing happens if it is not open. */
-void usage_accounts_close(struct usage_accounts *t);
+void usage_accounts_close(struct usage_accounts *accounts);
 
 /* Finds or makes the account. NULL: no room for one more. */
-struct usage_account *usage_account(struct usage_accounts *t, const char *slice,
+struct usage_account *usage_account(struct usage_accounts *accounts, const char *slice,
 	const uint8_t *uuid);
 /* NULL: none. */
-struct usage_account *usage_account_find(const struct usage_accounts *t, const char *slice,
-	const uint8_t *uuid);
+struct usage_account *usage_account_find(const struct usage_accounts *accounts,
+	const char *slice, const uint8_t *uuid);
 /* Drops the account with its clients: the slice is gone. */
-void usage_account_drop(struct usage_accounts *t, struct usage_account *a);
+void usage_account_drop(struct usage_accounts *accounts, struct usage_account *a);
 
 /* Accounts from this index on were never used. */
-uint32_t usage_accounts_touched(const struct usage_accounts *t);
+uint32_t usage_accounts_touched(const struct usage_accounts *accounts);
 /* Clients from this index on were never used. */
-uint32_t usage_clients_touched(const struct usage_accounts *t);
+uint32_t usage_clients_touched(const struct usage_accounts *accounts);
 
 /* Makes a client without a registration. @base: NULL is zero. NULL: no room for one more. */
-struct usage_client *usage_client_new(struct usage_accounts *t, struct usage_account *a,
+struct usage_client *usage_client_new(struct usage_accounts *accounts, struct usage_account *a,
 	uint64_t serial, uint32_t gpu, uint32_t pid, uint64_t start, const uint64_t *base);
 /* The client of a page, in this account only: a process of one slice cannot name a client of another slice.
  * NULL: none. */
-struct usage_client *usage_client_find(const struct usage_accounts *t,
+struct usage_client *usage_client_find(const struct usage_accounts *accounts,
 	const struct usage_account *a, uint64_t serial, uint32_t gpu);
 /* The client has a registration from now on. */
-void usage_client_attach(struct usage_accounts *t, const struct usage_client *s);
+void usage_client_attach(struct usage_accounts *accounts, const struct usage_client *client);
 /* Whether the client has a registration. A client from the file of an earlier arbiter has none at first. */
-bool usage_client_is_attached(const struct usage_accounts *t, const struct usage_client *s);
+bool usage_client_is_attached(const struct usage_accounts *accounts,
+	const struct usage_client *client);
 /* The connection is gone. While the process has more than USAGE_CLIENTS_SPARE clients without a registration,
- * ends the oldest of them, perhaps @s. */
-void usage_client_detach(struct usage_accounts *t, const struct usage_client *s);
+ * ends the oldest of them, perhaps @client. */
+void usage_client_detach(struct usage_accounts *accounts, const struct usage_client *client);
 /* The process is gone, or will not register again. */
-void usage_client_end(struct usage_accounts *t, struct usage_client *s);
+void usage_client_end(struct usage_accounts *accounts, struct usage_client *client);
 
 /* Counts what the page says now. */
-void usage_client_count(struct usage_client *s, const uint64_t now[USAGE_COUNTERS]);
+void usage_client_count(struct usage_client *client, const uint64_t now[USAGE_COUNTERS]);
 
 /* Sum over all clients of the account, ended ones included. */
-void usage_account_total(const struct usage_accounts *t, const struct usage_account *a,
+void usage_account_total(const struct usage_accounts *accounts, const struct usage_account *a,
 	uint64_t ret[USAGE_COUNTERS]);
 
 /* Finds or makes the record of a GPU. If all are in use, reuses one that @keep does not need. NULL: no room. */
-struct usage_gpu *usage_gpu(struct usage_accounts *t, const uint8_t *uuid,
+struct usage_gpu *usage_gpu(struct usage_accounts *accounts, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg);
 
 /* Stores @to unless it is less than the stored value. */

@@ -278,7 +278,7 @@ EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 
 EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 {
-	struct sim_device_request q = { .op = SIM_DEVICE_EVENT_OPEN };
+	struct sim_device_request request = { .op = SIM_DEVICE_EVENT_OPEN };
 	struct sim_device_reply reply;
 	struct sim_cuda_ctx *c;
 	struct sim_cuda_event *e;
@@ -289,9 +289,9 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 	e = ret ? obj_new(OBJ_EVENT, sizeof(struct sim_cuda_event)) : NULL;
 	if (!e)
 		return lib_leave(ret ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
-	memcpy(&q.id, h.reserved, 8);
-	memcpy(&q.cookie, h.reserved + 8, 8);
-	r = gpu_call(q, &reply, -1, NULL);
+	memcpy(&request.id, h.reserved, 8);
+	memcpy(&request.cookie, h.reserved + 8, 8);
+	r = gpu_call(request, &reply, -1, NULL);
 	if (r) {
 		obj_drop(e, OBJ_EVENT);
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
@@ -300,8 +300,8 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 	e->flags = NO_TIMING | INTERPROCESS;
 	e->foreign = true;
 	e->id = reply.object;
-	e->token = q.id;
-	e->cookie = q.cookie;
+	e->token = request.id;
+	e->cookie = request.cookie;
 	*ret = (CUevent)e;
 	return lib_leave(CUDA_SUCCESS);
 }

@@ -233,7 +233,7 @@ int sim_device_connect(struct sim_device *d, const char *dir, const void *beside
 	struct error *err)
 {
 	for (int i = 0; i < START_TRIES; i++) {
-		struct sim_device_request q = { .op = SIM_DEVICE_HELLO,
+		struct sim_device_request request = { .op = SIM_DEVICE_HELLO,
 			.bytes = SIM_DEVICE_VERSION };
 		struct sim_device_reply r;
 		CLEANUP(closep) int page_fd = -1;
@@ -241,7 +241,7 @@ int sim_device_connect(struct sim_device *d, const char *dir, const void *beside
 
 		if (connect_or_start_daemon(dir, beside, &d->fd, err) < 0)
 			return -1;
-		status = sim_device_call(d, &q, &r, -1, &page_fd);
+		status = sim_device_call(d, &request, &r, -1, &page_fd);
 		if (status == CALL_STATUS_OK && page_fd >= 0) {
 			if (map_daemon_page(d, page_fd, err) == 0)
 				return 0;
@@ -300,7 +300,7 @@ static bool receive_reply(struct sim_device *d, struct sim_device_reply *r, int 
 	return n == (ssize_t)sizeof(*r) && !(flags & MSG_CTRUNC);
 }
 
-uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *q,
+uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *request,
 	struct sim_device_reply *r, int send_fd, int *recv_fd)
 {
 	CLEANUP(closep) int fd = -1;
@@ -308,10 +308,11 @@ uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *q,
 
 	*r = (struct sim_device_reply){ .status = STATUS_GONE };
 	(void)pthread_mutex_lock(&d->mutex);
-	q->tag = ++d->tag;
-	ok = d->fd >= 0 && send_packet(d, q, sizeof(*q), send_fd) && receive_reply(d, r, &fd);
+	request->tag = ++d->tag;
+	ok = d->fd >= 0 && send_packet(d, request, sizeof(*request), send_fd) &&
+	     receive_reply(d, r, &fd);
 	(void)pthread_mutex_unlock(&d->mutex);
-	if (!ok || r->tag != q->tag || r->op != q->op)
+	if (!ok || r->tag != request->tag || r->op != request->op)
 		r->status = STATUS_GONE;
 	if (recv_fd)
 		*recv_fd = steal_fd(&fd);
@@ -338,11 +339,11 @@ bool sim_device_submit(struct sim_device *d, const struct sim_device_command *co
 
 bool sim_device_host_done(struct sim_device *d, uint32_t stream, uint64_t seq)
 {
-	struct sim_device_request q = { .op = SIM_DEVICE_HOST_DONE,
+	struct sim_device_request request = { .op = SIM_DEVICE_HOST_DONE,
 		.object = stream,
 		.id = seq };
 
-	return d->fd >= 0 && send_packet(d, &q, sizeof(q), -1);
+	return d->fd >= 0 && send_packet(d, &request, sizeof(request), -1);
 }
 
 /* Waiting. */

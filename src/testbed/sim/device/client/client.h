@@ -55,7 +55,7 @@ void sim_device_forget(struct sim_device *d);
  * caller's. *recv_fd is the received descriptor (the caller's, close-on-exec) or -1; if @recv_fd is NULL it is
  * closed. Returns the answer's status, a CUresult. 999: the daemon is gone; all later calls return it too.
  */
-uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *q,
+uint32_t sim_device_call(struct sim_device *d, struct sim_device_request *request,
 	struct sim_device_reply *r, int send_fd, int *recv_fd);
 
 /*

@@ -11,37 +11,37 @@
 
 struct engine_group *compute_group_new(struct engine_gpu *g)
 {
-	struct engine_group *q = calloc(1, sizeof(*q));
+	struct engine_group *group = calloc(1, sizeof(*group));
 
-	if (!q)
+	if (!group)
 		return NULL;
-	q->gpu = g;
-	list_init(&q->ready);
-	list_init(&q->running);
-	list_init(&q->members);
-	link_before(&g->round, &q->in_round);
-	return q;
+	group->gpu = g;
+	list_init(&group->ready);
+	list_init(&group->running);
+	list_init(&group->members);
+	link_before(&g->round, &group->in_round);
+	return group;
 }
 
-void compute_group_free(struct engine_group *q)
+void compute_group_free(struct engine_group *group)
 {
-	struct engine_gpu *g = q->gpu;
+	struct engine_gpu *g = group->gpu;
 
-	if (g->current == q) {
+	if (g->current == group) {
 		g->current = NULL;
 		g->switching = false;
 	}
-	if (g->resident == q)
+	if (g->resident == group)
 		g->resident = NULL;
-	if (g->mps == q)
+	if (g->mps == group)
 		g->mps = NULL;
-	link_out(&q->in_round);
-	free(q);
+	link_out(&group->in_round);
+	free(group);
 }
 
-static bool has_group_work(const struct engine_group *q)
+static bool has_group_work(const struct engine_group *group)
 {
-	return !list_empty(&q->ready) || !list_empty(&q->running);
+	return !list_empty(&group->ready) || !list_empty(&group->running);
 }
 
 static struct engine_group *next_busy(const struct engine_gpu *g,
@@ -50,22 +50,22 @@ static struct engine_group *next_busy(const struct engine_gpu *g,
 	const struct link *start = after ? &after->in_round : &g->round;
 
 	for (struct link *l = start->next; l != start; l = l->next) {
-		struct engine_group *q;
+		struct engine_group *group;
 
 		if (l == &g->round)
 			continue;
-		q = OWNER(struct engine_group, in_round, l);
-		if (has_group_work(q))
-			return q;
+		group = OWNER(struct engine_group, in_round, l);
+		if (has_group_work(group))
+			return group;
 	}
 	return NULL;
 }
 
-static void insert_running(struct engine_group *q, struct engine_stream *s)
+static void insert_running(struct engine_group *group, struct engine_stream *s)
 {
-	struct link *at = q->running.prev;
+	struct link *at = group->running.prev;
 
-	while (at != &q->running &&
+	while (at != &group->running &&
 		OWNER(struct engine_stream, in_list, at)->end_ns > s->end_ns)
 		at = at->prev;
 	link_before(at->next, &s->in_list);
@@ -79,38 +79,38 @@ static bool has_higher_priority(const struct engine_stream *s,
 	return s->priority > other->priority;
 }
 
-void compute_insert(struct engine_group *q, struct engine_stream *s)
+void compute_insert(struct engine_group *group, struct engine_stream *s)
 {
-	struct link *at = q->ready.prev;
+	struct link *at = group->ready.prev;
 
-	while (at != &q->ready &&
+	while (at != &group->ready &&
 		has_higher_priority(s, OWNER(struct engine_stream, in_list, at)))
 		at = at->prev;
 	link_before(at->next, &s->in_list);
 	s->list = ENGINE_LIST_READY;
 }
 
-static void start_kernel(struct engine_group *q, struct engine_stream *s, uint32_t width)
+static void start_kernel(struct engine_group *group, struct engine_stream *s, uint32_t width)
 {
 	struct engine_context *c = s->context;
 	const struct engine_command *k = head_of(s);
-	uint32_t asked = k->width ? k->width : q->gpu->config.width;
+	uint32_t asked = k->width ? k->width : group->gpu->config.width;
 	uint64_t ns = k->amount;
 
-	if (asked > q->gpu->config.width)
-		asked = q->gpu->config.width;
+	if (asked > group->gpu->config.width)
+		asked = group->gpu->config.width;
 	/* On fewer multiprocessors than a kernel could fill, it takes longer. */
 	if (ns != ENGINE_NEVER && asked > width)
 		ns = convert_double_ns((double)ns * asked / width);
 	link_out(&s->in_list);
 	s->list = ENGINE_LIST_RUNNING;
 	s->width = width;
-	s->end_ns = add_saturated_ns(q->ran_ns, ns);
-	q->used += width;
+	s->end_ns = add_saturated_ns(group->ran_ns, ns);
+	group->used += width;
 	c->used += width;
 	if (c->running++ == 0)
-		c->busy_from_ns = q->ran_ns;
-	insert_running(q, s);
+		c->busy_from_ns = group->ran_ns;
+	insert_running(group, s);
 }
 
 void compute_remove(struct engine_stream *s)
@@ -125,11 +125,11 @@ void compute_remove(struct engine_stream *s)
 }
 
 /* Starts the kernels that fit, in the order of the queue. */
-static void start_ready_kernels(struct engine_group *q)
+static void start_ready_kernels(struct engine_group *group)
 {
-	uint32_t all = q->gpu->config.width;
+	uint32_t all = group->gpu->config.width;
 
-	for (struct link *l = q->ready.next, *next; l != &q->ready; l = next) {
+	for (struct link *l = group->ready.next, *next; l != &group->ready; l = next) {
 		struct engine_stream *s = OWNER(struct engine_stream, in_list, l);
 		const struct engine_command *k = head_of(s);
 		uint32_t share = s->context->share < all ? s->context->share : all;
@@ -138,24 +138,24 @@ static void start_ready_kernels(struct engine_group *q)
 		next = l->next;
 		if (share < all && s->context->used && s->context->used + width > share)
 			continue;
-		if (q->used && q->used + width > all)
+		if (group->used && group->used + width > all)
 			return;
-		start_kernel(q, s, width);
+		start_kernel(group, s, width);
 	}
 }
 
-static void switch_gpu_group(struct engine_gpu *g, struct engine_group *q)
+static void switch_gpu_group(struct engine_gpu *g, struct engine_group *group)
 {
 	uint64_t now = g->engine->now_ns, cost = g->config.switch_ns;
 
-	g->current = q;
-	if (!q)
+	g->current = group;
+	if (!group)
 		return;
 	if (g->resident && !list_empty(&g->resident->running))
 		cost = add_saturated_ns(cost, g->config.preempt_ns);
 	/* The very first group finds the engine empty and pays nothing. A group after an ended context pays. */
-	if (q == g->resident || !g->was_used || !cost) {
-		g->resident = q;
+	if (group == g->resident || !g->was_used || !cost) {
+		g->resident = group;
 		g->was_used = true;
 		g->switching = false;
 		g->slice_end_ns = add_saturated_ns(now, g->config.slice_ns);
@@ -194,49 +194,50 @@ void compute_settle(struct engine_gpu *g)
 
 uint64_t compute_next(const struct engine_gpu *g)
 {
-	const struct engine_group *q = g->current;
+	const struct engine_group *group = g->current;
 	uint64_t next = ENGINE_NEVER;
 
-	if (!q)
+	if (!group)
 		return next;
 	if (g->switching)
 		return g->switch_end_ns;
-	if (!list_empty(&q->running)) {
+	if (!list_empty(&group->running)) {
 		const struct engine_stream *s =
-			OWNER(const struct engine_stream, in_list, q->running.next);
+			OWNER(const struct engine_stream, in_list, group->running.next);
 
 		if (s->end_ns != ENGINE_NEVER)
-			next = add_saturated_ns(g->engine->now_ns, s->end_ns - q->ran_ns);
+			next = add_saturated_ns(g->engine->now_ns, s->end_ns - group->ran_ns);
 	}
-	if (g->slice_end_ns < next && next_busy(g, q))
+	if (g->slice_end_ns < next && next_busy(g, group))
 		next = g->slice_end_ns;
 	return next;
 }
 
 void compute_pass(struct engine_gpu *g, uint64_t ns)
 {
-	struct engine_group *q = g->current;
+	struct engine_group *group = g->current;
 
-	if (!q)
+	if (!group)
 		return;
 	if (g->switching) {
 		g->counters.switch_ns += ns;
 	} else {
-		q->ran_ns += ns;
-		if (!list_empty(&q->running))
+		group->ran_ns += ns;
+		if (!list_empty(&group->running))
 			g->counters.busy_ns += ns;
 	}
 }
 
 void compute_finish(struct engine_gpu *g)
 {
-	struct engine_group *q = g->current;
+	struct engine_group *group = g->current;
 
-	while (q && !g->switching && !list_empty(&q->running)) {
-		struct engine_stream *s = OWNER(struct engine_stream, in_list, q->running.next);
+	while (group && !g->switching && !list_empty(&group->running)) {
+		struct engine_stream *s =
+			OWNER(struct engine_stream, in_list, group->running.next);
 		uint32_t fail;
 
-		if (s->end_ns > q->ran_ns || s->end_ns == ENGINE_NEVER)
+		if (s->end_ns > group->ran_ns || s->end_ns == ENGINE_NEVER)
 			return;
 		fail = head_of(s)->fail;
 		if (fail) {

@@ -4,15 +4,15 @@
 
 #include <stdlib.h>
 
-static struct engine_context *context_in(struct engine_group *q, void *user)
+static struct engine_context *context_in(struct engine_group *group, void *user)
 {
 	struct engine_context *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
-	c->group = q;
-	q->contexts++;
-	c->gpu = q->gpu;
+	c->group = group;
+	group->contexts++;
+	c->gpu = group->gpu;
 	c->user = user;
 	list_init(&c->streams);
 	return c;
@@ -22,17 +22,17 @@ struct engine_context *engine_context_new(struct engine *e, uint32_t gpu, bool m
 	uint32_t percent, void *user)
 {
 	struct engine_gpu *g = &e->gpus[gpu];
-	struct engine_group *q = mps && g->mps ? g->mps : compute_group_new(g);
+	struct engine_group *group = mps && g->mps ? g->mps : compute_group_new(g);
 	uint64_t width = g->config.width;
-	struct engine_context *c = q ? context_in(q, user) : NULL;
+	struct engine_context *c = group ? context_in(group, user) : NULL;
 
 	if (!c) {
-		if (q && !q->contexts)
-			compute_group_free(q);
+		if (group && !group->contexts)
+			compute_group_free(group);
 		return NULL;
 	}
 	if (mps)
-		g->mps = q;
+		g->mps = group;
 	engine_use(g);
 	percent = percent == 0 || percent > 100 ? 100 : percent;
 	c->share = (uint32_t)((width * percent + 99) / 100);

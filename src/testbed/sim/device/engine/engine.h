@@ -97,10 +97,10 @@ uint64_t engine_stream_completed(const struct engine_stream *s);
 
 /* @user is for the hook .recorded. The caller frees the event with engine_event_free(). */
 struct engine_event *engine_event_new(struct engine *e, void *user);
-void engine_event_free(struct engine_event *v); /* pending waits and recordings go on */
+void engine_event_free(struct engine_event *event); /* pending waits and recordings go on */
 /* Numbers of recordings: submitted, and completed. */
-uint64_t engine_event_recorded(const struct engine_event *v);
-uint64_t engine_event_completed(const struct engine_event *v);
+uint64_t engine_event_recorded(const struct engine_event *event);
+uint64_t engine_event_completed(const struct engine_event *event);
 
 struct engine_command {
 	uint32_t kind;   /* enum sim_device_command_kind */

@@ -6,50 +6,51 @@
 
 struct engine_event *engine_event_new(struct engine *e, void *user)
 {
-	struct engine_event *v = calloc(1, sizeof(*v));
+	struct engine_event *event = calloc(1, sizeof(*event));
 
-	if (!v)
+	if (!event)
 		return NULL;
-	v->engine = e;
-	v->user = user;
-	v->refs = 1;
-	v->owned = true;
-	list_init(&v->waiters);
-	return v;
+	event->engine = e;
+	event->user = user;
+	event->refs = 1;
+	event->owned = true;
+	list_init(&event->waiters);
+	return event;
 }
 
-void engine_event_unref(struct engine_event *v)
+void engine_event_unref(struct engine_event *event)
 {
-	if (--v->refs == 0)
-		free(v);
+	if (--event->refs == 0)
+		free(event);
 }
 
-void engine_event_free(struct engine_event *v)
+void engine_event_free(struct engine_event *event)
 {
-	v->owned = false;
-	engine_event_unref(v);
+	event->owned = false;
+	engine_event_unref(event);
 }
 
-uint64_t engine_event_recorded(const struct engine_event *v)
+uint64_t engine_event_recorded(const struct engine_event *event)
 {
-	return v->recorded;
+	return event->recorded;
 }
 
-uint64_t engine_event_completed(const struct engine_event *v)
+uint64_t engine_event_completed(const struct engine_event *event)
 {
-	return v->completed;
+	return event->completed;
 }
 
-void event_complete(struct engine_event *v, uint64_t number)
+void event_complete(struct engine_event *event, uint64_t number)
 {
-	struct engine *e = v->engine;
+	struct engine *e = event->engine;
 
 	/* Recordings may complete out of order: the newest counts. */
-	if (number > v->completed) {
-		v->completed = number;
-		v->time_ns = e->now_ns;
-		if (v->owned && e->hooks.recorded)
-			e->hooks.recorded(e->arg, v->user, v->completed, v->time_ns);
+	if (number > event->completed) {
+		event->completed = number;
+		event->time_ns = e->now_ns;
+		if (event->owned && e->hooks.recorded)
+			e->hooks.recorded(e->arg, event->user, event->completed,
+				event->time_ns);
 	}
-	stream_wake(&v->waiters, v->completed);
+	stream_wake(&event->waiters, event->completed);
 }

@@ -144,9 +144,9 @@ void engine_settle(struct engine *e);
 
 /* compute.c. A group ends with the last of its contexts. */
 struct engine_group *compute_group_new(struct engine_gpu *g); /* NULL: no memory */
-void compute_group_free(struct engine_group *q);
+void compute_group_free(struct engine_group *group);
 /* The stream's kernel may start. */
-void compute_insert(struct engine_group *q, struct engine_stream *s);
+void compute_insert(struct engine_group *group, struct engine_stream *s);
 /* Takes the stream's running kernel off the engine. */
 void compute_remove(struct engine_stream *s);
 /* Decides which group has the engine and which kernels run, at this moment. */
@@ -179,9 +179,9 @@ void stream_finish_delays(struct engine *e);
 uint64_t stream_next_delay(const struct engine *e);
 
 /* event.c: drops a reference. */
-void engine_event_unref(struct engine_event *v);
+void engine_event_unref(struct engine_event *event);
 /* A stream has reached recording @number. */
-void event_complete(struct engine_event *v, uint64_t number);
+void event_complete(struct engine_event *event, uint64_t number);
 
 /* context.c: a kernel of @c made an error. The caller calls engine_settle() later. */
 void context_fault(struct engine_context *c, uint32_t code);

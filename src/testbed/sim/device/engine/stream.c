@@ -261,15 +261,15 @@ bool engine_submit(struct engine_stream *s, const struct engine_command *command
 	c = &s->queue[(s->first + (s->submitted - s->completed)) % s->room];
 	*c = *command;
 	if (c->event) {
-		struct engine_event *v = c->event;
+		struct engine_event *event = c->event;
 
-		v->refs++;
+		event->refs++;
 		if (c->kind == SIM_DEVICE_RECORD) {
-			c->amount = c->amount ? c->amount : v->recorded + 1;
-			if (c->amount > v->recorded)
-				v->recorded = c->amount;
+			c->amount = c->amount ? c->amount : event->recorded + 1;
+			if (c->amount > event->recorded)
+				event->recorded = c->amount;
 		} else if (c->amount == 0) {
-			c->amount = v->recorded;
+			c->amount = event->recorded;
 		}
 	}
 	if (c->stream)

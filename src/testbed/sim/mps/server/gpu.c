@@ -127,10 +127,10 @@ bool gpu_find_all(struct mps_server_state *s)
 
 /* --- contexts --- */
 
-static uint32_t call_gpu_daemon(struct mps_server_state *s, struct sim_device_request q,
+static uint32_t call_gpu_daemon(struct mps_server_state *s, struct sim_device_request request,
 	struct sim_device_reply *r)
 {
-	return sim_device_call(&s->gpu, &q, r, -1, NULL);
+	return sim_device_call(&s->gpu, &request, r, -1, NULL);
 }
 
 static bool serve_mps_device(struct mps_server_state *s, uint32_t i)

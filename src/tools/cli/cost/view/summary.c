@@ -140,16 +140,16 @@ int cost_summary_new(struct cost_summary **ret, enum cost_by by, struct error *e
 	return 0;
 }
 
-struct cost_summary *cost_summary_free(struct cost_summary *b)
+struct cost_summary *cost_summary_free(struct cost_summary *summary)
 {
-	if (!b)
+	if (!summary)
 		return NULL;
-	tdestroy(b->tree, free_line);
-	for (size_t i = 0; i < b->n_nodes; i++)
-		free_period(&b->nodes[i].period);
-	free(b->nodes);
-	free(b->lines);
-	free(b);
+	tdestroy(summary->tree, free_line);
+	for (size_t i = 0; i < summary->n_nodes; i++)
+		free_period(&summary->nodes[i].period);
+	free(summary->nodes);
+	free(summary->lines);
+	free(summary);
 	return NULL;
 }
 
@@ -191,19 +191,19 @@ static struct cost_line get_cost_line_key(enum cost_by by, const struct usage_db
 	return k;
 }
 
-static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost_line *key,
-	struct error *err)
+static struct cost_line *add_cost_line(struct cost_summary *summary,
+	const struct cost_line *key, struct error *err)
 {
 	struct cost_line *l = malloc(sizeof(*l));
 
-	if (b->n == COST_LINES_MAX) {
+	if (summary->n == COST_LINES_MAX) {
 		free(l);
 		(void)error_set(err, ERR_LIMIT,
 			"more than %d lines; ask for a shorter time, or by namespace",
 			COST_LINES_MAX);
 		return NULL;
 	}
-	if (l && !ARRAY_GROW(&b->lines, b->n, &b->room, COST_LINES_MAX)) {
+	if (l && !ARRAY_GROW(&summary->lines, summary->n, &summary->room, COST_LINES_MAX)) {
 		free(l);
 		l = NULL;
 	}
@@ -218,7 +218,7 @@ static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost
 			l = NULL;
 		}
 	}
-	if (l && !tsearch(l, &b->tree, compare_cost_lines)) {
+	if (l && !tsearch(l, &summary->tree, compare_cost_lines)) {
 		free_line(l);
 		l = NULL;
 	}
@@ -226,8 +226,8 @@ static struct cost_line *add_cost_line(struct cost_summary *b, const struct cost
 		(void)error_nomem(err);
 		return NULL;
 	}
-	b->lines[b->n++] = l;
-	b->sorted = false;
+	summary->lines[summary->n++] = l;
+	summary->sorted = false;
 	return l;
 }
 
@@ -257,12 +257,13 @@ static unsigned of_kind(enum usage_db_kind kind)
 	return kind == USAGE_DB_UNALLOCATED ? COST_GPU | COST_MONEY : COST_ALL;
 }
 
-int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
+int cost_summary_add(struct cost_summary *summary, const struct usage_db_period *p,
 	const struct usage_db_row *row, unsigned parts, struct error *err)
 {
-	struct cost_line key = get_cost_line_key(b->by, p, row);
-	void *found = tfind(&key, &b->tree, compare_cost_lines);
-	struct cost_line *l = found ? *(struct cost_line **)found : add_cost_line(b, &key, err);
+	struct cost_line key = get_cost_line_key(summary->by, p, row);
+	void *found = tfind(&key, &summary->tree, compare_cost_lines);
+	struct cost_line *l =
+		found ? *(struct cost_line **)found : add_cost_line(summary, &key, err);
 
 	if (!l)
 		return -1;
@@ -273,14 +274,14 @@ int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
 }
 
 /* The line with the same key in another currency; NULL: none. */
-static struct cost_line *find_in(const struct cost_summary *b, const struct cost_line *line,
-	const char *currency)
+static struct cost_line *find_in(const struct cost_summary *summary,
+	const struct cost_line *line, const char *currency)
 {
 	struct cost_line key = *line;
 	void *found;
 
 	key.period.currency = currency;
-	found = tfind(&key, &b->tree, compare_cost_lines);
+	found = tfind(&key, &summary->tree, compare_cost_lines);
 	return found ? *(struct cost_line **)found : NULL;
 }
 
@@ -321,27 +322,27 @@ static bool is_same_cost_node(const struct usage_db_period *a, const struct usag
 	       compare_usage_texts(x, y, N_PERIOD_TEXTS) == 0;
 }
 
-static int add_cost_node(struct cost_summary *b, const struct usage_db_period *p,
+static int add_cost_node(struct cost_summary *summary, const struct usage_db_period *p,
 	struct error *err)
 {
-	if (b->n_nodes == COST_NODES_MAX)
+	if (summary->n_nodes == COST_NODES_MAX)
 		return error_set(err, ERR_LIMIT,
 			"more than %d nodes or prices; ask for a shorter time", COST_NODES_MAX);
-	if (!ARRAY_EXTEND(&b->nodes, b->n_nodes, 1, COST_NODES_MAX))
+	if (!ARRAY_EXTEND(&summary->nodes, summary->n_nodes, 1, COST_NODES_MAX))
 		return error_nomem(err);
-	b->nodes[b->n_nodes].period = *p;
-	if (!own_period(&b->nodes[b->n_nodes].period))
+	summary->nodes[summary->n_nodes].period = *p;
+	if (!own_period(&summary->nodes[summary->n_nodes].period))
 		return error_nomem(err);
-	b->n_nodes++;
+	summary->n_nodes++;
 	return 0;
 }
 
 /* Adds a bucket of a node: its covered time and its price. */
-static int cost_summary_add_node(struct cost_summary *b, const struct usage_db_period *p,
+static int cost_summary_add_node(struct cost_summary *summary, const struct usage_db_period *p,
 	struct error *err)
 {
-	for (size_t i = 0; i < b->n_nodes; i++) {
-		struct usage_db_period *n = &b->nodes[i].period;
+	for (size_t i = 0; i < summary->n_nodes; i++) {
+		struct usage_db_period *n = &summary->nodes[i].period;
 
 		if (!is_same_cost_node(n, p))
 			continue;
@@ -352,46 +353,47 @@ static int cost_summary_add_node(struct cost_summary *b, const struct usage_db_p
 			return too_large(err);
 		return 0;
 	}
-	return add_cost_node(b, p, err);
+	return add_cost_node(summary, p, err);
 }
 
-const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n)
+const struct cost_line *const *cost_summary_lines(struct cost_summary *summary, size_t *ret_n)
 {
-	if (!b->sorted && b->n)
-		qsort(b->lines, b->n, sizeof(*b->lines), compare_cost_line_order);
-	b->sorted = true;
-	*ret_n = b->n;
-	return b->lines;
+	if (!summary->sorted && summary->n)
+		qsort(summary->lines, summary->n, sizeof(*summary->lines),
+			compare_cost_line_order);
+	summary->sorted = true;
+	*ret_n = summary->n;
+	return summary->lines;
 }
 
-const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t *ret_n)
+const struct cost_node *cost_summary_nodes(const struct cost_summary *summary, size_t *ret_n)
 {
-	*ret_n = b->n_nodes;
-	return b->nodes;
+	*ret_n = summary->n_nodes;
+	return summary->nodes;
 }
 
-int cost_summary_total(struct cost_summary *b, const char *currency, struct cost_line *ret,
-	struct error *err)
+int cost_summary_total(struct cost_summary *summary, const char *currency,
+	struct cost_line *ret, struct error *err)
 {
 	struct cost_line t = { .parts = 0 };
 
-	for (size_t i = 0; i < b->n; i++) {
-		if (strcmp(b->lines[i]->period.currency, currency) != 0)
+	for (size_t i = 0; i < summary->n; i++) {
+		if (strcmp(summary->lines[i]->period.currency, currency) != 0)
 			continue;
-		if (!sum_usage_row(&t.row, &b->lines[i]->row))
+		if (!sum_usage_row(&t.row, &summary->lines[i]->row))
 			return too_large(err);
-		t.parts |= b->lines[i]->parts;
-		t.lacks |= b->lines[i]->lacks;
+		t.parts |= summary->lines[i]->parts;
+		t.lacks |= summary->lines[i]->lacks;
 	}
 	t.period.currency = currency;
 	*ret = t;
 	return 0;
 }
 
-const char *cost_summary_currency(struct cost_summary *b, size_t i)
+const char *cost_summary_currency(struct cost_summary *summary, size_t i)
 {
 	size_t n;
-	const struct cost_line *const *lines = cost_summary_lines(b, &n);
+	const struct cost_line *const *lines = cost_summary_lines(summary, &n);
 	const char *least = NULL;
 
 	/* Few currencies, so each round searches the smallest one above the last. */

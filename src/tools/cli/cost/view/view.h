@@ -69,14 +69,14 @@ struct cost_summary;
 
 /* Makes an empty summary, which the caller frees. ERR_NOMEM. */
 int cost_summary_new(struct cost_summary **ret, enum cost_by by, struct error *err) MUST_USE;
-struct cost_summary *cost_summary_free(struct cost_summary *b); /* returns NULL */
+struct cost_summary *cost_summary_free(struct cost_summary *summary); /* returns NULL */
 DEFINE_CLEANUP(struct cost_summary *, cost_summary_free)
 
 /*
  * Adds one row, and copies its texts. @parts: bits of enum cost_field, the known numbers of the row. ERR_LIMIT: more
  * than COST_LINES_MAX sums or COST_NODES_MAX nodes.
  */
-int cost_summary_add(struct cost_summary *b, const struct usage_db_period *p,
+int cost_summary_add(struct cost_summary *summary, const struct usage_db_period *p,
 	const struct usage_db_row *row, unsigned parts, struct error *err) MUST_USE;
 
 /*
@@ -89,16 +89,16 @@ int cost_summary_merge(struct cost_summary *to, struct cost_summary *from,
 
 /* The lines, sorted by bucket and names; within a bucket idle lines come last. The summary owns
  * them. */
-const struct cost_line *const *cost_summary_lines(struct cost_summary *b, size_t *ret_n);
-const struct cost_node *cost_summary_nodes(const struct cost_summary *b, size_t *ret_n);
+const struct cost_line *const *cost_summary_lines(struct cost_summary *summary, size_t *ret_n);
+const struct cost_node *cost_summary_nodes(const struct cost_summary *summary, size_t *ret_n);
 
 /* *ret: the sum of all lines of one currency; its other texts are NULL. ERR_LIMIT: the sum is too large, even if
  * each line fits. */
-int cost_summary_total(struct cost_summary *b, const char *currency, struct cost_line *ret,
-	struct error *err) MUST_USE;
+int cost_summary_total(struct cost_summary *summary, const char *currency,
+	struct cost_line *ret, struct error *err) MUST_USE;
 
 /* The currencies of the summary, in order: @i from 0; NULL after the last. */
-const char *cost_summary_currency(struct cost_summary *b, size_t i);
+const char *cost_summary_currency(struct cost_summary *summary, size_t i);
 
 /* --- a price from the user --- */
 

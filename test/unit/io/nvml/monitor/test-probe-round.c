@@ -7,17 +7,17 @@
 #include <string.h>
 
 /* Three GPUs. The round has read all links. */
-static void make_round(struct probe_round *l)
+static void make_round(struct probe_round *round)
 {
 	struct error err = ERROR_INIT;
 
-	memset(l, 0, sizeof(*l));
-	assert_ok(inventory_new(&l->last, 3, &err), &err);
+	memset(round, 0, sizeof(*round));
+	assert_ok(inventory_new(&round->last, 3, &err), &err);
 	for (uint32_t a = 0; a < 3; a++) {
-		(void)snprintf(l->last->gpus[a].uuid, sizeof(l->last->gpus[a].uuid), "GPU-%u",
-			a);
+		(void)snprintf(round->last->gpus[a].uuid, sizeof(round->last->gpus[a].uuid),
+			"GPU-%u", a);
 		for (uint32_t b = 0; b < 3; b++)
-			l->last->links[a * 3 + b] =
+			round->last->links[a * 3 + b] =
 				(struct gpu_link){ .level = GPU_LEVEL_SAME_CPU, .p2p = 1 };
 	}
 }
@@ -36,18 +36,18 @@ static void probe_round_start__has_links_read_until_all_are_known(void **state)
 		{ false, { .level = GPU_LEVEL_UNKNOWN }, 1 },
 	};
 	struct worker_probe probe;
-	struct probe_round l;
+	struct probe_round round;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		make_round(&l);
-		l.p2p = rows[i].p2p;
-		l.last->links[2] = l.last->links[6] = rows[i].link;
-		probe_round_start(&l, 0, &probe);
+		make_round(&round);
+		round.p2p = rows[i].p2p;
+		round.last->links[2] = round.last->links[6] = rows[i].link;
+		probe_round_start(&round, 0, &probe);
 		if (probe.n_known != rows[i].known)
 			fail_msg("row %zu: the links of %u GPUs are known, expected %u", i,
 				probe.n_known, rows[i].known);
-		probe_round_fini(&l);
+		probe_round_fini(&round);
 	}
 }
 
@@ -55,16 +55,17 @@ static void probe_round_start__has_links_read_until_all_are_known(void **state)
 static void probe_round_start__does_not_wait_for_a_gpu_without_a_uuid(void **state)
 {
 	struct worker_probe probe;
-	struct probe_round l;
+	struct probe_round round;
 
 	(void)state;
-	make_round(&l);
-	l.last->gpus[2].uuid[0] = '\0';
+	make_round(&round);
+	round.last->gpus[2].uuid[0] = '\0';
 	for (uint32_t a = 0; a < 3; a++)
-		l.last->links[a * 3 + 2].level = l.last->links[6 + a].level = GPU_LEVEL_UNKNOWN;
-	probe_round_start(&l, 0, &probe);
+		round.last->links[a * 3 + 2].level = round.last->links[6 + a].level =
+			GPU_LEVEL_UNKNOWN;
+	probe_round_start(&round, 0, &probe);
 	assert_int_equal(probe.n_known, 2);
-	probe_round_fini(&l);
+	probe_round_fini(&round);
 }
 
 int main(void)

@@ -415,27 +415,27 @@ static void mig_minors_fill__accepts_or_refuses_a_whole_list(void **state)
 
 /* ---- probes ----------------------------------------------------------------------------------- */
 
-static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type)
+static int feed(struct probe_round *round, union worker_msg *m, enum worker_type type)
 {
 	struct error err = ERROR_INIT;
 
 	worker_head(&m->head, type);
-	m->begin.seq = l->seq; /* in all of them at the same place */
+	m->begin.seq = round->seq; /* in all of them at the same place */
 	if (worker_msg_check(m, m->head.len, &err) < 0)
 		return -2;
-	return probe_round_feed(l, m, &err);
+	return probe_round_feed(round, m, &err);
 }
 
-static void begin(struct probe_round *l, uint32_t n)
+static void begin(struct probe_round *round, uint32_t n)
 {
 	union worker_msg m = { .begin = { .n = n } };
 	struct worker_probe q;
 
-	probe_round_start(l, 0, &q);
-	assert_int_equal(feed(l, &m, WORKER_BEGIN), 0);
+	probe_round_start(round, 0, &q);
+	assert_int_equal(feed(round, &m, WORKER_BEGIN), 0);
 }
 
-static void feed_gpu_message(struct probe_round *l, uint32_t index, bool mig,
+static void feed_gpu_message(struct probe_round *round, uint32_t index, bool mig,
 	enum gpu_fault fault)
 {
 	union worker_msg m = { .gpu = { .gpu = { .index = index,
@@ -444,7 +444,7 @@ static void feed_gpu_message(struct probe_round *l, uint32_t index, bool mig,
 						.fault = fault } } };
 
 	(void)snprintf(m.gpu.gpu.uuid, sizeof m.gpu.gpu.uuid, "GPU-%u", index);
-	assert_int_equal(feed(l, &m, WORKER_GPU), 0);
+	assert_int_equal(feed(round, &m, WORKER_GPU), 0);
 }
 
 static union worker_msg mig_message(uint32_t gpu, uint32_t n)
@@ -461,109 +461,109 @@ static union worker_msg mig_message(uint32_t gpu, uint32_t n)
 	return m;
 }
 
-static int feed_mig_message(struct probe_round *l, uint32_t gpu, uint32_t n)
+static int feed_mig_message(struct probe_round *round, uint32_t gpu, uint32_t n)
 {
 	union worker_msg m = mig_message(gpu, n);
 
-	return feed(l, &m, WORKER_MIG);
+	return feed(round, &m, WORKER_MIG);
 }
 
-static int end(struct probe_round *l)
+static int end(struct probe_round *round)
 {
 	union worker_msg m = { .end = { .seq = 0 } };
 
-	return feed(l, &m, WORKER_END);
+	return feed(round, &m, WORKER_END);
 }
 
-static void assert_mig(const struct probe_round *l, const char *const *uuids, uint32_t n)
+static void assert_mig(const struct probe_round *round, const char *const *uuids, uint32_t n)
 {
-	assert_int_equal(l->last->n_mig, n);
+	assert_int_equal(round->last->n_mig, n);
 	for (uint32_t i = 0; i < n; i++)
-		assert_string_equal(l->last->mig[i].uuid, uuids[i]);
+		assert_string_equal(round->last->mig[i].uuid, uuids[i]);
 }
 
 static void probe_round__keeps_mig_devices_of_an_unhealthy_gpu(void **state)
 {
 	static const char *const all[] = { "MIG-0-0", "MIG-0-1", "MIG-2-0" };
-	static struct probe_round l;
+	static struct probe_round round;
 
 	(void)state;
-	begin(&l, 3);
-	feed_gpu_message(&l, 0, true, GPU_OK);
-	assert_int_equal(feed_mig_message(&l, 0, 2), 0);
-	feed_gpu_message(&l, 1, false, GPU_OK);
-	feed_gpu_message(&l, 2, true, GPU_OK);
-	assert_int_equal(feed_mig_message(&l, 2, 1), 0);
-	assert_int_equal(end(&l), 1);
-	assert_mig(&l, all, 3);
-	assert_int_equal(l.last->mig[2].gpu, 2);
+	begin(&round, 3);
+	feed_gpu_message(&round, 0, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&round, 0, 2), 0);
+	feed_gpu_message(&round, 1, false, GPU_OK);
+	feed_gpu_message(&round, 2, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&round, 2, 1), 0);
+	assert_int_equal(end(&round), 1);
+	assert_mig(&round, all, 3);
+	assert_int_equal(round.last->mig[2].gpu, 2);
 
 	/* The first is lost and does not report its mode; its devices stay, before the others'. */
-	begin(&l, 3);
-	feed_gpu_message(&l, 0, false, GPU_FAULT_LOST);
-	feed_gpu_message(&l, 1, false, GPU_OK);
-	feed_gpu_message(&l, 2, true, GPU_OK);
-	assert_int_equal(feed_mig_message(&l, 2, 1), 0);
-	assert_int_equal(end(&l), 1);
-	assert_mig(&l, all, 3);
-	assert_true(l.last->gpus[0].mig_enabled);
+	begin(&round, 3);
+	feed_gpu_message(&round, 0, false, GPU_FAULT_LOST);
+	feed_gpu_message(&round, 1, false, GPU_OK);
+	feed_gpu_message(&round, 2, true, GPU_OK);
+	assert_int_equal(feed_mig_message(&round, 2, 1), 0);
+	assert_int_equal(end(&round), 1);
+	assert_mig(&round, all, 3);
+	assert_true(round.last->gpus[0].mig_enabled);
 
 	/* A call hangs: the same. */
-	probe_round_mark_stuck(&l, 0, 100, "hangs");
-	begin(&l, 3);
-	feed_gpu_message(&l, 1, false, GPU_OK);
-	feed_gpu_message(&l, 2, true, GPU_FAULT_FIELD); /* its list could not be read */
-	assert_int_equal(end(&l), 1);
-	assert_mig(&l, all, 3);
+	probe_round_mark_stuck(&round, 0, 100, "hangs");
+	begin(&round, 3);
+	feed_gpu_message(&round, 1, false, GPU_OK);
+	feed_gpu_message(&round, 2, true, GPU_FAULT_FIELD); /* its list could not be read */
+	assert_int_equal(end(&round), 1);
+	assert_mig(&round, all, 3);
 
 	/* Empty is not unknown, also on a GPU with another fault. A GPU without MIG is not unknown either. */
-	begin(&l, 3);
-	feed_gpu_message(&l, 1, false, GPU_OK);
-	feed_gpu_message(&l, 2, true, GPU_FAULT_FIELD);
-	assert_int_equal(feed_mig_message(&l, 2, 0), 0);
-	assert_int_equal(end(&l), 1);
-	assert_mig(&l, all, 2);
-	probe_round_fini(&l);
+	begin(&round, 3);
+	feed_gpu_message(&round, 1, false, GPU_OK);
+	feed_gpu_message(&round, 2, true, GPU_FAULT_FIELD);
+	assert_int_equal(feed_mig_message(&round, 2, 0), 0);
+	assert_int_equal(end(&round), 1);
+	assert_mig(&round, all, 2);
+	probe_round_fini(&round);
 }
 
 static void probe_round__refuses_mig_devices_out_of_place(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	union worker_msg m;
 
 	(void)state;
-	begin(&l, 2);
-	assert_int_equal(feed_mig_message(&l, 0, 1), -1); /* before its GPU */
-	feed_gpu_message(&l, 0, false, GPU_OK);
-	assert_int_equal(feed_mig_message(&l, 0, 1), -1); /* not in MIG mode */
-	assert_int_equal(feed_mig_message(&l, 2, 1), -1); /* not announced */
-	feed_gpu_message(&l, 1, true, GPU_OK);
-	assert_int_equal(end(&l), -1); /* in MIG mode, and no list */
-	assert_int_equal(feed_mig_message(&l, 1, 1), 0);
-	assert_int_equal(feed_mig_message(&l, 1, 1), -1); /* twice */
+	begin(&round, 2);
+	assert_int_equal(feed_mig_message(&round, 0, 1), -1); /* before its GPU */
+	feed_gpu_message(&round, 0, false, GPU_OK);
+	assert_int_equal(feed_mig_message(&round, 0, 1), -1); /* not in MIG mode */
+	assert_int_equal(feed_mig_message(&round, 2, 1), -1); /* not announced */
+	feed_gpu_message(&round, 1, true, GPU_OK);
+	assert_int_equal(end(&round), -1); /* in MIG mode, and no list */
+	assert_int_equal(feed_mig_message(&round, 1, 1), 0);
+	assert_int_equal(feed_mig_message(&round, 1, 1), -1); /* twice */
 	m = mig_message(1, 1);
 	worker_head(&m.head, WORKER_MIG);
-	m.mig.seq = l.seq - 1;
-	assert_int_equal(probe_round_feed(&l, &m, NULL), -1); /* old */
-	assert_int_equal(end(&l), 1);
-	probe_round_fini(&l);
+	m.mig.seq = round.seq - 1;
+	assert_int_equal(probe_round_feed(&round, &m, NULL), -1); /* old */
+	assert_int_equal(end(&round), 1);
+	probe_round_fini(&round);
 }
 
 static void probe_round__refuses_two_mig_devices_with_one_uuid(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	union worker_msg m = mig_message(0, 2);
 
 	(void)state;
 	memcpy(m.mig.mig[1].uuid, m.mig.mig[0].uuid, sizeof m.mig.mig[0].uuid);
-	begin(&l, 1);
-	feed_gpu_message(&l, 0, true, GPU_OK);
-	assert_int_equal(feed(&l, &m, WORKER_MIG), 0);
-	assert_int_equal(end(&l), 1);
-	assert_string_equal(l.last->mig[0].reason, "");
-	assert_string_equal(l.last->mig[1].reason, "it has the UUID of MIG device 0:0");
-	assert_string_equal(l.last->mig[1].uuid, "");
-	probe_round_fini(&l);
+	begin(&round, 1);
+	feed_gpu_message(&round, 0, true, GPU_OK);
+	assert_int_equal(feed(&round, &m, WORKER_MIG), 0);
+	assert_int_equal(end(&round), 1);
+	assert_string_equal(round.last->mig[0].reason, "");
+	assert_string_equal(round.last->mig[1].reason, "it has the UUID of MIG device 0:0");
+	assert_string_equal(round.last->mig[1].uuid, "");
+	probe_round_fini(&round);
 }
 
 static void worker_msg_check__refuses_an_invalid_mig_device(void **state)

@@ -381,25 +381,25 @@ static void probe_bound_gpus__changes_with_the_driver(void **state)
 
 /* ---- probes ----------------------------------------------------------------------------------- */
 
-static int feed(struct probe_round *l, union worker_msg *m, enum worker_type type,
+static int feed(struct probe_round *round, union worker_msg *m, enum worker_type type,
 	struct error *err)
 {
 	worker_head(&m->head, type);
-	m->begin.seq = l->seq; /* in all four at the same place */
+	m->begin.seq = round->seq; /* in all four at the same place */
 	if (worker_msg_check(m, m->head.len, err) < 0)
 		return -1;
-	return probe_round_feed(l, m, err);
+	return probe_round_feed(round, m, err);
 }
 
-static int feed_begin(struct probe_round *l, uint32_t n)
+static int feed_begin(struct probe_round *round, uint32_t n)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .begin = { .n = n } };
 
-	return feed(l, &m, WORKER_BEGIN, &err);
+	return feed(round, &m, WORKER_BEGIN, &err);
 }
 
-static int feed_gpu(struct probe_round *l, uint32_t index, const char *uuid,
+static int feed_gpu(struct probe_round *round, uint32_t index, const char *uuid,
 	enum gpu_fault fault)
 {
 	struct error err = ERROR_INIT;
@@ -408,51 +408,51 @@ static int feed_gpu(struct probe_round *l, uint32_t index, const char *uuid,
 	(void)snprintf(m.gpu.gpu.uuid, sizeof m.gpu.gpu.uuid, "%s", uuid);
 	if (uuid[0])
 		(void)snprintf(m.gpu.gpu.name, sizeof m.gpu.gpu.name, "name of %s", uuid);
-	return feed(l, &m, WORKER_GPU, &err);
+	return feed(round, &m, WORKER_GPU, &err);
 }
 
-static int feed_end(struct probe_round *l)
+static int feed_end(struct probe_round *round)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .end = { .seq = 0 } };
 
-	return feed(l, &m, WORKER_END, &err);
+	return feed(round, &m, WORKER_END, &err);
 }
 
 static void probe_round__keeps_the_identity_of_an_unhealthy_gpu(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), -1);                 /* one is missing */
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), -1); /* twice */
-	assert_int_equal(feed_gpu(&l, 2, "C", GPU_OK), -1); /* not announced */
-	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(feed_end(&l), -1); /* without a request */
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), -1);                 /* one is missing */
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), -1); /* twice */
+	assert_int_equal(feed_gpu(&round, 2, "C", GPU_OK), -1); /* not announced */
+	assert_int_equal(feed_gpu(&round, 1, "B", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_int_equal(feed_end(&round), -1); /* without a request */
 
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "", GPU_FAULT_LOST), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_string_equal(l.last->gpus[1].uuid, "B");
-	assert_string_equal(l.last->gpus[1].name, "name of B");
-	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_LOST);
-	assert_true(probe_round_needs_session(&l));
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "", GPU_FAULT_LOST), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_string_equal(round.last->gpus[1].uuid, "B");
+	assert_string_equal(round.last->gpus[1].name, "name of B");
+	assert_int_equal(round.last->gpus[1].fault, GPU_FAULT_LOST);
+	assert_true(probe_round_needs_session(&round));
 
 	/* B has another index now: index 1 is an unknown GPU. */
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "", GPU_FAULT_LOST), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_string_equal(l.last->gpus[1].uuid, "");
-	probe_round_fini(&l);
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "B", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "", GPU_FAULT_LOST), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_string_equal(round.last->gpus[1].uuid, "");
+	probe_round_fini(&round);
 }
 
 static void probe_round__keeps_class_and_fabric_of_an_unhealthy_gpu(void **state)
@@ -463,162 +463,162 @@ static void probe_round__keeps_class_and_fabric_of_an_unhealthy_gpu(void **state
 						.fabric_attached = true,
 						.cluster_uuid = "c",
 						.clique_id = 7 } } };
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 1), 0);
-	assert_int_equal(feed(&l, &m, WORKER_GPU, &err), 0);
-	assert_int_equal(feed_end(&l), 1);
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 1), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_FAULT_LOST), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(l.last->gpus[0].pci_class, 0x030200);
-	assert_true(l.last->gpus[0].fabric_attached);
-	assert_string_equal(l.last->gpus[0].cluster_uuid, "c");
-	assert_int_equal(l.last->gpus[0].clique_id, 7);
-	probe_round_fini(&l);
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 1), 0);
+	assert_int_equal(feed(&round, &m, WORKER_GPU, &err), 0);
+	assert_int_equal(feed_end(&round), 1);
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 1), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_FAULT_LOST), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_int_equal(round.last->gpus[0].pci_class, 0x030200);
+	assert_true(round.last->gpus[0].fabric_attached);
+	assert_string_equal(round.last->gpus[0].cluster_uuid, "c");
+	assert_int_equal(round.last->gpus[0].clique_id, 7);
+	probe_round_fini(&round);
 }
 
 static void probe_round__skips_a_stuck_gpu_until_its_next_date(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	probe_round_mark_stuck(&l, 1, 100, "nvmlX did not come back in time");
-	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_STUCK);
-	assert_int_equal(probe_round_retry_at(&l), 100);
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "B", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	probe_round_mark_stuck(&round, 1, 100, "nvmlX did not come back in time");
+	assert_int_equal(round.last->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_int_equal(probe_round_retry_at(&round), 100);
 
-	probe_round_start(&l, 99, &q);
+	probe_round_start(&round, 99, &q);
 	assert_int_equal(q.n_skip, 1);
 	assert_int_equal(q.skip[0], 1);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), -1); /* it was not to be touched */
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_string_equal(l.last->gpus[1].uuid, "B");
-	assert_string_equal(l.last->gpus[1].reason, "nvmlX did not come back in time");
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 1, "B", GPU_OK), -1); /* it was not to be touched */
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_string_equal(round.last->gpus[1].uuid, "B");
+	assert_string_equal(round.last->gpus[1].reason, "nvmlX did not come back in time");
 
 	/* Another number of GPUs: the index may mean another one, so the mark ends early. */
-	probe_round_start(&l, 99, &q);
-	assert_int_equal(feed_begin(&l, 3), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 2, "C", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_string_equal(l.last->gpus[1].uuid, "");
-	assert_int_equal(probe_round_retry_at(&l), 0);
+	probe_round_start(&round, 99, &q);
+	assert_int_equal(feed_begin(&round, 3), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 2, "C", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_string_equal(round.last->gpus[1].uuid, "");
+	assert_int_equal(probe_round_retry_at(&round), 0);
 
-	probe_round_start(&l, 100, &q);
+	probe_round_start(&round, 100, &q);
 	assert_int_equal(q.n_skip, 0);
-	probe_round_fini(&l);
+	probe_round_fini(&round);
 }
 
 static void probe_round__refuses_two_gpus_with_one_uuid(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "A", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(l.last->gpus[0].fault, GPU_OK);
-	assert_int_equal(l.last->gpus[1].fault, GPU_FAULT_FIELD);
-	assert_string_equal(l.last->gpus[1].uuid, "");
-	probe_round_fini(&l);
+	probe_round_start(&round, 0, &q);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_int_equal(round.last->gpus[0].fault, GPU_OK);
+	assert_int_equal(round.last->gpus[1].fault, GPU_FAULT_FIELD);
+	assert_string_equal(round.last->gpus[1].uuid, "");
+	probe_round_fini(&round);
 }
 
 static void probe_round__keeps_links_that_were_not_requested(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 	struct error err = ERROR_INIT;
 	union worker_msg m;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.n_known, 0);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "B", GPU_OK), 0);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "B", GPU_OK), 0);
 	for (uint32_t row = 0; row < 2; row++) {
 		m = (union worker_msg){ .links = { .row = row, .n = 2 } };
 		m.links.links[0] = m.links.links[1] =
 			(struct gpu_link){ .level = GPU_LEVEL_HOST_BRIDGE, .nvlinks = 4 };
 		m.links.links[row] = (struct gpu_link){ .level = GPU_LEVEL_UNKNOWN };
-		assert_int_equal(feed(&l, &m, WORKER_LINKS, &err), 0);
-		assert_int_equal(feed(&l, &m, WORKER_LINKS, &err), -1); /* twice */
+		assert_int_equal(feed(&round, &m, WORKER_LINKS, &err), 0);
+		assert_int_equal(feed(&round, &m, WORKER_LINKS, &err), -1); /* twice */
 	}
-	assert_int_equal(feed_end(&l), 1);
+	assert_int_equal(feed_end(&round), 1);
 
 	/* The two change places, and a third comes. */
-	probe_round_start(&l, 0, &q);
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.n_known, 2);
-	assert_int_equal(feed_begin(&l, 3), 0);
-	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "C", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 2, "A", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(inventory_link(l.last, 0, 2).level, GPU_LEVEL_HOST_BRIDGE);
-	assert_int_equal(inventory_link(l.last, 2, 0).nvlinks, 4);
-	assert_int_equal(inventory_link(l.last, 0, 1).level, GPU_LEVEL_UNKNOWN);
-	probe_round_fini(&l);
+	assert_int_equal(feed_begin(&round, 3), 0);
+	assert_int_equal(feed_gpu(&round, 0, "B", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "C", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 2, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_int_equal(inventory_link(round.last, 0, 2).level, GPU_LEVEL_HOST_BRIDGE);
+	assert_int_equal(inventory_link(round.last, 2, 0).nvlinks, 4);
+	assert_int_equal(inventory_link(round.last, 0, 1).level, GPU_LEVEL_UNKNOWN);
+	probe_round_fini(&round);
 }
 
-static void feed_pair(struct probe_round *l, uint8_t p2p)
+static void feed_pair(struct probe_round *round, uint8_t p2p)
 {
 	struct error err = ERROR_INIT;
 	union worker_msg m;
 
-	assert_int_equal(feed_begin(l, 2), 0);
-	assert_int_equal(feed_gpu(l, 0, "A", GPU_OK), 0);
-	assert_int_equal(feed_gpu(l, 1, "B", GPU_OK), 0);
+	assert_int_equal(feed_begin(round, 2), 0);
+	assert_int_equal(feed_gpu(round, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(round, 1, "B", GPU_OK), 0);
 	for (uint32_t row = 0; row < 2; row++) {
 		m = (union worker_msg){ .links = { .row = row, .n = 2 } };
 		m.links.links[!row] =
 			(struct gpu_link){ .level = GPU_LEVEL_SAME_CPU, .p2p = p2p };
 		m.links.links[row] = (struct gpu_link){ .level = GPU_LEVEL_UNKNOWN };
-		assert_int_equal(feed(l, &m, WORKER_LINKS, &err), 0);
+		assert_int_equal(feed(round, &m, WORKER_LINKS, &err), 0);
 	}
-	assert_int_equal(feed_end(l), 1);
+	assert_int_equal(feed_end(round), 1);
 }
 
 /* Peer-to-peer is requested once, and again only when a caller wants more. */
 static void probe_round__requests_p2p_once_it_is_needed(void **state)
 {
-	static struct probe_round l;
+	static struct probe_round round;
 	struct worker_probe q;
 
 	(void)state;
-	probe_round_start(&l, 0, &q);
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.p2p, 0);
-	feed_pair(&l, 0);
-	probe_round_start(&l, 0, &q);
+	feed_pair(&round, 0);
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.n_known, 2);
-	l.p2p = true;
-	probe_round_start(&l, 0, &q);
+	round.p2p = true;
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.p2p, 1);
 	assert_int_equal(q.n_known, 0);
-	feed_pair(&l, 1 + GPU_P2P_UNKNOWN);
-	probe_round_start(&l, 0, &q);
+	feed_pair(&round, 1 + GPU_P2P_UNKNOWN);
+	probe_round_start(&round, 0, &q);
 	assert_int_equal(q.n_known, 2);
-	assert_int_equal(feed_begin(&l, 2), 0);
-	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
-	assert_int_equal(feed_gpu(&l, 1, "A", GPU_OK), 0);
-	assert_int_equal(feed_end(&l), 1);
-	assert_int_equal(inventory_link(l.last, 1, 0).p2p, 1 + GPU_P2P_UNKNOWN);
-	assert_int_equal(inventory_link(l.last, 1, 0).level, GPU_LEVEL_SAME_CPU);
-	probe_round_fini(&l);
+	assert_int_equal(feed_begin(&round, 2), 0);
+	assert_int_equal(feed_gpu(&round, 0, "B", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&round, 1, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&round), 1);
+	assert_int_equal(inventory_link(round.last, 1, 0).p2p, 1 + GPU_P2P_UNKNOWN);
+	assert_int_equal(inventory_link(round.last, 1, 0).level, GPU_LEVEL_SAME_CPU);
+	probe_round_fini(&round);
 }
 
 static void worker_msg_check__refuses_an_invalid_message(void **state)

@@ -59,21 +59,21 @@ static inline void sample_request_and_wait(struct monitor_watcher *s, struct sam
 			fail_msg("no sample: %s", (t)->err.msg); \
 	} while (0)
 
-static inline int64_t int_of(const struct sample_device *u, const char *name)
+static inline int64_t int_of(const struct sample_device *device, const char *name)
 {
-	const struct sample_value *v = sample_value(u, at(name));
+	const struct sample_value *v = sample_value(device, at(name));
 
 	if (!v)
-		fail_msg("%s has no %s", u->uuid, name);
+		fail_msg("%s has no %s", device->uuid, name);
 	return v ? v->i : -1;
 }
 
-static inline double real_of(const struct sample_device *u, const char *name)
+static inline double real_of(const struct sample_device *device, const char *name)
 {
-	const struct sample_value *v = sample_value(u, at(name));
+	const struct sample_value *v = sample_value(device, at(name));
 
 	if (!v)
-		fail_msg("%s has no %s", u->uuid, name);
+		fail_msg("%s has no %s", device->uuid, name);
 	return v ? v->real : -1;
 }
 

@@ -333,59 +333,60 @@ static struct sample_device make_valid_device(struct sample_process *processes)
 static void plausible__reports_impossible_values_as_unknown(void **state)
 {
 	struct sample_process p[2];
-	struct sample_device u;
+	struct sample_device device;
 
 	(void)state;
-#define WITH(change)                                      \
-	do {                                              \
-		p[0] = (struct sample_process){ .pid = 1, \
-			.busy_known = true,               \
-			.bytes = 20,                      \
-			.busy_ns = 2 * NS };              \
-		p[1] = (struct sample_process){ .pid = 2, \
-			.busy_known = true,               \
-			.bytes = 30,                      \
-			.busy_ns = 3 * NS };              \
-		u = make_valid_device(p);                 \
-		change;                                   \
-		plausible_check_device(&u, 101 * NS);     \
+#define WITH(change)                                       \
+	do {                                               \
+		p[0] = (struct sample_process){ .pid = 1,  \
+			.busy_known = true,                \
+			.bytes = 20,                       \
+			.busy_ns = 2 * NS };               \
+		p[1] = (struct sample_process){ .pid = 2,  \
+			.busy_known = true,                \
+			.bytes = 30,                       \
+			.busy_ns = 3 * NS };               \
+		device = make_valid_device(p);             \
+		change;                                    \
+		plausible_check_device(&device, 101 * NS); \
 	} while (0)
 
 	WITH((void)0);
-	assert_true(u.memory_known && u.reserved_known && u.busy_known && u.processes_known);
+	assert_true(device.memory_known && device.reserved_known && device.busy_known &&
+		    device.processes_known);
 	assert_true(p[0].busy_known && p[1].busy_known);
-	assert_int_equal(p[0].busy_ns + p[1].busy_ns, u.busy_ns);
+	assert_int_equal(p[0].busy_ns + p[1].busy_ns, device.busy_ns);
 
-	WITH(u.memory_total = (UINT64_C(1) << 50) + 1);
-	assert_false(u.memory_known);
-	assert_int_equal(u.memory_used, 0);
-	assert_true(u.busy_known);
-	WITH(u.memory_used = 101);
-	assert_false(u.memory_known);
-	WITH(u.memory_reserved = 101);
-	assert_true(u.memory_known);
-	assert_false(u.reserved_known);
-	WITH(u.busy_ns = u.interval_ns + 1);
-	assert_false(u.busy_known);
-	assert_int_equal(u.busy_ns, 0);
-	WITH(u.interval_ns = 24 * 3600 * NS);
-	assert_int_equal(u.interval_ns, 0);
-	assert_false(u.busy_known);
+	WITH(device.memory_total = (UINT64_C(1) << 50) + 1);
+	assert_false(device.memory_known);
+	assert_int_equal(device.memory_used, 0);
+	assert_true(device.busy_known);
+	WITH(device.memory_used = 101);
+	assert_false(device.memory_known);
+	WITH(device.memory_reserved = 101);
+	assert_true(device.memory_known);
+	assert_false(device.reserved_known);
+	WITH(device.busy_ns = device.interval_ns + 1);
+	assert_false(device.busy_known);
+	assert_int_equal(device.busy_ns, 0);
+	WITH(device.interval_ns = 24 * 3600 * NS);
+	assert_int_equal(device.interval_ns, 0);
+	assert_false(device.busy_known);
 	assert_false(p[0].busy_known);
-	WITH(u.at_ns = UINT64_MAX);
-	assert_int_equal(u.at_ns, 101 * NS);
+	WITH(device.at_ns = UINT64_MAX);
+	assert_int_equal(device.at_ns, 101 * NS);
 	/* Together more than the GPU. */
 	WITH(p[1].busy_ns += 1);
 	assert_false(p[0].busy_known || p[1].busy_known);
 	assert_int_equal(p[1].busy_ns, 0);
-	assert_true(u.busy_known);
+	assert_true(device.busy_known);
 	/* A sum that wraps. */
 	WITH(p[0].busy_ns = p[1].busy_ns = UINT64_MAX / 2 + 2);
 	assert_false(p[0].busy_known || p[1].busy_known);
 	WITH(p[0].bytes = (UINT64_C(1) << 50) + 1);
 	assert_true(p[0].bytes == GPU_BYTES_UNKNOWN);
-	WITH(u.processes_known = false);
-	assert_int_equal(u.n_processes, 0);
+	WITH(device.processes_known = false);
+	assert_int_equal(device.n_processes, 0);
 #undef WITH
 }
 
@@ -568,7 +569,7 @@ static void sampling__adds_devices_that_were_not_read(void **state)
 	struct inventory *inv = NULL;
 	struct gpu_mig mig = { .gi = 2, .ci = 0, .uuid = "MIG-1" };
 	struct error err = ERROR_INIT;
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	assert_ok(inventory_new(&inv, 3, &err), &err);
@@ -587,13 +588,13 @@ static void sampling__adds_devices_that_were_not_read(void **state)
 	end(&s, inv);
 	assert_int_equal(t.sample->n, 3);
 	assert_string_equal(t.sample->devices[0].reason, "");
-	u = sample_find(t.sample, "GPU-1");
-	assert_ptr_equal(u, &t.sample->devices[1]);
-	assert_string_equal(u->reason, "it hangs");
-	assert_false(u->memory_known || u->busy_known || u->processes_known);
-	u = sample_find(t.sample, "MIG-1");
-	assert_int_equal(u->gi, 2);
-	assert_string_equal(u->reason, "it hangs");
+	device = sample_find(t.sample, "GPU-1");
+	assert_ptr_equal(device, &t.sample->devices[1]);
+	assert_string_equal(device->reason, "it hangs");
+	assert_false(device->memory_known || device->busy_known || device->processes_known);
+	device = sample_find(t.sample, "MIG-1");
+	assert_int_equal(device->gi, 2);
+	assert_string_equal(device->reason, "it hangs");
 	sample_free(t.sample);
 	sampling_fini(&s);
 	inventory_free(inv);

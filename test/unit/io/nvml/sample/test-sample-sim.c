@@ -96,19 +96,20 @@ static void sim__samples_all_fields_of_an_h100(void **state)
 	sample_now(&s, &t, names, n);
 	assert_int_equal(t.sample->n, 8);
 	for (uint32_t i = 0; i < 8; i++) {
-		const struct sample_device *u = &t.sample->devices[i];
+		const struct sample_device *device = &t.sample->devices[i];
 
-		assert_string_equal(u->uuid, s.inv->gpus[i].uuid);
-		assert_string_equal(u->reason, "");
+		assert_string_equal(device->uuid, s.inv->gpus[i].uuid);
+		assert_string_equal(device->reason, "");
 		for (size_t k = 0; k < ARRAY_LEN(has); k++)
-			if (!sample_value(u, at(has[k])))
+			if (!sample_value(device, at(has[k])))
 				fail_msg("GPU %u has no %s", i, has[k]);
-		assert_null(sample_value(u, at("DCGM_FI_DEV_FAN_SPEED"))); /* passive */
-		assert_null(sample_value(u, at("DCGM_FI_DEV_XID_ERRORS")));
-		assert_non_null(sample_text(u, at("DCGM_FI_DEV_SERIAL")));
-		assert_non_null(sample_text(u, at("DCGM_FI_DEV_ECC_INFOROM_VER")));
-		assert_int_equal(int_of(u, "DCGM_FI_DEV_FB_TOTAL"), u->memory_total >> 20);
-		assert_true(u->busy_known);
+		assert_null(sample_value(device, at("DCGM_FI_DEV_FAN_SPEED"))); /* passive */
+		assert_null(sample_value(device, at("DCGM_FI_DEV_XID_ERRORS")));
+		assert_non_null(sample_text(device, at("DCGM_FI_DEV_SERIAL")));
+		assert_non_null(sample_text(device, at("DCGM_FI_DEV_ECC_INFOROM_VER")));
+		assert_int_equal(int_of(device, "DCGM_FI_DEV_FB_TOTAL"),
+			device->memory_total >> 20);
+		assert_true(device->busy_known);
 	}
 	assert_int_equal(int_of(&t.sample->devices[3], "DCGM_FI_DEV_GPU_UTIL"), 40);
 	assert_near(real_of(&t.sample->devices[3], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.4);
@@ -149,7 +150,7 @@ static void sim__has_no_profiling_before_hopper(void **state)
 static pid_t program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)
 {
 	struct sim_device d = SIM_DEVICE_INIT;
-	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE };
+	struct sim_device_request request = { .op = SIM_DEVICE_CONTEXT_CREATE };
 	struct sim_device_reply r;
 	pid_t pid = fork();
 
@@ -157,10 +158,11 @@ static pid_t program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)
 	if (pid > 0)
 		return pid;
 	if (sim_device_connect(&d, dir, NULL, NULL) < 0 ||
-		sim_device_call(&d, &q, &r, -1, NULL) != 0)
+		sim_device_call(&d, &request, &r, -1, NULL) != 0)
 		_exit(1);
-	q = (struct sim_device_request){ .op = SIM_DEVICE_STREAM_CREATE, .object = r.object };
-	if (sim_device_call(&d, &q, &r, -1, NULL) != 0)
+	request = (struct sim_device_request){ .op = SIM_DEVICE_STREAM_CREATE,
+		.object = r.object };
+	if (sim_device_call(&d, &request, &r, -1, NULL) != 0)
 		_exit(2);
 	for (uint64_t i = 1; i <= n; i++) {
 		struct sim_device_command c = { .kind = SIM_DEVICE_KERNEL,
@@ -188,23 +190,23 @@ struct account {
 static void account(struct monitor_watcher *s, struct sampled *t, struct account *a,
 	const pid_t *pids)
 {
-	const struct sample_device *u;
+	const struct sample_device *device;
 	uint64_t sum = 0;
 
 	sample_now(s, t, NULL, 0);
-	u = &t->sample->devices[0];
-	assert_true(u->busy_known);
-	a->gpu_ns += u->busy_ns;
+	device = &t->sample->devices[0];
+	assert_true(device->busy_known);
+	a->gpu_ns += device->busy_ns;
 	a->looks++;
-	for (uint32_t i = 0; i < u->n_processes; i++) {
-		const struct sample_process *p = &u->processes[i];
+	for (uint32_t i = 0; i < device->n_processes; i++) {
+		const struct sample_process *p = &device->processes[i];
 
 		assert_true(p->busy_known);
 		sum += p->busy_ns;
 		for (int k = 0; k < 2; k++)
 			a->of_ns[k] += p->pid == (uint32_t)pids[k] ? p->busy_ns : 0;
 	}
-	assert_true(sum <= u->busy_ns);
+	assert_true(sum <= device->busy_ns);
 	a->all_ns += sum;
 }
 

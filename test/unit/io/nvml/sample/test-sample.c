@@ -68,31 +68,31 @@ static void sample__without_fields_has_memory_and_processes(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 2\nnogpm\nprocess compute 1 77 3 -1 -1\nprocess graphics 1 77 2 -1 -1\n"
 		  "process mps 1 78 4 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_int_equal(t.sample->n, 2);
-	u = &t.sample->devices[1];
-	assert_string_equal(u->uuid, "GPU-fake-1");
-	assert_int_equal(u->gpu, 1);
-	assert_int_equal(u->gi, GPU_NO_INSTANCE);
-	assert_string_equal(u->reason, "");
-	assert_true(u->memory_known && u->reserved_known);
-	assert_int_equal(u->memory_total, 1000);
-	assert_int_equal(u->memory_used, 20);
-	assert_int_equal(u->memory_reserved, 80);
-	assert_int_equal(u->memory_free, 900);
-	assert_int_equal(u->n_values, 0);
-	assert_int_equal(u->interval_ns, 0);
-	assert_false(u->busy_known); /* of what? */
-	assert_true(u->processes_known);
-	assert_int_equal(u->n_processes, 2);
-	assert_int_equal(u->processes[0].pid, 77);
-	assert_int_equal(u->processes[0].bytes, 3U << 20);
-	assert_int_equal(u->processes[1].pid, 78);
+	device = &t.sample->devices[1];
+	assert_string_equal(device->uuid, "GPU-fake-1");
+	assert_int_equal(device->gpu, 1);
+	assert_int_equal(device->gi, GPU_NO_INSTANCE);
+	assert_string_equal(device->reason, "");
+	assert_true(device->memory_known && device->reserved_known);
+	assert_int_equal(device->memory_total, 1000);
+	assert_int_equal(device->memory_used, 20);
+	assert_int_equal(device->memory_reserved, 80);
+	assert_int_equal(device->memory_free, 900);
+	assert_int_equal(device->n_values, 0);
+	assert_int_equal(device->interval_ns, 0);
+	assert_false(device->busy_known); /* of what? */
+	assert_true(device->processes_known);
+	assert_int_equal(device->n_processes, 2);
+	assert_int_equal(device->processes[0].pid, 77);
+	assert_int_equal(device->processes[0].bytes, 3U << 20);
+	assert_int_equal(device->processes[1].pid, 78);
 	assert_true(t.sample->nvml_calls > 0);
 	assert_true(t.sample->devices[0].processes_known);
 	assert_int_equal(t.sample->devices[0].n_processes, 0);
@@ -112,7 +112,7 @@ static void sample__converts_as_dcgm_does(void **state)
 		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "DCGM_FI_DEV_FAN_SPEED_RATIO" };
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 1\nnogpm\nmemory 81559\n"
@@ -127,33 +127,34 @@ static void sample__converts_as_dcgm_does(void **state)
 		  "figure nvmlDeviceGetUtilizationRates 0 1 0\n"
 		  "figure nvmlDeviceGetPerformanceState 0 0 32\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	u = &t.sample->devices[0];
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_GPU_TEMP"), 37);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_SM_CLOCK"), 540);
-	assert_true(sample_value(u, at("DCGM_FI_DEV_SM_CLOCK_HERTZ"))->i == 540000000);
-	assert_near(real_of(u, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), 2132.964);
-	assert_null(sample_value(u, at("DCGM_FI_DEV_FAN_SPEED_RATIO")));
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_MEM_CLOCK"), 2619);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_MEMORY_TEMP"), 41);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"), 2132964);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_FB_TOTAL"), 81559);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_FB_USED"), 0); /* truncated */
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_GPU_UTIL"), 55);
-	assert_int_equal(int_of(u, "DCGM_FI_DEV_MEM_COPY_UTIL"), 0);
-	assert_near(real_of(u, "DCGM_FI_DEV_POWER_USAGE"), 120.092);
-	assert_near(real_of(u, "DCGM_FI_DEV_POWER_USAGE_INSTANT"), 119.5);
-	assert_string_equal(sample_text(u, at("DCGM_FI_DRIVER_VERSION")), "1.2.3");
-	assert_string_equal(sample_text(u, at("DCGM_FI_DEV_NAME")), "Fake ?GPU");
-	assert_string_equal(sample_text(u, at("DCGM_FI_DEV_PCI_BUSID")), "00000000:A0:1E.0");
+	device = &t.sample->devices[0];
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_GPU_TEMP"), 37);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_SM_CLOCK"), 540);
+	assert_true(sample_value(device, at("DCGM_FI_DEV_SM_CLOCK_HERTZ"))->i == 540000000);
+	assert_near(real_of(device, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), 2132.964);
+	assert_null(sample_value(device, at("DCGM_FI_DEV_FAN_SPEED_RATIO")));
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_MEM_CLOCK"), 2619);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_MEMORY_TEMP"), 41);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"), 2132964);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_FB_TOTAL"), 81559);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_FB_USED"), 0); /* truncated */
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_GPU_UTIL"), 55);
+	assert_int_equal(int_of(device, "DCGM_FI_DEV_MEM_COPY_UTIL"), 0);
+	assert_near(real_of(device, "DCGM_FI_DEV_POWER_USAGE"), 120.092);
+	assert_near(real_of(device, "DCGM_FI_DEV_POWER_USAGE_INSTANT"), 119.5);
+	assert_string_equal(sample_text(device, at("DCGM_FI_DRIVER_VERSION")), "1.2.3");
+	assert_string_equal(sample_text(device, at("DCGM_FI_DEV_NAME")), "Fake ?GPU");
+	assert_string_equal(sample_text(device, at("DCGM_FI_DEV_PCI_BUSID")),
+		"00000000:A0:1E.0");
 	/* Absent, not zero: not supported, not known (32), and not from here. */
-	assert_null(sample_value(u, at("DCGM_FI_DEV_FAN_SPEED")));
-	assert_null(sample_value(u, at("DCGM_FI_DEV_PSTATE")));
-	assert_null(sample_value(u, at("DCGM_FI_DEV_XID_ERRORS")));
+	assert_null(sample_value(device, at("DCGM_FI_DEV_FAN_SPEED")));
+	assert_null(sample_value(device, at("DCGM_FI_DEV_PSTATE")));
+	assert_null(sample_value(device, at("DCGM_FI_DEV_XID_ERRORS")));
 	/* Fields that were not requested are absent. */
-	assert_null(sample_value(u, at("DCGM_FI_DEV_VIDEO_CLOCK")));
+	assert_null(sample_value(device, at("DCGM_FI_DEV_VIDEO_CLOCK")));
 	/* By their fields' order. */
-	for (uint32_t i = 1; i < u->n_values; i++)
-		assert_true(u->values[i - 1].field < u->values[i].field);
+	for (uint32_t i = 1; i < device->n_values; i++)
+		assert_true(device->values[i - 1].field < device->values[i].field);
 	sampled_fini(&t);
 	monitor_watcher_stop(&s);
 }
@@ -210,7 +211,7 @@ static void sample__uses_busy_times_and_units_of_gpm(void **state)
 		"DCGM_FI_PROF_NVDEC0_ACTIVE", "DCGM_FI_PROF_NVLINK_L17_RX_BYTES" };
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 1\nfigure nvmlGpmMetricsGet 0 1 25000\n"
@@ -220,16 +221,18 @@ static void sample__uses_busy_times_and_units_of_gpm(void **state)
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_null(sample_value(&t.sample->devices[0], at("DCGM_FI_PROF_GR_ENGINE_ACTIVE")));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	u = &t.sample->devices[0];
-	assert_near(real_of(u, "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.25);
-	assert_near(real_of(u, "DCGM_FI_PROF_SM_ACTIVE"), 1.0);             /* not 1.03 */
-	assert_int_equal(int_of(u, "DCGM_FI_PROF_PCIE_TX_BYTES"), 3670016); /* MiB to bytes */
-	assert_int_equal(int_of(u, "DCGM_FI_PROF_NVLINK_L17_RX_BYTES"), 1048576);
+	device = &t.sample->devices[0];
+	assert_near(real_of(device, "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.25);
+	assert_near(real_of(device, "DCGM_FI_PROF_SM_ACTIVE"), 1.0); /* not 1.03 */
+	assert_int_equal(int_of(device, "DCGM_FI_PROF_PCIE_TX_BYTES"),
+		3670016); /* MiB to bytes */
+	assert_int_equal(int_of(device, "DCGM_FI_PROF_NVLINK_L17_RX_BYTES"), 1048576);
 	/* A number without a name is of an engine that there is not. */
-	assert_null(sample_value(u, at("DCGM_FI_PROF_NVDEC0_ACTIVE")));
-	assert_true(u->interval_ns > 0);
-	assert_true(u->busy_known);
-	assert_in_range(u->busy_ns, u->interval_ns / 4 - 1, u->interval_ns / 4 + 1);
+	assert_null(sample_value(device, at("DCGM_FI_PROF_NVDEC0_ACTIVE")));
+	assert_true(device->interval_ns > 0);
+	assert_true(device->busy_known);
+	assert_in_range(device->busy_ns, device->interval_ns / 4 - 1,
+		device->interval_ns / 4 + 1);
 	sampled_fini(&t);
 	monitor_watcher_stop(&s);
 }
@@ -267,7 +270,7 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess compute 0 78 1 -1 -1\n"
@@ -276,16 +279,19 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 	sample_now(&s, &t, NULL, 0);
 	assert_false(t.sample->devices[0].processes[0].busy_known);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->devices[0];
-	assert_int_equal(u->n_processes, 3);
+	device = &t.sample->devices[0];
+	assert_int_equal(device->n_processes, 3);
 	for (int i = 0; i < 3; i++)
-		assert_true(u->processes[i].busy_known);
+		assert_true(device->processes[i].busy_known);
 	/* 90 % of the time by the processes, 10 % by the GPU: the GPU is right, and the ratio stays. */
-	assert_true(u->processes[0].busy_ns + u->processes[1].busy_ns <= u->busy_ns);
-	assert_true(u->busy_ns - u->processes[0].busy_ns - u->processes[1].busy_ns < 3);
-	assert_in_range(u->processes[0].busy_ns, 2 * u->processes[1].busy_ns - 3,
-		2 * u->processes[1].busy_ns + 3);
-	assert_int_equal(u->processes[2].busy_ns, 0);
+	assert_true(
+		device->processes[0].busy_ns + device->processes[1].busy_ns <= device->busy_ns);
+	assert_true(
+		device->busy_ns - device->processes[0].busy_ns - device->processes[1].busy_ns <
+		3);
+	assert_in_range(device->processes[0].busy_ns, 2 * device->processes[1].busy_ns - 3,
+		2 * device->processes[1].busy_ns + 3);
+	assert_int_equal(device->processes[2].busy_ns, 0);
 	sampled_fini(&t);
 	monitor_watcher_stop(&s);
 }
@@ -295,7 +301,7 @@ static void sample__reports_the_time_of_an_mps_client_as_unknown(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess mps 0 77 1 -1 -1\n"
@@ -304,12 +310,12 @@ static void sample__reports_the_time_of_an_mps_client_as_unknown(void **state)
 		  "utilization 0 79 0 60\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->devices[0];
-	assert_int_equal(u->n_processes, 3);
-	assert_false(u->processes[0].busy_known);
-	assert_false(u->processes[1].busy_known);
-	assert_true(u->processes[2].busy_known);
-	assert_true(u->processes[2].busy_ns > 0);
+	device = &t.sample->devices[0];
+	assert_int_equal(device->n_processes, 3);
+	assert_false(device->processes[0].busy_known);
+	assert_false(device->processes[1].busy_known);
+	assert_true(device->processes[2].busy_known);
+	assert_true(device->processes[2].busy_ns > 0);
 	sampled_fini(&t);
 	monitor_watcher_stop(&s);
 }
@@ -318,16 +324,17 @@ static void sample__falls_back_to_utilization(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	start(&s, "gpus 1\nnogpm\nfigure nvmlDeviceGetUtilizationRates 0 0 50\n"
 		  "figure nvmlDeviceGetUtilizationRates 0 1 10\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
-	u = &t.sample->devices[0];
-	assert_true(u->busy_known);
-	assert_in_range(u->busy_ns, u->interval_ns / 2 - 1, u->interval_ns / 2 + 1);
+	device = &t.sample->devices[0];
+	assert_true(device->busy_known);
+	assert_in_range(device->busy_ns, device->interval_ns / 2 - 1,
+		device->interval_ns / 2 + 1);
 	/* With neither it is unknown, and the processes' times are only limited to the interval. */
 	fake_nvml("gpus 1\nnogpm\nprocess compute 0 77 1 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
@@ -431,7 +438,7 @@ static void sample__reads_mig_devices(void **state)
 		"DCGM_FI_DEV_UUID" };
 	struct monitor_watcher s = { .m = NULL };
 	struct sampled t = { .times = 0 };
-	const struct sample_device *u;
+	const struct sample_device *device;
 
 	(void)state;
 	test_write(fake_nvml_dir, "driver/nvidia-caps/mig-minors",
@@ -453,29 +460,30 @@ static void sample__reads_mig_devices(void **state)
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_int_equal(t.sample->n, 4);
-	u = &t.sample->devices[0]; /* the board */
-	assert_string_equal(u->uuid, "GPU-fake-0");
-	assert_int_equal(int_of(u, names[0]), 30);
-	assert_false(u->processes_known);
-	u = &t.sample->devices[1];
-	assert_string_equal(u->uuid, "MIG-fake-0-1-0");
-	assert_int_equal(u->gi, 1);
-	assert_int_equal(u->ci, 0);
-	assert_null(sample_value(u, at(names[0])));
-	assert_non_null(sample_value(u, at(names[1])));
-	assert_near(real_of(u, names[2]), 0.5);
-	assert_null(sample_value(u, at(names[3]))); /* is of GPUs only */
-	assert_string_equal(sample_text(u, at(names[4])), "MIG-fake-0-1-0");
-	assert_true(u->busy_known);
-	assert_in_range(u->busy_ns, u->interval_ns / 2 - 1, u->interval_ns / 2 + 1);
-	assert_int_equal(u->n_processes, 1);
-	assert_int_equal(u->processes[0].pid, 77);
-	assert_false(u->processes[0].busy_known);
-	u = &t.sample->devices[2];
-	assert_int_equal(u->gi, 2);
-	assert_near(real_of(u, names[2]), 0.9); /* of the whole instance */
-	assert_false(u->busy_known);            /* so the busy time of this share is unknown */
-	assert_int_equal(u->processes[0].pid, 78);
+	device = &t.sample->devices[0]; /* the board */
+	assert_string_equal(device->uuid, "GPU-fake-0");
+	assert_int_equal(int_of(device, names[0]), 30);
+	assert_false(device->processes_known);
+	device = &t.sample->devices[1];
+	assert_string_equal(device->uuid, "MIG-fake-0-1-0");
+	assert_int_equal(device->gi, 1);
+	assert_int_equal(device->ci, 0);
+	assert_null(sample_value(device, at(names[0])));
+	assert_non_null(sample_value(device, at(names[1])));
+	assert_near(real_of(device, names[2]), 0.5);
+	assert_null(sample_value(device, at(names[3]))); /* is of GPUs only */
+	assert_string_equal(sample_text(device, at(names[4])), "MIG-fake-0-1-0");
+	assert_true(device->busy_known);
+	assert_in_range(device->busy_ns, device->interval_ns / 2 - 1,
+		device->interval_ns / 2 + 1);
+	assert_int_equal(device->n_processes, 1);
+	assert_int_equal(device->processes[0].pid, 77);
+	assert_false(device->processes[0].busy_known);
+	device = &t.sample->devices[2];
+	assert_int_equal(device->gi, 2);
+	assert_near(real_of(device, names[2]), 0.9); /* of the whole instance */
+	assert_false(device->busy_known); /* so the busy time of this share is unknown */
+	assert_int_equal(device->processes[0].pid, 78);
 	assert_int_equal(t.sample->devices[3].gpu, 1);
 	assert_int_equal(t.sample->devices[3].processes[0].pid, 79);
 	sampled_fini(&t);

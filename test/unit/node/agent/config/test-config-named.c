@@ -249,7 +249,7 @@ static void agent_config_label__selects_an_entry_and_nothing_is_offered_before(v
 static void agent_config_label__may_select_the_active_entry(void **state)
 {
 	struct config_env *e = *state;
-	struct saved_config k = { .text = BUF_INIT(0) };
+	struct saved_config saved = { .text = BUF_INIT(0) };
 	struct error err = ERROR_INIT;
 
 	e->link.possible = true;
@@ -264,17 +264,17 @@ static void agent_config_label__may_select_the_active_entry(void **state)
 	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_int_equal(e->changes, 1);
 	/* The next start knows it. */
-	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
-	assert_int_equal(k.by, CHOICE_LABEL);
-	assert_string_equal(k.label, "a");
-	assert_string_equal(k.node_uid, "u1");
-	buf_fini(&k.text);
+	assert_ok(saved_config_read(&saved, e->kept, e->dir, &err), &err);
+	assert_int_equal(saved.by, CHOICE_LABEL);
+	assert_string_equal(saved.label, "a");
+	assert_string_equal(saved.node_uid, "u1");
+	buf_fini(&saved.text);
 }
 
 static void agent_config_label__of_another_node_is_saved_with_the_next_retry(void **state)
 {
 	struct config_env *e = *state;
-	struct saved_config k = { .text = BUF_INIT(0) };
+	struct saved_config saved = { .text = BUF_INIT(0) };
 	struct error err = ERROR_INIT;
 
 	e->link.possible = true;
@@ -286,9 +286,9 @@ static void agent_config_label__of_another_node_is_saved_with_the_next_retry(voi
 	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_true(e->config.unsaved);
 	agent_config_retry(&e->config);
-	assert_ok(saved_config_read(&k, e->kept, e->dir, &err), &err);
-	assert_string_equal(k.node_uid, "u2");
-	buf_fini(&k.text);
+	assert_ok(saved_config_read(&saved, e->kept, e->dir, &err), &err);
+	assert_string_equal(saved.node_uid, "u2");
+	buf_fini(&saved.text);
 	/* A Node without the label is given time: the former Node's label counts. */
 	agent_config_label(&e->config, "u3", NULL);
 	assert_good(e, 2);

@@ -214,24 +214,24 @@ static void devices__never_add_up_to_more_than_the_gpu(void **state)
 
 static void pending__drops_the_oldest_beyond_its_limit(void **state)
 {
-	struct monitoring_pending g = { .n = 0 };
+	struct monitoring_pending pending = { .n = 0 };
 	struct error err = ERROR_INIT;
 	char id[16];
 
 	(void)state;
 	for (unsigned i = 0; i <= MONITORING_PENDING_MAX; i++) {
 		(void)snprintf(id, sizeof(id), "GPU-%u", i);
-		assert_ok(monitoring_pending_add(&g, "r", id, i + 1, &err), &err);
+		assert_ok(monitoring_pending_add(&pending, "r", id, i + 1, &err), &err);
 	}
-	assert_int_equal(g.n, MONITORING_PENDING_MAX);
-	assert_string_equal(g.v[0].id, "GPU-1");
+	assert_int_equal(pending.n, MONITORING_PENDING_MAX);
+	assert_string_equal(pending.v[0].id, "GPU-1");
 	/* The same allocation again counts once, with a new time. */
-	assert_ok(monitoring_pending_add(&g, "r", "GPU-1", 9999, &err), &err);
-	assert_int_equal(g.n, MONITORING_PENDING_MAX);
-	assert_int_equal(g.v[0].at_ns, 9999);
-	assert_ok(monitoring_pending_add(&g, "other", "GPU-1", 1, &err), &err);
-	assert_int_equal(g.v[g.n - 1].at_ns, 1);
-	monitoring_pending_fini(&g);
+	assert_ok(monitoring_pending_add(&pending, "r", "GPU-1", 9999, &err), &err);
+	assert_int_equal(pending.n, MONITORING_PENDING_MAX);
+	assert_int_equal(pending.v[0].at_ns, 9999);
+	assert_ok(monitoring_pending_add(&pending, "other", "GPU-1", 1, &err), &err);
+	assert_int_equal(pending.v[pending.n - 1].at_ns, 1);
+	monitoring_pending_fini(&pending);
 }
 
 /* --- allocations --- */
@@ -283,10 +283,10 @@ static void update_allocations(struct scene *s)
 
 static const char *find_holder(const struct scene *s, const char *resource, const char *id)
 {
-	const struct monitoring_allocation *h =
+	const struct monitoring_allocation *allocation =
 		monitoring_allocations_find(&s->allocations, resource, id);
 
-	return h ? h->pod : "nobody";
+	return allocation ? allocation->pod : "nobody";
 }
 
 static void init_shared_scene(struct scene *s)

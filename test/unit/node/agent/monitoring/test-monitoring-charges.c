@@ -256,15 +256,15 @@ static void charge__beyond_the_sample_of_nvml_is_in_the_last_hour(void **state)
 	e->units[0].busy_ms = 100; /* of each second */
 	start(e);
 	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct view_device *u;
+		const struct view_device *device;
 
 		sum += rows[i].charged_ms;
 		charged(e, MS(sum));
 		(void)env_round(e, VIEW_POINT_S * NS_PER_SEC);
-		u = env_find_device(e, "GPU-0");
-		assert_int_equal(u->n_points, i + 1);
-		assert_int_equal(u->points[i].busy, rows[i].points_millionths);
-		assert_int_equal(u->points[i].allocated, 500000);
+		device = env_find_device(e, "GPU-0");
+		assert_int_equal(device->n_points, i + 1);
+		assert_int_equal(device->points[i].busy, rows[i].points_millionths);
+		assert_int_equal(device->points[i].allocated, 500000);
 	}
 	/* A round is never more than fully busy. The surplus does not go to the next round. */
 	e->units[0].busy_ms = 0;

@@ -467,15 +467,15 @@ static void monitoring_persist__continues_after_a_restart(void **state)
 	struct error err = ERROR_INIT;
 	int64_t cost[3] = { 0 };
 	struct accounts a;
-	struct monitoring_persist k;
+	struct monitoring_persist persist;
 
 	(void)state;
 	for (int start = 0; start < 3; start++) {
 		accounts_init(&a);
-		assert_ok(monitoring_persist_init(&k, dir, &err), &err);
-		monitoring_persist_open(&k, 1);
+		assert_ok(monitoring_persist_init(&persist, dir, &err), &err);
+		monitoring_persist_open(&persist, 1);
 		charges = (struct monitoring_charges){ .n = 0 };
-		assert_ok(monitoring_persist_restore(&k, &a, &charges, &since, ignore_xid,
+		assert_ok(monitoring_persist_restore(&persist, &a, &charges, &since, ignore_xid,
 				  &found, &err),
 			&err);
 		if (start) {
@@ -506,23 +506,23 @@ static void monitoring_persist__continues_after_a_restart(void **state)
 		}
 		count(&a, &r, &in);
 		assert_int_equal(a.devices[0]->n_uses, 1);
-		assert_ok(
-			monitoring_persist_prepare(&k, &a, &r, &node, &xid, 1, &charges, &err),
+		assert_ok(monitoring_persist_prepare(&persist, &a, &r, &node, &xid, 1, &charges,
+				  &err),
 			&err);
-		monitoring_persist_write(&k, 2);
-		assert_ok(k.error.code, &k.error);
-		monitoring_persist_written(&k);
-		assert_int_equal(k.n_rows, 0);
-		monitoring_persist_fini(&k);
+		monitoring_persist_write(&persist, 2);
+		assert_ok(persist.error.code, &persist.error);
+		monitoring_persist_written(&persist);
+		assert_int_equal(persist.n_rows, 0);
+		monitoring_persist_fini(&persist);
 		monitoring_charges_fini(&charges);
 		accounts_fini(&a);
 	}
-	assert_ok(monitoring_persist_init(&k, dir, &err), &err);
-	assert_ok(usage_db_read(k.path, 0, 10000, add_row, cost, &err), &err);
+	assert_ok(monitoring_persist_init(&persist, dir, &err), &err);
+	assert_ok(usage_db_read(persist.path, 0, 10000, add_row, cost, &err), &err);
 	assert_int_equal(cost[0], 3 * SEC);
 	assert_int_equal(cost[1], 3 * SEC / 2);
 	assert_int_equal(cost[2], 3 * SEC / 2);
-	monitoring_persist_fini(&k);
+	monitoring_persist_fini(&persist);
 	test_rmdir(dir);
 }
 
@@ -546,16 +546,16 @@ static void monitoring_persist__loses_no_record_while_it_cannot_write(void **sta
 	struct error err = ERROR_INIT;
 	int64_t cost[3] = { 0 };
 	struct accounts a;
-	struct monitoring_persist k;
+	struct monitoring_persist persist;
 
 	(void)state;
 	accounts_init(&a);
 	test_write(dir, "ledger.db/in-the-way", "", 0, 0600);
-	assert_ok(monitoring_persist_init(&k, dir, &err), &err);
-	monitoring_persist_open(&k, 1);
+	assert_ok(monitoring_persist_init(&persist, dir, &err), &err);
+	monitoring_persist_open(&persist, 1);
 	for (int i = 0; i < 5; i++) {
 		count(&a, &r, &in);
-		assert_ok(monitoring_persist_prepare(&k, &a, &r, &node, NULL, 0,
+		assert_ok(monitoring_persist_prepare(&persist, &a, &r, &node, NULL, 0,
 				  &(struct monitoring_charges){ .n = 0 }, &err),
 			&err);
 		if (i == 4) {
@@ -563,16 +563,16 @@ static void monitoring_persist__loses_no_record_while_it_cannot_write(void **sta
 					  &err),
 				&err);
 			assert_int_equal(unlink(path), 0);
-			assert_int_equal(rmdir(k.path), 0);
+			assert_int_equal(rmdir(persist.path), 0);
 		}
-		monitoring_persist_write(&k, i < 4 ? 2 : UINT64_MAX / 2);
-		monitoring_persist_written(&k);
-		assert_int_equal(k.n_rows, i < 4 ? 2 : 0);
+		monitoring_persist_write(&persist, i < 4 ? 2 : UINT64_MAX / 2);
+		monitoring_persist_written(&persist);
+		assert_int_equal(persist.n_rows, i < 4 ? 2 : 0);
 	}
-	assert_int_equal(k.errors, 4);
-	assert_ok(usage_db_read(k.path, 0, 10000, add_row, cost, &err), &err);
+	assert_int_equal(persist.errors, 4);
+	assert_ok(usage_db_read(persist.path, 0, 10000, add_row, cost, &err), &err);
 	assert_int_equal(cost[0], 5 * SEC);
-	monitoring_persist_fini(&k);
+	monitoring_persist_fini(&persist);
 	accounts_fini(&a);
 	test_rmdir(dir);
 }

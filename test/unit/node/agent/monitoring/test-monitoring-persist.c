@@ -400,13 +400,13 @@ static void write_test_totals(const struct monitoring_env *e, const struct usage
 	size_t n)
 {
 	const struct usage_db_batch b = { .set_totals = true, .totals = v, .n_totals = n };
-	CLEANUP(usage_db_closep) struct usage_db *l = NULL;
+	CLEANUP(usage_db_closep) struct usage_db *db = NULL;
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
 	below(path, e->state_dir, USAGE_DB_FILE);
-	assert_ok(usage_db_open(&l, path, USAGE_DB_BYTES, &err), &err);
-	assert_ok(usage_db_add(l, &b, 1000, &err), &err);
+	assert_ok(usage_db_open(&db, path, USAGE_DB_BYTES, &err), &err);
+	assert_ok(usage_db_add(db, &b, 1000, &err), &err);
 }
 
 static void restore__skips_malformed_records(void **state)
@@ -429,17 +429,17 @@ static void restore__skips_malformed_records(void **state)
 		{ "later" S "x", { 1 } },
 	};
 	struct monitoring_env *e = *state;
-	const struct account_device *u;
+	const struct account_device *device;
 
 	write_test_totals(e, rows, ARRAY_LEN(rows));
 	one_gpu(e);
 	env_start(e);
 	assert_int_equal(e->mon.accounts.n_devices, 1);
-	u = e->mon.accounts.devices[0];
-	assert_int_equal(u->present_ns, 100);
-	assert_int_equal(u->n_uses, 1);
-	assert_string_equal(u->uses[0]->pod, "good");
-	assert_int_equal(u->uses[0]->mode, ACCOUNT_TIME_SLICING);
+	device = e->mon.accounts.devices[0];
+	assert_int_equal(device->present_ns, 100);
+	assert_int_equal(device->n_uses, 1);
+	assert_string_equal(device->uses[0]->pod, "good");
+	assert_int_equal(device->uses[0]->mode, ACCOUNT_TIME_SLICING);
 	assert_int_equal(e->mon.xids.n, 1);
 	assert_int_equal(e->mon.xids.v[0].count, 4);
 	assert_int_equal(e->mon.charges.n, 1);

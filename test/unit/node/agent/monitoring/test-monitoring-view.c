@@ -102,7 +102,7 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 	agent_fixture_know(e->f, inv, NULL);
 	(void)first(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct view_device *u;
+		const struct view_device *device;
 
 		node->gpus[0].health.state = rows[i].gpu;
 		node->migs[0].state = rows[i].mig;
@@ -111,9 +111,10 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 		(void)snprintf(node->migs[0].reason, GPU_REASON_MAX, "%s",
 			rows[i].mig == HEALTH_HEALTHY ? "" : "of MIG");
 		(void)env_round(e, NS_PER_SEC);
-		u = env_find_device(e, "MIG-0-0");
-		if (u->health != rows[i].want || strcmp(u->reason, rows[i].reason) != 0)
-			fail_msg("row %zu: %d '%s'", i, u->health, u->reason);
+		device = env_find_device(e, "MIG-0-0");
+		if (device->health != rows[i].want ||
+			strcmp(device->reason, rows[i].reason) != 0)
+			fail_msg("row %zu: %d '%s'", i, device->health, device->reason);
 	}
 }
 
@@ -240,7 +241,7 @@ struct place {
 static void check_place(struct monitoring_env *e, const struct place *p)
 {
 	struct inventory *inv = fixture_inventory(1);
-	const struct view_device *u;
+	const struct view_device *device;
 	struct gpu_mig *m;
 
 	(void)snprintf(inv->gpus[0].name, GPU_NAME_MAX, "%s", p->product);
@@ -252,17 +253,17 @@ static void check_place(struct monitoring_env *e, const struct place *p)
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
 	(void)first(e);
-	u = env_find_device(e, "MIG-0-0");
-	if (u->placed != p->want_placed || u->size != p->want_size ||
-		(u->placed &&
-			(u->start != p->want_start || u->memory_start != p->want_memory_start ||
-				u->memory_size != p->want_memory_size)))
+	device = env_find_device(e, "MIG-0-0");
+	if (device->placed != p->want_placed || device->size != p->want_size ||
+		(device->placed && (device->start != p->want_start ||
+					   device->memory_start != p->want_memory_start ||
+					   device->memory_size != p->want_memory_size)))
 		fail_msg("%s %ug at %u: placed %d, %u+%u, memory %u+%u", p->product, p->gi,
-			p->start, u->placed, u->start, u->size, u->memory_start,
-			u->memory_size);
-	assert_int_equal(u->part, p->want_part);
-	assert_true(u->mig);
-	assert_string_equal(u->label, "0:0");
+			p->start, device->placed, device->start, device->size,
+			device->memory_start, device->memory_size);
+	assert_int_equal(device->part, p->want_part);
+	assert_true(device->mig);
+	assert_string_equal(device->label, "0:0");
 	env_stop(e);
 	node_fini(&e->f->facts.node);
 	node_init(&e->f->facts.node);

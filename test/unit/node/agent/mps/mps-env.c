@@ -93,8 +93,8 @@ void mps_env_stop_clock(void)
 void mps_env_skip(struct mps_env *e, uint64_t ns)
 {
 	skipped_ns += ns;
-	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		mps_supervisor_step(u);
+	for (struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		mps_supervisor_step(sup);
 }
 
 /* --- life --- */
@@ -189,8 +189,8 @@ static void kill_daemons(const struct mps_env *e)
 
 static bool all_closed(const struct mps_env *e)
 {
-	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		if (!u->closed || u->handles > 0)
+	for (const struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		if (!sup->closed || sup->handles > 0)
 			return false;
 	return true;
 }
@@ -215,8 +215,8 @@ int mps_env_teardown(void **state)
 void mps_env_restart(struct mps_env *e)
 {
 	e->mps.stopped = true;
-	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		mps_supervisor_close(u);
+	for (struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		mps_supervisor_close(sup);
 	agent_fixture_until(e->f, all_closed(e));
 	mps_fini(&e->mps);
 	init_mps(e);
@@ -272,30 +272,30 @@ void mps_env_up(struct mps_env *e, uint32_t n)
 
 struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key)
 {
-	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		if (!u->closed && !strcmp(u->key, key))
-			return u;
+	for (struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		if (!sup->closed && !strcmp(sup->key, key))
+			return sup;
 	return NULL;
 }
 
 bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, key);
 
-	return u && u->state == state;
+	return sup && sup->state == state;
 }
 
 bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, key);
 
-	return u && u->state == state && !u->command.child && !u->helper;
+	return sup && sup->state == state && !sup->command.child && !sup->helper;
 }
 
 static bool is_nothing_pending(const struct mps_env *e)
 {
-	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		if (u->command.child || u->helper || u->identify_pid)
+	for (const struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		if (sup->command.child || sup->helper || sup->identify_pid)
 			return false;
 	return true;
 }
@@ -381,15 +381,15 @@ void mps_env_client(struct mps_env *e, const char *key, uint32_t pid)
 
 void mps_env_no_client(struct mps_env *e, const char *key)
 {
-	struct mps_supervisor *u = mps_env_find_daemon(e, key);
+	struct mps_supervisor *sup = mps_env_find_daemon(e, key);
 
 	mps_env_write(e, "say-get_client_list", NULL);
 	mps_env_write(e, "say-get_server_status", NULL);
-	for (uint32_t i = 0; i < u->clients.n; i++)
-		if (u->clients.v[i].connected)
+	for (uint32_t i = 0; i < sup->clients.n; i++)
+		if (sup->clients.v[i].connected)
 			mps_env_log(e, key, "Client process %u disconnected",
-				u->clients.v[i].pid);
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);
+				sup->clients.v[i].pid);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == 0);
 }
 
 void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id)

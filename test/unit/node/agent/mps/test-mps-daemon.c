@@ -16,11 +16,11 @@
 /* The reason why it cannot be used has @text in it, and nothing is under way. */
 static void assert_down(struct mps_env *e, const char *text)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
-	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_DOWN) && !u->process);
-	if (!strstr(u->why, text))
-		fail_msg("down since '%s', expected '%s' in it", u->why, text);
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_DOWN) && !sup->process);
+	if (!strstr(sup->why, text))
+		fail_msg("down since '%s', expected '%s' in it", sup->why, text);
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
 }
 
@@ -168,15 +168,15 @@ static void start__that_fails_is_retried_with_back_off(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t wait = 200 * NS_PER_MS, end;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_stop_clock();
 	mps_env_write(e, "no-start", "a\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	for (unsigned i = 1; i <= 10; i++) {
-		agent_fixture_until(e->f, u->failures == i);
-		end = u->start_at_ns - u->since_ns;
+		agent_fixture_until(e->f, sup->failures == i);
+		end = sup->start_at_ns - sup->since_ns;
 		assert_int_equal(end, wait);
 		assert_int_equal(mps_env_lines(e, "started", ""), i);
 		/* A sync does not shorten it. */
@@ -241,14 +241,15 @@ static void mps_sync__creates_no_directory_that_the_next_agent_cannot_find(void 
 static void limits__change_without_an_interruption(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "say-get_server_list", "609\n700\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	assert_true(mps_env_is(e, GPU, MPS_SETTING));
-	agent_fixture_until(e->f, !mps_env_ok(e, "GPU-0::0", NULL) || u->applied.percent == 50);
+	agent_fixture_until(e->f,
+		!mps_env_ok(e, "GPU-0::0", NULL) || sup->applied.percent == 50);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	/* Servers have the defaults of when they were started. */
@@ -263,16 +264,16 @@ static void limits__change_without_an_interruption(void **state)
 static void limits__that_change_while_they_are_set_are_set_again(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	/* The daemon has the memory limit; the percentage is on its way. */
-	agent_fixture_until(e->f, u->state == MPS_SETTING && u->step == 2);
+	agent_fixture_until(e->f, sup->state == MPS_SETTING && sup->step == 2);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 2));
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(u->applied.percent, 50);
-	assert_int_equal(u->applied.limits[0], 8192);
+	assert_int_equal(sup->applied.percent, 50);
+	assert_int_equal(sup->applied.limits[0], 8192);
 	assert_int_equal(
 		mps_env_lines(e, "asked", "set_default_device_pinned_mem_limit 0 8192M"), 1);
 	assert_int_equal(mps_env_lines(e, "asked", "set_default_active_thread_percentage 50"),
@@ -304,24 +305,24 @@ static void limits__that_are_refused_end_the_daemon(void **state)
 static void missed_answer__is_tolerated_twice_in_a_row(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	for (int round = 0; round < 2; round++) {
 		mps_env_write(e, "fail-get_server_list", "busy\n");
 		mps_env_skip(e, CHECK_NS);
 		mps_env_settle(e);
-		assert_int_equal(u->missed, 1);
+		assert_int_equal(sup->missed, 1);
 		mps_env_skip(e, 0); /* due at once, without the pause of a check */
 		mps_env_settle(e);
-		assert_int_equal(u->missed, 2);
+		assert_int_equal(sup->missed, 2);
 		assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 		mps_env_write(e, "fail-get_server_list", NULL);
 		mps_env_skip(e, 0);
 		mps_env_settle(e);
-		assert_int_equal(u->missed, 0);
+		assert_int_equal(sup->missed, 0);
 	}
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 	mps_env_write(e, "fail-get_server_list", "busy\n");
@@ -330,7 +331,7 @@ static void missed_answer__is_tolerated_twice_in_a_row(void **state)
 		mps_env_settle(e);
 	}
 	assert_down(e, "busy");
-	assert_int_equal(u->missed, 0);
+	assert_int_equal(sup->missed, 0);
 }
 
 static void missed_answer__of_a_daemon_that_was_never_ready_ends_it(void **state)
@@ -346,12 +347,12 @@ static void missed_answer__of_a_daemon_that_was_never_ready_ends_it(void **state
 static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
-	pid = mps_process_pid(u);
+	sup = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(sup);
 	mps_env_client(e, GPU, 1);
 	mps_env_write(e, "fail-get_server_list", "Cannot send command to the daemon\n");
 	mps_env_skip(e, CHECK_NS);
@@ -361,7 +362,7 @@ static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **sta
 	for (int i = 0; i < 5; i++) {
 		mps_env_skip(e, QUIT_NS);
 		mps_env_settle(e);
-		assert_int_equal(mps_process_pid(u), pid);
+		assert_int_equal(mps_process_pid(sup), pid);
 		assert_int_equal(kill(pid, 0), 0);
 	}
 	/* It ends with its client, and another one takes its place. */
@@ -370,7 +371,7 @@ static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **sta
 	assert_down(e, "it was told to quit, and waits for its clients");
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(mps_process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(sup), pid);
 }
 
 /* --- its end --- */
@@ -378,23 +379,23 @@ static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **sta
 static void end__of_a_daemon_is_reported_and_another_one_is_started(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
-	pid = mps_process_pid(u);
+	sup = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(sup);
 	mps_env_write(e, "m/GPU-0/pipe/control", "a socket that leads nowhere");
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	agent_fixture_until(e->f, !u->process);
+	agent_fixture_until(e->f, !sup->process);
 	assert_down(e, "the MPS control daemon ended by signal 9");
 	assert_false(mps_env_has_file(e, GPU, "pipe/control"));
 	assert_true(mps_env_has_file(e, GPU, "pipe")); /* containers have it mounted */
-	assert_int_equal(u->deaths, 1);
+	assert_int_equal(sup->deaths, 1);
 	assert_int_equal(agent_fixture_last(e->f, "MPSDaemonDown")->type, EVENT_WARNING);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(mps_process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(sup), pid);
 	/* The new daemon has no settings of the old daemon. */
 	assert_int_equal(mps_env_lines(e, "asked", "set_default_active_thread_percentage 25"),
 		2);
@@ -403,14 +404,14 @@ static void end__of_a_daemon_is_reported_and_another_one_is_started(void **state
 static void end__during_a_query_counts_as_an_end(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "hang-get_server_list", "");
 	mps_env_skip(e, CHECK_NS);
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "get_server_list") == 2);
-	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
+	assert_int_equal(kill(mps_process_pid(sup), SIGKILL), 0);
 	assert_down(e, "signal 9");
 	mps_env_write(e, "hang-get_server_list", NULL);
 	mps_env_skip(e, PAUSE_NS);
@@ -424,17 +425,17 @@ static void end__after_a_long_run_is_not_a_further_failure_in_a_row(void **state
 		uint32_t failures;
 	} rows[] = { { 0, 4 }, { 60 * NS_PER_SEC, 1 } };
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		u->failures = 3;
+		sup->failures = 3;
 		mps_env_skip(e, rows[i].life_ns);
 		mps_env_settle(e);
-		assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
+		assert_int_equal(kill(mps_process_pid(sup), SIGKILL), 0);
 		assert_down(e, "signal 9");
-		assert_int_equal(u->failures, rows[i].failures);
+		assert_int_equal(sup->failures, rows[i].failures);
 		mps_env_skip(e, PAUSE_NS);
 		mps_env_until_state(e, GPU, MPS_READY);
 	}
@@ -463,19 +464,19 @@ static void drain__of_a_daemon_without_clients_removes_its_directory(void **stat
 static void drain__waits_for_the_clients_that_the_daemon_reports(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_client(e, GPU, 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_DRAINING));
 	/* A line that any process of a container can write. */
 	mps_env_log(e, GPU, "Client process 1 disconnected");
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 0);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == 0);
 	mps_env_skip(e, NS_PER_SEC);
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 1);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == 1);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_DRAINING));
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 0);
@@ -505,45 +506,45 @@ static void drain__ends_where_the_daemon_is_desired_again(void **state)
 static void quit__is_followed_by_a_new_daemon_where_one_is_desired(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 	pid_t pid;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
-	pid = mps_process_pid(u);
+	sup = mps_env_find_daemon(e, GPU);
+	pid = mps_process_pid(sup);
 	mps_env_write(e, "hang-quit", "");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	agent_fixture_until(e->f, mps_env_lines(e, "asked", "quit") == 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_true(mps_env_is(e, GPU, MPS_QUITTING)); /* it takes no clients any more */
 	assert_int_equal(kill(pid, SIGTERM), 0);
-	agent_fixture_until(e->f, !u->process);
+	agent_fixture_until(e->f, !sup->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_not_equal(mps_process_pid(u), pid);
+	assert_int_not_equal(mps_process_pid(sup), pid);
 }
 
 static void quit__without_effect_kills_a_daemon_without_clients(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "fail-quit", "no\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
 	mps_env_until_state(e, GPU, MPS_QUITTING);
 	mps_env_skip(e, QUIT_NS - NS_PER_SEC);
 	mps_env_settle(e);
-	assert_non_null(u->process);
+	assert_non_null(sup->process);
 	/* One that came in the last moment keeps it alive. */
 	mps_env_client(e, GPU, 1);
 	mps_env_skip(e, NS_PER_SEC);
 	mps_env_settle(e);
 	mps_env_skip(e, 0);
 	assert_true(mps_env_is(e, GPU, MPS_QUITTING));
-	assert_int_equal(kill(mps_process_pid(u), 0), 0);
+	assert_int_equal(kill(mps_process_pid(sup), 0), 0);
 	mps_env_no_client(e, GPU);
 	mps_env_skip(e, 2 * NS_PER_SEC);
 	agent_fixture_until(e->f, !e->mps.daemons);
@@ -562,9 +563,9 @@ static struct config *joined(const struct mps_env *e)
 
 static struct mps_supervisor *find_joined_daemon(const struct mps_env *e)
 {
-	for (struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		if (!u->closed && !strncmp(u->key, "set-", 4))
-			return u;
+	for (struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		if (!sup->closed && !strncmp(sup->key, "set-", 4))
+			return sup;
 	return NULL;
 }
 
@@ -619,30 +620,30 @@ static void lost_gpu__is_left_out_until_it_is_back_and_no_client_runs(void **sta
 	struct mps_env *e = *state;
 	struct inventory *inv = mps_env_inventory(2);
 	const char *why = NULL;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 	pid_t pid;
 
 	lose(inv, 0);
 	mps_env_know(e, inv, joined(e));
-	u = find_joined_daemon(e);
-	mps_env_until_state(e, u->key, MPS_READY);
-	pid = mps_process_pid(u);
+	sup = find_joined_daemon(e);
+	mps_env_until_state(e, sup->key, MPS_READY);
+	pid = mps_process_pid(sup);
 	assert_int_equal(mps_env_lines(e, "started", " GPU-1"), 1);
 	/* Its limit goes by its place in the daemon's list. */
 	assert_int_equal(mps_env_lines(e, "asked", "pinned_mem_limit 0 "), 1);
 	assert_int_equal(mps_env_lines(e, "asked", "pinned_mem_limit 1 "), 0);
-	mps_env_client(e, u->key, 1);
+	mps_env_client(e, sup->key, 1);
 	mps_env_know(e, mps_env_inventory(2), NULL);
 	mps_env_settle(e);
 	assert_true(mps_env_ok(e, "GPU-1::0", NULL));
 	assert_false(mps_env_ok(e, "GPU-0::0", &why));
 	assert_non_null(strstr(why, "was started while this GPU was lost"));
-	assert_int_equal(mps_process_pid(u), pid);
-	mps_env_no_client(e, u->key);
+	assert_int_equal(mps_process_pid(sup), pid);
+	mps_env_no_client(e, sup->key);
 	mps_env_skip(e, 2 * NS_PER_SEC);
-	agent_fixture_until(e->f, mps_process_pid(u) != pid);
+	agent_fixture_until(e->f, mps_process_pid(sup) != pid);
 	mps_env_skip(e, PAUSE_NS);
-	mps_env_until_state(e, u->key, MPS_READY);
+	mps_env_until_state(e, sup->key, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(mps_env_lines(e, "started", " GPU-0,GPU-1"), 1);
 }

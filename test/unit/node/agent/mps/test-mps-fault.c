@@ -44,11 +44,11 @@ static void up_with_pod(struct mps_env *e, struct pod_device *room, char *id)
 /* The daemon has found these processes to be its clients. */
 static void add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
 	for (uint32_t i = 0; i < n; i++)
 		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", pids[i]);
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == n);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == n);
 }
 
 /* The daemon answers that server 609 has that status and all clients that the agent knows. */
@@ -80,13 +80,13 @@ static void log_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, u
 /* A fault that the daemon confirms. */
 static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
 {
-	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
-	u->hint_check_at_ns = 0; /* no pause after the checks before */
+	sup->hint_check_at_ns = 0; /* no pause after the checks before */
 	answer_status(e, "FAULT\n");
 	log_fault(e, named, pids, n);
 	agent_fixture_until(e->f,
-		u->fault.confirmed && mps_clients_count_faulted(&u->clients) == n);
+		sup->fault.confirmed && mps_clients_count_faulted(&sup->clients) == n);
 	mps_env_settle(e);
 }
 
@@ -209,7 +209,7 @@ static void fault__emits_no_event_at_a_pod_of_another_gpu(void **state)
 	struct mps_env *e = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
-		struct mps_supervisor *u;
+		struct mps_supervisor *sup;
 		char id[32];
 		struct pod_device room;
 		uint32_t pid = self();
@@ -224,8 +224,8 @@ static void fault__emits_no_event_at_a_pod_of_another_gpu(void **state)
 					->devices,
 				MPS_DEVICES_MAX, "%s", id);
 		}
-		u = mps_env_find_daemon(e, GPU);
-		u->report_limit = (struct log_limit){ 0 };
+		sup = mps_env_find_daemon(e, GPU);
+		sup->report_limit = (struct log_limit){ 0 };
 		fault(e, 0, &pid, 1);
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
@@ -244,15 +244,15 @@ struct culprit_row {
 static void assert_culprit(struct mps_env *e, const struct culprit_row *r)
 {
 	const uint32_t pids[] = { self(), 1, 2 }, last = 2147483647;
-	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
 	add_clients(e, pids, r->n);
 	if (r->gone_ns) {
 		mps_env_log(e, GPU, "Client {PID: %u, Context ID: 0} connected", last);
 		mps_env_log(e, GPU, "Client process %u disconnected", last);
 		agent_fixture_until(e->f,
-			mps_clients_find(&u->clients, last) &&
-				!mps_clients_find(&u->clients, last)->connected);
+			mps_clients_find(&sup->clients, last) &&
+				!mps_clients_find(&sup->clients, last)->connected);
 		mps_env_skip(e, r->gone_ns);
 		mps_env_settle(e);
 	}
@@ -295,22 +295,22 @@ static void fault__in_several_pieces_is_reported_once(void **state)
 {
 	struct mps_env *e = *state;
 	const uint32_t pids[] = { self(), 1 };
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	add_clients(e, pids, 2);
 	fault(e, 0, pids, 1);
 	mps_env_log(e, GPU, FAULT);
 	mps_env_log(e, GPU, "Client {PID: 1, Context: 1} encountered a fatal GPU error.");
-	agent_fixture_until(e->f, u->fault.named_pid == 1); /* named late */
+	agent_fixture_until(e->f, sup->fault.named_pid == 1); /* named late */
 	mps_env_log(e, GPU, "Client {PID: 2, Context: 1} encountered a fatal GPU error.");
 	mps_env_log(e, GPU, HIT);
 	mps_env_log(e, GPU, "1");
-	agent_fixture_until(e->f, mps_clients_count_faulted(&u->clients) == 2);
+	agent_fixture_until(e->f, mps_clients_count_faulted(&sup->clients) == 2);
 	mps_env_skip(e, FAULT_REPORT_NS);
-	assert_int_equal(u->faults, 1);
+	assert_int_equal(sup->faults, 1);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
 	assert_non_null(strstr(e->f->events[0].message, "(process 1), which it saw first"));
 }
@@ -319,24 +319,24 @@ static void fault__in_several_pieces_is_reported_once(void **state)
 static void fault__is_reported_five_times_a_minute_at_most(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	answer_status(e, "FAULT\n");
 	for (unsigned i = 1; i <= 8; i++) {
-		u->hint_check_at_ns = 0; /* no pause after the checks before */
+		sup->hint_check_at_ns = 0; /* no pause after the checks before */
 		mps_env_log(e, GPU, FAULT);
-		agent_fixture_until(e->f, u->faults == i);
+		agent_fixture_until(e->f, sup->faults == i);
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 	}
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 5);
 	mps_env_skip(e, 60 * NS_PER_SEC);
 	mps_env_settle(e);
-	u->hint_check_at_ns = 0;
+	sup->hint_check_at_ns = 0;
 	mps_env_log(e, GPU, FAULT);
-	agent_fixture_until(e->f, u->faults == 9);
+	agent_fixture_until(e->f, sup->faults == 9);
 	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 6);
 }
@@ -366,11 +366,11 @@ static void fault__without_a_line_is_found_by_a_check(void **state)
 /* The agent knows server 609 from the daemon. */
 static void learn_server(struct mps_env *e)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
 	mps_env_write(e, "say-get_server_list", "609\n");
 	mps_env_log(e, GPU, "NEW SERVER 609: Ready");
-	agent_fixture_until(e->f, u->n_servers == 1);
+	agent_fixture_until(e->f, sup->n_servers == 1);
 	mps_env_settle(e);
 }
 
@@ -420,12 +420,12 @@ static void server__that_was_stopped_counts_as_no_death(void **state)
 /* The daemon is ready, its server has died, and another one is asked for. */
 static struct mps_supervisor *lose_server(struct mps_env *e)
 {
-	struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
 	learn_server(e);
 	kill_server(e);
-	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
-	return u;
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && sup->step == 1);
+	return sup;
 }
 
 static void server__whose_log_line_was_lost_is_found_by_a_query(void **state)
@@ -446,30 +446,30 @@ static void server__whose_log_line_was_lost_is_found_by_a_query(void **state)
 static void server__that_does_not_start_restarts_the_daemon(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = lose_server(e);
+	sup = lose_server(e);
 	mps_env_log(e, GPU, "Failed to start the server: no memory");
-	agent_fixture_until(e->f, *u->complaint);
+	agent_fixture_until(e->f, *sup->complaint);
 	mps_env_skip(e, SERVER_NS);
-	agent_fixture_until(e->f, !u->process);
+	agent_fixture_until(e->f, !sup->process);
 	assert_non_null(
-		strstr(u->why, "the MPS server was not ready in time: Failed to start"));
-	assert_true(u->needs_server);
+		strstr(sup->why, "the MPS server was not ready in time: Failed to start"));
+	assert_true(sup->needs_server);
 	/* The next one is not ready before it has a server. */
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && sup->step == 1);
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
 	mps_env_log(e, GPU, "Server 701 exited with status 1");
-	agent_fixture_until(e->f, !u->process);
-	assert_non_null(strstr(u->why, "the MPS server ended at its start"));
+	agent_fixture_until(e->f, !sup->process);
+	assert_non_null(strstr(sup->why, "the MPS server ended at its start"));
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && u->step == 1);
+	agent_fixture_until(e->f, mps_env_rests(e, GPU, MPS_SERVER) && sup->step == 1);
 	mps_env_write(e, "say-get_server_list", "702\n");
 	mps_env_log(e, GPU, "NEW SERVER 702: Ready");
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_false(u->needs_server);
+	assert_false(sup->needs_server);
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"),
 		0); /* it is "ready again" */
 	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonUp"), 1);
@@ -478,15 +478,15 @@ static void server__that_does_not_start_restarts_the_daemon(void **state)
 static void server__that_cannot_be_queried_restarts_the_daemon(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "fail-start_server", "no such user\n");
 	learn_server(e);
 	kill_server(e);
-	agent_fixture_until(e->f, u->server_deaths && !u->process);
-	assert_string_equal(u->why, "no such user");
+	agent_fixture_until(e->f, sup->server_deaths && !sup->process);
+	assert_string_equal(sup->why, "no such user");
 }
 
 /* --- the daemon dies --- */
@@ -496,31 +496,31 @@ static void daemon__that_dies_emits_events_at_the_pods_of_its_clients(void **sta
 	struct mps_env *e = *state;
 	char id[] = "GPU-0::3";
 	struct pod_device room;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	up_with_pod(e, &room, id);
-	u = mps_env_find_daemon(e, GPU);
-	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
-	agent_fixture_until(e->f, !u->process);
+	sup = mps_env_find_daemon(e, GPU);
+	assert_int_equal(kill(mps_process_pid(sup), SIGKILL), 0);
+	agent_fixture_until(e->f, !sup->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSDaemonDied"), 1);
 	assert_string_equal(agent_fixture_last(e->f, "MPSDaemonDied")->about.pod, "web");
-	assert_int_equal(mps_clients_count(&u->clients), 0);
+	assert_int_equal(mps_clients_count(&sup->clients), 0);
 }
 
 static void daemon__that_dies_of_a_fault_reports_it_at_once(void **state)
 {
 	struct mps_env *e = *state;
 	uint32_t pid = self();
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	add_clients(e, &pid, 1);
 	fault(e, 0, &pid, 1);
-	assert_int_equal(kill(mps_process_pid(u), SIGKILL), 0);
-	agent_fixture_until(e->f, !u->process);
+	assert_int_equal(kill(mps_process_pid(sup), SIGKILL), 0);
+	agent_fixture_until(e->f, !sup->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
-	assert_false(u->fault.pending);
+	assert_false(sup->fault.pending);
 }
 
 /* --- lines that a process of a container writes --- */
@@ -541,12 +541,12 @@ static struct mps_supervisor *up_with_liar(struct mps_env *e)
 /* Daemon @pid and its client are as before, and so is the other daemon, which got no question of the kind. */
 static void assert_unharmed(struct mps_env *e, pid_t pid)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, GPU);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
 	assert_true(mps_env_is(e, GPU, MPS_READY));
-	assert_int_equal(mps_process_pid(u), pid);
+	assert_int_equal(mps_process_pid(sup), pid);
 	assert_int_equal(kill(pid, 0), 0);
-	assert_int_equal(mps_clients_count(&u->clients), 1);
+	assert_int_equal(mps_clients_count(&sup->clients), 1);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_true(mps_env_is(e, "GPU-1", MPS_READY));
 	assert_true(mps_env_ok(e, "GPU-1::0", NULL));
@@ -573,8 +573,8 @@ static void forged__lines_of_all_kinds_end_nothing(void **state)
 		"Client process 2147483647 disconnected",
 	};
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u = up_with_liar(e);
-	pid_t pid = mps_process_pid(u);
+	const struct mps_supervisor *sup = up_with_liar(e);
+	pid_t pid = mps_process_pid(sup);
 
 	/* Each line twice, with time for the checks between. */
 	for (size_t i = 0; i < 2 * ARRAY_LEN(lines); i++) {
@@ -584,25 +584,25 @@ static void forged__lines_of_all_kinds_end_nothing(void **state)
 			mps_env_settle(e);
 		}
 		assert_unharmed(e, pid);
-		assert_false(u->fault.pending);
+		assert_false(sup->fault.pending);
 	}
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
-	assert_int_equal(u->faults + u->server_deaths + u->deaths, 0);
+	assert_int_equal(sup->faults + sup->server_deaths + sup->deaths, 0);
 }
 
 /* The fault of docs/design/mps.md: two lines were enough for SIGKILL to the daemon and all of its clients. */
 static void forged__end_of_a_server_twice_kills_no_daemon(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u = up_with_liar(e);
-	pid_t pid = mps_process_pid(u);
+	const struct mps_supervisor *sup = up_with_liar(e);
+	pid_t pid = mps_process_pid(sup);
 	unsigned asked = mps_env_lines(e, "asked", "get_server_list");
 
 	for (int i = 0; i < 50; i++) {
 		mps_env_log(e, GPU, "Server 609 exited with status 0");
 		mps_env_settle(e);
 	}
-	agent_fixture_until(e->f, u->hints.exited_pid || u->hint_checks);
+	agent_fixture_until(e->f, sup->hints.exited_pid || sup->hint_checks);
 	mps_env_settle(e);
 	assert_unharmed(e, pid);
 	assert_in_range(mps_env_lines(e, "asked", "get_server_list"), asked, asked + 1);
@@ -612,8 +612,8 @@ static void forged__end_of_a_server_twice_kills_no_daemon(void **state)
 static void forged__lines_are_checked_less_and_less_often(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u = up_with_liar(e);
-	pid_t pid = mps_process_pid(u);
+	const struct mps_supervisor *sup = up_with_liar(e);
+	pid_t pid = mps_process_pid(sup);
 	unsigned asked = mps_env_lines(e, "asked", "get_server_list");
 
 	for (int i = 0; i < 600; i++) { /* a minute */
@@ -630,21 +630,21 @@ static void forged__lines_are_checked_less_and_less_often(void **state)
 static void forged__fault_of_a_client_that_works_is_dropped(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u = up_with_liar(e);
-	pid_t pid = mps_process_pid(u);
+	const struct mps_supervisor *sup = up_with_liar(e);
+	pid_t pid = mps_process_pid(sup);
 	const uint32_t hit[] = { self(), 1 };
 
 	log_fault(e, self(), hit, 2);
-	agent_fixture_until(e->f, u->fault.pending);
+	agent_fixture_until(e->f, sup->fault.pending);
 	mps_env_settle(e);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* the first check found no fault */
 	for (int i = 0; i < 4; i++) {
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 	}
-	assert_false(u->fault.pending);
+	assert_false(sup->fault.pending);
 	assert_unharmed(e, pid);
-	assert_int_equal(u->faults, 0);
+	assert_int_equal(sup->faults, 0);
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
 
@@ -652,55 +652,55 @@ static void forged__fault_of_a_client_that_works_is_dropped(void **state)
 static void forged__fault_of_clients_that_have_ended_is_an_event_at_most(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u = up_with_liar(e);
-	pid_t pid = mps_process_pid(u);
+	const struct mps_supervisor *sup = up_with_liar(e);
+	pid_t pid = mps_process_pid(sup);
 	const uint32_t gone = 2147483647;
 
 	/* Half a minute, in which checks because of the log are at 0, 0.3, 0.9, 2.1, 4.5, 9.3 and 18.9 s, and usual ones. */
 	for (int i = 0; i < 30; i++) {
 		log_fault(e, 0, &gone, 1);
-		agent_fixture_until(e->f, u->fault.pending);
+		agent_fixture_until(e->f, sup->fault.pending);
 		for (int k = 0; k < 4; k++) {
 			mps_env_settle(e);
 			mps_env_skip(e, NS_PER_SEC / 4);
 		}
 		assert_unharmed(e, pid);
 	}
-	assert_in_range(u->faults, 5, 9);
+	assert_in_range(sup->faults, 5, 9);
 	assert_int_equal(agent_fixture_count(e->f, ""), 5);
 }
 
 static void forged__server_is_ready_only_if_the_daemon_has_it(void **state)
 {
 	struct mps_env *e = *state;
-	struct mps_supervisor *u;
+	struct mps_supervisor *sup;
 	pid_t pid;
 
 	mps_env_stop_clock();
 	mps_env_up(e, 1);
-	u = lose_server(e);
-	pid = mps_process_pid(u);
+	sup = lose_server(e);
+	pid = mps_process_pid(sup);
 	mps_env_log(e, GPU, "NEW SERVER 700: Ready"); /* the daemon has none */
-	agent_fixture_until(e->f, u->hint_checks == 1);
+	agent_fixture_until(e->f, sup->hint_checks == 1);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_SERVER));
 	mps_env_write(e, "say-get_server_list", "701\n");
 	mps_env_write(e, "say-get_server_status", "INITIALIZING\n");
 	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
 	mps_env_log(e, GPU, "Server 701 exited with status 1"); /* nor has it ended */
-	agent_fixture_until(e->f, u->hints.ready_pid && u->hints.server_exited);
+	agent_fixture_until(e->f, sup->hints.ready_pid && sup->hints.server_exited);
 	mps_env_skip(e, NS_PER_SEC);
-	agent_fixture_until(e->f, u->hint_checks == 2);
+	agent_fixture_until(e->f, sup->hint_checks == 2);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_SERVER));
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
-	assert_int_equal(mps_process_pid(u), pid);
+	assert_int_equal(mps_process_pid(sup), pid);
 	mps_env_write(e, "say-get_server_status", NULL);
 	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
-	agent_fixture_until(e->f, u->hints.ready_pid);
+	agent_fixture_until(e->f, sup->hints.ready_pid);
 	mps_env_skip(e, NS_PER_SEC);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(mps_process_pid(u), pid);
+	assert_int_equal(mps_process_pid(sup), pid);
 }
 
 /* --- the log --- */
@@ -775,24 +775,24 @@ static void log__with_many_clients_has_some_identified(void **state)
 {
 	struct mps_env *e = *state;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16);
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	for (unsigned i = 0; i < 100; i++)
 		buf_printf(&b, "[x Server 609] Client {PID: %u, Context ID: 0} connected\n",
 			5000 + i);
 	mps_env_write(e, "m/GPU-0/log/mps.log", buf_str(&b));
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) > 0);
-	assert_in_range(mps_clients_count(&u->clients), 32, 64); /* in one piece, or in two */
-	assert_false(mps_supervisor_is_unused(u));
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) > 0);
+	assert_in_range(mps_clients_count(&sup->clients), 32, 64); /* in one piece, or in two */
+	assert_false(mps_supervisor_is_unused(sup));
 	buf_clear(&b);
 	for (unsigned i = 0; i < 100; i++)
 		buf_printf(&b, "%u\n", 5000 + i);
 	mps_env_write(e, "say-get_server_list", "609\n");
 	mps_env_write(e, "say-get_client_list", buf_str(&b));
 	mps_env_skip(e, 10 * NS_PER_SEC);
-	agent_fixture_until(e->f, mps_clients_count(&u->clients) == 100);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == 100);
 }
 
 int main(void)

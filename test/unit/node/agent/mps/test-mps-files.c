@@ -17,14 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Inits @p as place "k" of the root, with its directories and a daemon.json. */
-static void make_place(const struct mps_env *e, struct mps_daemon_dir *p)
+/* Inits @dir as place "k" of the root, with its directories and a daemon.json. */
+static void make_place(const struct mps_env *e, struct mps_daemon_dir *dir)
 {
 	struct error err = ERROR_INIT;
 
-	assert_ok(mps_daemon_dir_init(p, e->root, "k", &err), &err);
-	assert_ok(mps_daemon_dir_make(p, &err), &err);
-	assert_ok(mps_daemon_dir_save(p, &err), &err);
+	assert_ok(mps_daemon_dir_init(dir, e->root, "k", &err), &err);
+	assert_ok(mps_daemon_dir_make(dir, &err), &err);
+	assert_ok(mps_daemon_dir_save(dir, &err), &err);
 }
 
 /* --- whose a place is --- */
@@ -50,23 +50,23 @@ static void mps_lock_find_owner__accepts_the_pid_of_a_running_process(void **sta
 		{ "4294967295", " ", "", false },
 		{ "99999999999999999999999999", " ", "", false },
 	};
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 	char text[128];
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		(void)snprintf(text, sizeof(text), "%s%d%s%" PRIu64 "%s", rows[i].before,
 			(int)getpid(), rows[i].between, ticks, rows[i].after);
 		mps_env_write(e, "m/k/pid", text);
-		if ((mps_lock_find_owner(p.dir).pid == getpid()) != rows[i].ok)
-			fail_msg("'%s': %d", text, (int)mps_lock_find_owner(p.dir).pid);
+		if ((mps_lock_find_owner(dir.dir).pid == getpid()) != rows[i].ok)
+			fail_msg("'%s': %d", text, (int)mps_lock_find_owner(dir.dir).pid);
 	}
-	mps_daemon_dir_fini(&p);
+	mps_daemon_dir_fini(&dir);
 }
 
 static void mps_process__that_is_a_zombie_is_not_alive(void **state)
 {
-	struct mps_lock_owner h;
+	struct mps_lock_owner owner;
 	int fds[2];
 	pid_t pid;
 	char c;
@@ -83,11 +83,11 @@ static void mps_process__that_is_a_zombie_is_not_alive(void **state)
 		_exit(0);
 	}
 	assert_int_equal(read(fds[0], &c, 1), 1);
-	h = (struct mps_lock_owner){ .pid = pid, .ticks = mps_process_start_ticks(pid) };
-	assert_true(mps_lock_owner_is_alive(&h));
+	owner = (struct mps_lock_owner){ .pid = pid, .ticks = mps_process_start_ticks(pid) };
+	assert_true(mps_lock_owner_is_alive(&owner));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
-	assert_false(mps_lock_owner_is_alive(&h));
+	assert_false(mps_lock_owner_is_alive(&owner));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
@@ -97,21 +97,21 @@ static void mps_lock_take__removes_files_of_the_last_daemon(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	mps_env_write(e, "m/k/pipe/control", "");
 	mps_env_write(e, "m/k/pipe/deep/er", "");
 	mps_env_write(e, "m/k/shm/cuda.shm", "");
 	mps_env_write(e, "m/k/log/mps.log", "");
 	mps_env_write(e, "m/k/pid", "1 1\n");
-	assert_ok(mps_lock_take(p.dir, &err), &err);
+	assert_ok(mps_lock_take(dir.dir, &err), &err);
 	assert_false(mps_env_has_file(e, "k", "pipe/control"));
 	assert_false(mps_env_has_file(e, "k", "pipe/deep"));
 	assert_false(mps_env_has_file(e, "k", "shm/cuda.shm"));
 	assert_true(mps_env_has_file(e, "k", "log/mps.log"));
-	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
-	mps_daemon_dir_fini(&p);
+	assert_int_equal(mps_lock_find_owner(dir.dir).pid, getpid());
+	mps_daemon_dir_fini(&dir);
 }
 
 /* How many descriptors this process has of the file. */
@@ -139,17 +139,17 @@ static void mps_lock_take__locks_the_existing_file(void **state)
 {
 	struct mps_env *e = *state;
 	uint64_t end = time_mono_ns() + 60 * NS_PER_SEC;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 	char path[PATH_MAX];
 	int first, second;
 	pthread_t t;
 	void *r;
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	(void)snprintf(path, sizeof(path), "%.2000s/k/lock", e->root);
 	first = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(flock(first, LOCK_EX), 0);
-	assert_int_equal(pthread_create(&t, NULL, take_lock, p.dir), 0);
+	assert_int_equal(pthread_create(&t, NULL, take_lock, dir.dir), 0);
 	while (count_descriptors(path) < 2 && time_mono_ns() < end)
 		(void)sched_yield();
 	assert_int_equal(count_descriptors(path), 2);
@@ -166,7 +166,7 @@ static void mps_lock_take__locks_the_existing_file(void **state)
 	assert_int_equal(pthread_join(t, &r), 0);
 	assert_null(r);
 	assert_true(mps_env_has_file(e, "k", "pid"));
-	mps_daemon_dir_fini(&p);
+	mps_daemon_dir_fini(&dir);
 }
 
 /* In that moment another process is about to start a daemon there. */
@@ -174,39 +174,39 @@ static void mps_lock_drop__does_not_wait_for_the_lock(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 	char path[PATH_MAX];
 	int fd;
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	(void)snprintf(path, sizeof(path), "%.2000s/k/lock", e->root);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
-	assert_error(mps_lock_drop(p.dir, &err), &err, "lock");
-	assert_error(mps_daemon_dir_clear(&p, &err), &err, "lock");
+	assert_error(mps_lock_drop(dir.dir, &err), &err, "lock");
+	assert_error(mps_daemon_dir_clear(&dir, &err), &err, "lock");
 	assert_true(mps_env_has_file(e, "k", "daemon.json"));
 	(void)close(fd);
 	error_clear(&err);
-	assert_ok(mps_daemon_dir_clear(&p, &err), &err);
-	assert_ok(mps_daemon_dir_clear(&p, &err), &err); /* again is no error */
-	mps_daemon_dir_fini(&p);
+	assert_ok(mps_daemon_dir_clear(&dir, &err), &err);
+	assert_ok(mps_daemon_dir_clear(&dir, &err), &err); /* again is no error */
+	mps_daemon_dir_fini(&dir);
 }
 
 static void mps_lock__follows_no_link(void **state)
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 	char path[PATH_MAX];
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	(void)snprintf(path, sizeof(path), "%.2000s/k/lock", e->root);
 	assert_int_equal(symlink("/dev/null", path), 0);
-	assert_error(mps_lock_take(p.dir, &err), &err, "open");
-	assert_error(mps_lock_drop(p.dir, &err), &err, "open");
+	assert_error(mps_lock_take(dir.dir, &err), &err, "open");
+	assert_error(mps_lock_drop(dir.dir, &err), &err, "open");
 	assert_true(mps_env_has_file(e, "k", "daemon.json"));
-	mps_daemon_dir_fini(&p);
+	mps_daemon_dir_fini(&dir);
 }
 
 /* --- directories --- */
@@ -215,25 +215,26 @@ static void mps_daemon_dir_make__refuses_directories_that_others_may_write_to(vo
 {
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 
-	make_place(e, &p);
-	assert_int_equal(chmod(p.dir, 0777), 0);
-	assert_error(mps_daemon_dir_make(&p, &err), &err,
+	make_place(e, &dir);
+	assert_int_equal(chmod(dir.dir, 0777), 0);
+	assert_error(mps_daemon_dir_make(&dir, &err), &err,
 		"anybody may write there (mode 0777)");
 	assert_int_equal(err.code, ERR_PERMISSION);
-	assert_int_equal(chmod(p.dir, 01777), 0); /* no user can replace another user's files */
+	assert_int_equal(chmod(dir.dir, 01777),
+		0); /* no user can replace another user's files */
 	error_clear(&err);
-	assert_ok(mps_daemon_dir_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_make(&dir, &err), &err);
 	/* Containers have the pipe directory: the agent undoes what their root does to it, but follows no
 	 * link. */
-	assert_int_equal(chmod(p.pipe, 0400), 0);
-	assert_ok(mps_daemon_dir_make(&p, &err), &err);
-	assert_int_equal(rmdir(p.pipe), 0);
-	assert_int_equal(symlink("/tmp", p.pipe), 0);
-	assert_error(mps_daemon_dir_make(&p, &err), &err, "open");
-	assert_int_equal(unlink(p.pipe), 0);
-	mps_daemon_dir_fini(&p);
+	assert_int_equal(chmod(dir.pipe, 0400), 0);
+	assert_ok(mps_daemon_dir_make(&dir, &err), &err);
+	assert_int_equal(rmdir(dir.pipe), 0);
+	assert_int_equal(symlink("/tmp", dir.pipe), 0);
+	assert_error(mps_daemon_dir_make(&dir, &err), &err, "open");
+	assert_int_equal(unlink(dir.pipe), 0);
+	mps_daemon_dir_fini(&dir);
 }
 
 static void mps_daemon_dirs_find__lists_directories_with_a_daemon_json(void **state)
@@ -277,18 +278,18 @@ static void mps_daemon_dir_load__accepts_valid_files_only(void **state)
 	};
 	struct mps_env *e = *state;
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 
-	make_place(e, &p);
+	make_place(e, &dir);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		mps_env_write(e, "m/k/daemon.json", rows[i].text);
-		assert_ok(mps_daemon_dir_load(&p, &err), &err);
-		assert_int_equal(p.n_modes, rows[i].n_modes);
-		assert_int_equal(p.devices.n, rows[i].n_devices);
-		if (p.n_modes)
-			assert_string_equal(p.modes[0].uuid, "GPU-1");
+		assert_ok(mps_daemon_dir_load(&dir, &err), &err);
+		assert_int_equal(dir.n_modes, rows[i].n_modes);
+		assert_int_equal(dir.devices.n, rows[i].n_devices);
+		if (dir.n_modes)
+			assert_string_equal(dir.modes[0].uuid, "GPU-1");
 	}
-	mps_daemon_dir_fini(&p);
+	mps_daemon_dir_fini(&dir);
 }
 
 static void mps_root_save__saves_each_root_once(void **state)

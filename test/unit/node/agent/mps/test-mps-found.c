@@ -26,8 +26,8 @@ static pid_t up(struct mps_env *e)
 
 static bool have_all_daemons_ended(const struct mps_env *e)
 {
-	for (const struct mps_supervisor *u = e->mps.daemons; u; u = u->next)
-		if (!u->closed)
+	for (const struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
+		if (!sup->closed)
 			return false;
 	return true;
 }

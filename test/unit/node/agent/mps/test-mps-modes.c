@@ -22,9 +22,9 @@ static struct config *exclusive(const struct mps_env *e)
 /* Its server is asked for, and comes. */
 static void bring_server(struct mps_env *e, const char *key)
 {
-	const struct mps_supervisor *u = mps_env_find_daemon(e, key);
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, key);
 
-	agent_fixture_until(e->f, mps_env_rests(e, key, MPS_SERVER) && u->step == 1);
+	agent_fixture_until(e->f, mps_env_rests(e, key, MPS_SERVER) && sup->step == 1);
 	mps_env_write(e, "say-get_server_list", "609\n");
 	mps_env_log(e, key, "NEW SERVER 609: Ready");
 	mps_env_until_state(e, key, MPS_READY);
@@ -50,12 +50,12 @@ static bool mode_is(const struct mps_env *e, const char *gpu, const char *mode)
 static void mode__is_set_before_the_daemon_is_started(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 
 	mps_env_write(e, "mode-GPU-0", "2\n");
 	mps_env_know(e, mps_env_inventory(1), exclusive(e));
-	u = mps_env_find_daemon(e, GPU);
-	agent_fixture_until(e->f, u->modes_are_set);
+	sup = mps_env_find_daemon(e, GPU);
+	agent_fixture_until(e->f, sup->modes_are_set);
 	/* The former mode is on disk before the change: the agent may be killed now. */
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
 	assert_int_equal(mps_env_lines(e, "started", ""), 0);
@@ -81,18 +81,18 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 	struct mps_env *e = *state;
 
 	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct mps_supervisor *u;
+		const struct mps_supervisor *sup;
 
 		mps_env_write(e, rows[i].file, rows[i].text);
 		if (i == 0)
 			mps_env_know(e, mps_env_inventory(1), exclusive(e));
 		else
 			mps_env_skip(e, PAUSE_NS);
-		u = mps_env_find_daemon(e, GPU);
+		sup = mps_env_find_daemon(e, GPU);
 		agent_fixture_until(e->f,
-			u->failures == i + 1 && mps_env_rests(e, GPU, MPS_DOWN));
-		assert_int_equal(strncmp(u->why, rows[i].why, strlen(rows[i].why)), 0);
-		assert_int_equal(u->dir.n_modes, 0);
+			sup->failures == i + 1 && mps_env_rests(e, GPU, MPS_DOWN));
+		assert_int_equal(strncmp(sup->why, rows[i].why, strlen(rows[i].why)), 0);
+		assert_int_equal(sup->dir.n_modes, 0);
 		mps_env_write(e, rows[i].file, NULL);
 	}
 	assert_int_equal(mps_env_lines(e, "started", ""), 0);
@@ -103,19 +103,19 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 static void mode__that_cannot_be_set_is_restored_once_that_is_certain(void **state)
 {
 	struct mps_env *e = *state;
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 
 	mps_env_write(e, "fail-mode3", "no permission\n");
 	mps_env_know(e, mps_env_inventory(2), exclusive(e));
-	u = mps_env_find_daemon(e, GPU);
-	agent_fixture_until(e->f, u->failures == 1 && mps_env_rests(e, GPU, MPS_DOWN));
-	assert_int_equal(u->dir.n_modes, 1); /* it may have been set in part */
+	sup = mps_env_find_daemon(e, GPU);
+	agent_fixture_until(e->f, sup->failures == 1 && mps_env_rests(e, GPU, MPS_DOWN));
+	assert_int_equal(sup->dir.n_modes, 1); /* it may have been set in part */
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, u->failures == 2 && mps_env_rests(e, GPU, MPS_DOWN));
+	agent_fixture_until(e->f, sup->failures == 2 && mps_env_rests(e, GPU, MPS_DOWN));
 	mps_env_skip(e, PAUSE_NS);
 	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 0 mode GPU-0") == 1);
 	mps_env_write(e, "fail-mode3", NULL);
-	agent_fixture_until(e->f, u->dir.n_modes == 0 || u->state == MPS_SERVER);
+	agent_fixture_until(e->f, sup->dir.n_modes == 0 || sup->state == MPS_SERVER);
 	mps_env_skip(e, PAUSE_NS);
 	bring_server(e, GPU);
 	assert_true(mode_is(e, GPU, "3"));
@@ -193,15 +193,15 @@ static void mode__that_is_pending_delays_nothing_else(void **state)
 {
 	struct mps_env *e = *state;
 	struct config *c = exclusive(e);
-	const struct mps_supervisor *u;
+	const struct mps_supervisor *sup;
 	uint64_t since;
 
 	mps_env_up(e, 1);
-	u = mps_env_find_daemon(e, GPU);
+	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "fail-mode", "no permission\n");
 	c->sharing.entries[0].replicas = 2;
 	mps_env_know(e, mps_env_inventory(1), c);
-	agent_fixture_until(e->f, u->applied.percent == 50);
+	agent_fixture_until(e->f, sup->applied.percent == 50);
 	mps_env_until_state(e, GPU, MPS_READY);
 	since = time_mono_ns();
 	mps_query_clients(&e->mps);

@@ -261,25 +261,25 @@ static void daemon_dir__is_written_and_found_again(void **state)
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
 	struct mps_saved_mode mode = { .uuid = "GPU-1", .before = 2 };
-	struct mps_daemon_dir p, q;
+	struct mps_daemon_dir dir, q;
 	struct stat st;
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
 	(void)umask(077); /* permissions do not depend on the umask */
-	assert_ok(mps_daemon_dir_init(&p, root, "GPU-1", &err), &err);
-	assert_ok(mps_daemon_dir_load(&p, &err), &err); /* nothing is there */
-	assert_int_equal(p.n_modes, 0);
-	assert_ok(mps_daemon_dir_make(&p, &err), &err);
-	assert_int_equal(stat(p.pipe, &st), 0);
+	assert_ok(mps_daemon_dir_init(&dir, root, "GPU-1", &err), &err);
+	assert_ok(mps_daemon_dir_load(&dir, &err), &err); /* nothing is there */
+	assert_int_equal(dir.n_modes, 0);
+	assert_ok(mps_daemon_dir_make(&dir, &err), &err);
+	assert_int_equal(stat(dir.pipe, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0755);
-	assert_int_equal(stat(p.shm, &st), 0);
+	assert_int_equal(stat(dir.shm, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 01777);
-	p.modes = &mode;
-	p.n_modes = 1;
-	assert_ok(strv_add(&p.devices, "GPU-1", &err), &err);
-	assert_ok(strv_add(&p.devices, "GPU-3", &err), &err);
-	assert_ok(mps_daemon_dir_save(&p, &err), &err);
+	dir.modes = &mode;
+	dir.n_modes = 1;
+	assert_ok(strv_add(&dir.devices, "GPU-1", &err), &err);
+	assert_ok(strv_add(&dir.devices, "GPU-3", &err), &err);
+	assert_ok(mps_daemon_dir_save(&dir, &err), &err);
 	assert_ok(mps_daemon_dirs_find(&keys, root, &err), &err);
 	assert_int_equal(keys.n, 1);
 	assert_string_equal(keys.v[0], "GPU-1");
@@ -288,18 +288,18 @@ static void daemon_dir__is_written_and_found_again(void **state)
 	assert_int_equal(q.n_modes, 1);
 	assert_string_equal(q.modes[0].uuid, "GPU-1");
 	assert_int_equal(q.modes[0].before, 2);
-	assert_true(strv_equal(&q.devices, &p.devices));
-	strv_fini(&p.devices);
+	assert_true(strv_equal(&q.devices, &dir.devices));
+	strv_fini(&dir.devices);
 	/* Root of a container may put anything there: directories, and links that lead elsewhere. */
-	assert_ok(path_join(path, sizeof(path), p.pipe, "control", &err), &err);
+	assert_ok(path_join(path, sizeof(path), dir.pipe, "control", &err), &err);
 	assert_int_equal(mkdir(path, 0755), 0);
-	assert_ok(path_join(path, sizeof(path), p.pipe, "control/deep", &err), &err);
+	assert_ok(path_join(path, sizeof(path), dir.pipe, "control/deep", &err), &err);
 	assert_int_equal(mkdir(path, 0755), 0);
-	assert_ok(path_join(path, sizeof(path), p.pipe, "link", &err), &err);
+	assert_ok(path_join(path, sizeof(path), dir.pipe, "link", &err), &err);
 	assert_int_equal(symlink(root, path), 0);
-	dir_empty(p.pipe, PATIENT_NS);
-	assert_int_equal(rmdir(p.pipe) | mkdir(p.pipe, 0755), 0);
-	assert_int_equal(access(p.dir, F_OK), 0);
+	dir_empty(dir.pipe, PATIENT_NS);
+	assert_int_equal(rmdir(dir.pipe) | mkdir(dir.pipe, 0755), 0);
+	assert_int_equal(access(dir.dir, F_OK), 0);
 	/* With a mode to restore it stays; without it the pipe directory alone does. */
 	assert_int_equal(mps_daemon_dir_clear(&q, &err), -1);
 	assert_ok(path_join(path, sizeof(path), q.dir, MPS_STATE, &err), &err);
@@ -381,38 +381,38 @@ static void daemon_dir__belongs_to_one_process(void **state)
 {
 	char root[] = "/tmp/test-mps.XXXXXX";
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	assert_ok(mps_daemon_dir_init(&p, root, "k", &err), &err);
-	assert_ok(mps_daemon_dir_make(&p, &err), &err);
+	assert_ok(mps_daemon_dir_init(&dir, root, "k", &err), &err);
+	assert_ok(mps_daemon_dir_make(&dir, &err), &err);
 	/* Without a saved daemon there is no lock. */
-	assert_int_equal(mps_lock_take(p.dir, &err), -1);
+	assert_int_equal(mps_lock_take(dir.dir, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_int_equal(mps_lock_find_owner(p.dir).pid, 0);
+	assert_int_equal(mps_lock_find_owner(dir.dir).pid, 0);
 	error_clear(&err);
-	assert_ok(mps_daemon_dir_save(&p, &err), &err);
-	assert_ok(mps_lock_take(p.dir, &err), &err);
-	assert_int_equal(mps_lock_find_owner(p.dir).pid, getpid());
+	assert_ok(mps_daemon_dir_save(&dir, &err), &err);
+	assert_ok(mps_lock_take(dir.dir, &err), &err);
+	assert_int_equal(mps_lock_find_owner(dir.dir).pid, getpid());
 	/* Not while the owner runs, even if that is this process. */
-	assert_int_equal(mps_lock_take(p.dir, &err), -1);
+	assert_int_equal(mps_lock_take(dir.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	error_clear(&err);
-	assert_int_equal(mps_lock_drop(p.dir, &err), -1);
+	assert_int_equal(mps_lock_drop(dir.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	/* The number alone is not the process. */
 	error_clear(&err);
 	{
 		char path[PATH_MAX], text[32];
 
-		assert_ok(path_join(path, sizeof(path), p.dir, MPS_PID_FILE, &err), &err);
+		assert_ok(path_join(path, sizeof(path), dir.dir, MPS_PID_FILE, &err), &err);
 		(void)snprintf(text, sizeof(text), "%d 1\n", (int)getpid());
 		assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
 	}
-	assert_int_equal(mps_lock_find_owner(p.dir).pid, 0);
-	assert_ok(mps_daemon_dir_clear(&p, &err), &err);
-	assert_int_equal(rmdir(p.pipe) | rmdir(p.dir) | rmdir(root), 0);
+	assert_int_equal(mps_lock_find_owner(dir.dir).pid, 0);
+	assert_ok(mps_daemon_dir_clear(&dir, &err), &err);
+	assert_int_equal(rmdir(dir.pipe) | rmdir(dir.dir) | rmdir(root), 0);
 }
 
 static void daemon_dir__of_others_is_refused(void **state)
@@ -443,16 +443,16 @@ static void daemon_dir__of_others_is_refused(void **state)
 static void daemon_dir__leaves_room_for_socket_names(void **state)
 {
 	struct error err = ERROR_INIT;
-	struct mps_daemon_dir p;
+	struct mps_daemon_dir dir;
 	char root[101];
 
 	(void)state;
 	memset(root, 'r', sizeof(root) - 1);
 	root[0] = '/';
 	root[sizeof(root) - 1] = '\0';
-	assert_int_equal(mps_daemon_dir_init(&p, root, "GPU-1", &err), -1);
+	assert_int_equal(mps_daemon_dir_init(&dir, root, "GPU-1", &err), -1);
 	assert_non_null(strstr(err.msg, "--mps-root"));
-	assert_ok(mps_daemon_dir_init(&p, MPS_DEFAULT_ROOT,
+	assert_ok(mps_daemon_dir_init(&dir, MPS_DEFAULT_ROOT,
 			  "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77", NULL),
 		&err);
 }

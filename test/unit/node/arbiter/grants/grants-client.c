@@ -3,16 +3,16 @@
 
 const uint8_t uuids[2][SLICE_UUID_BYTES] = { "0123456789abcde", "fedcba987654321" };
 
-struct grants_slice *slice_new(struct grants_table *b, const char *id, uint64_t limit)
+struct grants_slice *slice_new(struct grants_table *table, const char *id, uint64_t limit)
 {
 	const uint64_t limits[2] = { limit, limit };
-	struct grants_slice *s = grants_slice_new(b, id, 2, uuids, limits);
+	struct grants_slice *s = grants_slice_new(table, id, 2, uuids, limits);
 
 	assert_non_null(s);
 	return s;
 }
 
-enum slice_status join(struct grants_table *b, struct grants_slice *s,
+enum slice_status join(struct grants_table *table, struct grants_slice *s,
 	struct grants_test_client *c, uint32_t pid)
 {
 	static uint64_t last;
@@ -25,7 +25,7 @@ enum slice_status join(struct grants_table *b, struct grants_slice *s,
 	enum slice_status r;
 
 	memset(c, 0, sizeof(*c));
-	r = grants_register(b, s, &who, &c->rec, &c->page, &c->m);
+	r = grants_register(table, s, &who, &c->rec, &c->page, &c->m);
 	c->alive = r == SLICE_OK;
 	return r;
 }
@@ -65,16 +65,16 @@ void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t byt
 	atomic_fetch_add(&p->done, 1);
 }
 
-void restart(struct grants_table *b, struct grants_slice **s, uint64_t limit,
+void restart(struct grants_table *table, struct grants_slice **s, uint64_t limit,
 	struct grants_test_client *c, size_t n)
 {
-	grants_fini(b);
-	*s = slice_new(b, "a", limit);
+	grants_fini(table);
+	*s = slice_new(table, "a", limit);
 	for (size_t i = 0; i < n; i++) {
 		if (!c[i].alive)
 			continue;
 		assert_true(grants_record_is_valid(&c[i].rec));
-		c[i].m = grants_restore(b, *s, &c[i].rec);
+		c[i].m = grants_restore(table, *s, &c[i].rec);
 		assert_non_null(c[i].m);
 	}
 }

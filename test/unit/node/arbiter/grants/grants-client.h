@@ -24,8 +24,8 @@ struct grants_test_client {
 	uint64_t physical[2]; /* of that, what NVML would show */
 };
 
-struct grants_slice *slice_new(struct grants_table *b, const char *id, uint64_t limit);
-enum slice_status join(struct grants_table *b, struct grants_slice *s,
+struct grants_slice *slice_new(struct grants_table *table, const char *id, uint64_t limit);
+enum slice_status join(struct grants_table *table, struct grants_slice *s,
 	struct grants_test_client *c, uint32_t pid);
 uint64_t credit(const struct grants_test_client *c, unsigned int gpu);
 
@@ -35,5 +35,5 @@ bool allocate_from_credit(struct grants_test_client *c, unsigned int gpu, uint64
 void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes);
 
 /* The grants table of another arbiter, with the living ones of the @n clients; their pages are not found yet. */
-void restart(struct grants_table *b, struct grants_slice **s, uint64_t limit,
+void restart(struct grants_table *table, struct grants_slice **s, uint64_t limit,
 	struct grants_test_client *c, size_t n);

@@ -4,10 +4,10 @@
 #include "node/arbiter/grants/fair-quota.h"
 
 /* All that it can have. */
-static void take_whole_quota(struct fair_quota *r, unsigned int *own)
+static void take_whole_quota(struct fair_quota *quota, unsigned int *own)
 {
-	while (fair_quota_allows(r, *own))
-		fair_quota_add(r, (*own)++);
+	while (fair_quota_allows(quota, *own))
+		fair_quota_add(quota, (*own)++);
 }
 
 static void fair_quota__allows_each_slice_its_reserve(void **state)
@@ -16,22 +16,22 @@ static void fair_quota__allows_each_slice_its_reserve(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < ARRAY_LEN(most); i++) {
-		struct fair_quota r = { .capacity = most[i] };
+		struct fair_quota quota = { .capacity = most[i] };
 		unsigned int own[FAIR_QUOTA_SLICES] = { 0 }, sum = 0;
 
 		for (unsigned int k = 0; k < FAIR_QUOTA_SLICES; k++) {
-			take_whole_quota(&r, &own[k]);
-			assert_true(own[k] >= fair_quota_per_slice(&r));
+			take_whole_quota(&quota, &own[k]);
+			assert_true(own[k] >= fair_quota_per_slice(&quota));
 			sum += own[k];
 		}
-		assert_int_equal(r.n, sum);
-		assert_true(r.n <= r.capacity);
+		assert_int_equal(quota.n, sum);
+		assert_true(quota.n <= quota.capacity);
 	}
 }
 
 static void fair_quota__keeps_some_of_the_common_pool_from_few_slices(void **state)
 {
-	struct fair_quota r = { .capacity = 4096 };
+	struct fair_quota quota = { .capacity = 4096 };
 	unsigned int own[5] = { 0 };
 	bool more = true;
 
@@ -40,32 +40,32 @@ static void fair_quota__keeps_some_of_the_common_pool_from_few_slices(void **sta
 	while (more) {
 		more = false;
 		for (unsigned int k = 0; k < 4; k++) {
-			if (fair_quota_allows(&r, own[k])) {
-				fair_quota_add(&r, own[k]++);
+			if (fair_quota_allows(&quota, own[k])) {
+				fair_quota_add(&quota, own[k]++);
 				more = true;
 			}
 		}
 	}
 	for (unsigned int k = 0; k < 4; k++)
-		assert_in_range(own[k], fair_quota_per_slice(&r) + 2048 / 5,
-			fair_quota_per_slice(&r) + 2048 / 5 + 1);
-	take_whole_quota(&r, &own[4]);
+		assert_in_range(own[k], fair_quota_per_slice(&quota) + 2048 / 5,
+			fair_quota_per_slice(&quota) + 2048 / 5 + 1);
+	take_whole_quota(&quota, &own[4]);
 	assert_true(own[4] > 2048 / 5 / 2);
 }
 
 static void fair_quota__allows_a_slice_alone_half_the_pool_and_its_reserve(void **state)
 {
-	struct fair_quota r = { .capacity = 4096 };
+	struct fair_quota quota = { .capacity = 4096 };
 	unsigned int own = 0;
 
 	(void)state;
-	take_whole_quota(&r, &own);
-	assert_int_equal(own, fair_quota_per_slice(&r) + 1024);
+	take_whole_quota(&quota, &own);
+	assert_int_equal(own, fair_quota_per_slice(&quota) + 1024);
 }
 
 static void fair_quota__allows_what_was_returned(void **state)
 {
-	struct fair_quota r = { .capacity = 4096 };
+	struct fair_quota quota = { .capacity = 4096 };
 	unsigned int own[8] = { 0 }, seed = 1;
 
 	(void)state;
@@ -73,18 +73,18 @@ static void fair_quota__allows_what_was_returned(void **state)
 		unsigned int *o = &own[(seed >> 16) % 8], common = 0, n = 0;
 
 		seed = seed * 1103515245 + 12345;
-		if ((seed >> 20) % 3 && fair_quota_allows(&r, *o))
-			fair_quota_add(&r, (*o)++);
+		if ((seed >> 20) % 3 && fair_quota_allows(&quota, *o))
+			fair_quota_add(&quota, (*o)++);
 		else if (*o)
-			fair_quota_remove(&r, (*o)--);
+			fair_quota_remove(&quota, (*o)--);
 		for (unsigned int k = 0; k < 8; k++) {
 			n += own[k];
-			common += own[k] > fair_quota_per_slice(&r)
-					  ? own[k] - fair_quota_per_slice(&r)
+			common += own[k] > fair_quota_per_slice(&quota)
+					  ? own[k] - fair_quota_per_slice(&quota)
 					  : 0;
 		}
-		assert_int_equal(r.n, n);
-		assert_int_equal(r.shared, common);
+		assert_int_equal(quota.n, n);
+		assert_int_equal(quota.shared, common);
 	}
 }
 

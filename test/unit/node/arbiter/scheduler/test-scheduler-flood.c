@@ -61,11 +61,11 @@ static unsigned int count_unread(const struct arbiter *a, unsigned int slice,
 	unsigned int sum = 0;
 
 	*ret_full = 0;
-	for (const struct scheduler_registration *c = slice_number(a, slice)->registrations; c;
-		c = c->next) {
+	for (const struct scheduler_registration *reg = slice_number(a, slice)->registrations;
+		reg; reg = reg->next) {
 		int bytes = 0;
 
-		assert_int_equal(ioctl(c->fd, FIONREAD, &bytes), 0);
+		assert_int_equal(ioctl(reg->fd, FIONREAD, &bytes), 0);
 		sum += (unsigned int)bytes / (unsigned int)sizeof(struct slice_state);
 		*ret_full += (unsigned int)bytes == PACKETS * sizeof(struct slice_state);
 	}
@@ -140,23 +140,23 @@ static const struct scheduler_registration *find_first_client(const struct arbit
 	unsigned int slice)
 {
 	const struct scheduler_slice *s = slice_number(a, slice);
-	const struct scheduler_registration *c = s ? s->registrations : NULL;
+	const struct scheduler_registration *reg = s ? s->registrations : NULL;
 
-	while (c && c->next)
-		c = c->next;
-	return c;
+	while (reg && reg->next)
+		reg = reg->next;
+	return reg;
 }
 
 /* The client with the quantum, while the other client wants it. NULL: there is none. */
 static const struct scheduler_registration *find_holder(const struct arbiter *a)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct scheduler_registration *c = find_first_client(a, i),
+		const struct scheduler_registration *reg = find_first_client(a, i),
 						    *other = find_first_client(a, !i);
 
-		if (c && other && c->clients[0].client->gate != SCHED_GATE_CLOSED &&
+		if (reg && other && reg->clients[0].client->gate != SCHED_GATE_CLOSED &&
 			other->clients[0].client->wants)
-			return c;
+			return reg;
 	}
 	return NULL;
 }
@@ -285,11 +285,11 @@ static void deadline__waits_for_at_most_one_packet(void **state)
 
 /* ---- the thread and the loop ------------------------------------------------------------------- */
 
-static bool tenth_step(struct scheduler *t, void *arg)
+static bool tenth_step(struct scheduler *scheduler, void *arg)
 {
 	unsigned int *steps = arg;
 
-	(void)t;
+	(void)scheduler;
 	return ++*steps == 10;
 }
 
@@ -369,9 +369,9 @@ static void release__opens_the_gates_permanently(void **state)
 		serve_once(f);
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		for (const struct scheduler_registration *c = s[i]->registrations; c;
-			c = c->next)
-			assert_int_equal(atomic_load(&c->page->gpus[0].gate) & TURN_STATE,
+		for (const struct scheduler_registration *reg = s[i]->registrations; reg;
+			reg = reg->next)
+			assert_int_equal(atomic_load(&reg->page->gpus[0].gate) & TURN_STATE,
 				TURN_OPEN);
 	}
 }
@@ -409,14 +409,15 @@ static _Noreturn void run_third(struct env *e)
 static void join__after_a_sweep_is_not_crowded(void **state)
 {
 	struct flood *f = *state;
-	struct scheduler *t = f->a->sched;
+	struct scheduler *scheduler = f->a->sched;
 	const struct scheduler_slice *s = slice_number(f->a, 1);
 	uint32_t ready = atomic_load(&f->e->shared->ready);
 	uint64_t serial = UINT64_C(1) << 40;
 	pid_t pid;
 
 	/* Clients of an ended process: no process with this PID started at that time. */
-	while (usage_client_new(&t->accounts, s->gpus[0].account, serial++, 0, 1, 1, NULL))
+	while (usage_client_new(&scheduler->accounts, s->gpus[0].account, serial++, 0, 1, 1,
+		NULL))
 		;
 	watched.stopped = false;
 	pid = child(f->e);

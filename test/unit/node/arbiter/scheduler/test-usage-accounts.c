@@ -65,12 +65,12 @@ static uint64_t sum_counter(struct env *e, enum usage_counter which)
 
 static struct usage_client *new_test_client(struct env *e, uint64_t serial, uint64_t launches)
 {
-	struct usage_client *s = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a),
+	struct usage_client *client = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a),
 		serial, 0, (uint32_t)serial, 7, NULL);
 
-	assert_non_null(s);
-	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ launches, 1, 2, 3, 4, 5 });
-	return s;
+	assert_non_null(client);
+	usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ launches, 1, 2, 3, 4, 5 });
+	return client;
 }
 
 static struct usage_client *find_test_client(struct env *e, uint64_t serial)
@@ -110,20 +110,20 @@ static void accounts__survive_a_kill(void **state)
 static void client__continues_from_its_last_counts(void **state)
 {
 	struct env *e = *state;
-	struct usage_client *s;
+	struct usage_client *client;
 
 	(void)new_test_client(e, 1, 10);
 	reopen_accounts(e);
-	s = find_test_client(e, 1);
-	assert_non_null(s);
+	client = find_test_client(e, 1);
+	assert_non_null(client);
 	assert_null(find_test_client(e, 2));
-	assert_int_equal(s->pid, 1);
-	assert_int_equal(s->start, 7);
+	assert_int_equal(client->pid, 1);
+	assert_int_equal(client->start, 7);
 	/* Its page has all counts since its begin. */
-	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
+	usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
 	assert_int_equal(sum_counter(e, USAGE_COPIES), 1);
-	usage_client_end(&e->t, s);
+	usage_client_end(&e->t, client);
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
 	assert_null(find_test_client(e, 1));
 	reopen_accounts(e);
@@ -137,14 +137,15 @@ static void end__in_progress_is_finished_at_the_next_start(void **state)
 	struct env *e = *state;
 
 	for (unsigned int step = 0; step <= USAGE_COUNTERS; step++) {
-		struct usage_client *s = new_test_client(e, 100 + step, 10);
+		struct usage_client *client = new_test_client(e, 100 + step, 10);
 		struct usage_account *a = usage_account(&e->t, ID, gpu_a);
 
 		for (unsigned int k = 0; k < USAGE_COUNTERS; k++)
-			s->before[k] = usage_load(&a->ended[k]);
-		atomic_store(&s->state, USAGE_RECORD_ENDING);
+			client->before[k] = usage_load(&a->ended[k]);
+		atomic_store(&client->state, USAGE_RECORD_ENDING);
 		for (unsigned int k = 0; k < step; k++)
-			atomic_store(&a->ended[k], s->before[k] + usage_load(&s->counted[k]));
+			atomic_store(&a->ended[k],
+				client->before[k] + usage_load(&client->counted[k]));
 		reopen_accounts(e);
 		assert_null(find_test_client(e, 100 + step));
 		assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10 * (step + 1));
@@ -155,12 +156,12 @@ static void end__in_progress_is_finished_at_the_next_start(void **state)
 static void invalid_counts__saturate_at_the_largest_number(void **state)
 {
 	struct env *e = *state;
-	struct usage_client *s = new_test_client(e, 1, UINT64_MAX);
+	struct usage_client *client = new_test_client(e, 1, UINT64_MAX);
 
 	(void)new_test_client(e, 2, 5);
 	assert_true(sum_counter(e, USAGE_LAUNCHES) == UINT64_MAX);
 	assert_int_equal(sum_counter(e, USAGE_WAITS), 6);
-	usage_client_end(&e->t, s);
+	usage_client_end(&e->t, client);
 	usage_client_end(&e->t, find_test_client(e, 2));
 	assert_true(sum_counter(e, USAGE_LAUNCHES) == UINT64_MAX);
 	assert_int_equal(sum_counter(e, USAGE_WAITS), 6);
@@ -263,12 +264,12 @@ static void busy_time__belongs_to_a_gpu_and_old_gpus_are_replaced(void **state)
 }
 
 /* The time in which the GPU had work. */
-static uint64_t sum_busy_ns(const struct usage_accounts *t, const struct usage_gpu *b)
+static uint64_t sum_busy_ns(const struct usage_accounts *accounts, const struct usage_gpu *b)
 {
 	uint64_t ns = usage_load(&b->ns);
 
-	for (uint32_t i = 0; i < usage_accounts_touched(t); i++) {
-		const struct usage_account *a = &t->accounts[i];
+	for (uint32_t i = 0; i < usage_accounts_touched(accounts); i++) {
+		const struct usage_account *a = &accounts->accounts[i];
 
 		if (atomic_load(&a->state) == USAGE_RECORD_USED &&
 			!memcmp(a->uuid, b->uuid, sizeof(b->uuid)))
@@ -338,18 +339,18 @@ static void process__has_a_limited_number_of_waiting_clients(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
-	struct usage_client *s, *kept = new_process_client(e, a, 1, 42),
-				*other = new_process_client(e, a, 2, 43);
+	struct usage_client *client, *kept = new_process_client(e, a, 1, 42),
+				     *other = new_process_client(e, a, 2, 43);
 	unsigned int n = 0;
 
 	usage_client_attach(&e->t, kept);
 	usage_client_detach(&e->t, other);
 	for (uint64_t i = 10; i < 10 + 10 * USAGE_CLIENTS_SPARE; i++) {
-		s = new_process_client(e, a, i, 42);
-		assert_non_null(s);
-		usage_client_attach(&e->t, s);
-		usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 1, 2 });
-		usage_client_detach(&e->t, s);
+		client = new_process_client(e, a, i, 42);
+		assert_non_null(client);
+		usage_client_attach(&e->t, client);
+		usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ 1, 2 });
+		usage_client_detach(&e->t, client);
 		assert_int_equal(sum_counter(e, USAGE_LAUNCHES), i - 9);
 		assert_int_equal(sum_counter(e, USAGE_COPIES), 2 * (i - 9));
 	}
@@ -365,9 +366,9 @@ static void process__has_a_limited_number_of_waiting_clients(void **state)
 	reopen_accounts(e);
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10 * USAGE_CLIENTS_SPARE);
 	/* One of another start is another process. */
-	s = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a), 3, 0, 42, 8, NULL);
-	assert_non_null(s);
-	usage_client_detach(&e->t, s);
+	client = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a), 3, 0, 42, 8, NULL);
+	assert_non_null(client);
+	usage_client_detach(&e->t, client);
 	assert_non_null(find_test_client(e, 3));
 }
 
@@ -376,22 +377,22 @@ static void page__counts_from_its_base(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
-	struct usage_client *s = new_test_client(e, 1, 10);
+	struct usage_client *client = new_test_client(e, 1, 10);
 
-	usage_client_end(&e->t, s);
-	s = usage_client_new(&e->t, a, 1, 0, 1, 7,
+	usage_client_end(&e->t, client);
+	client = usage_client_new(&e->t, a, 1, 0, 1, 7,
 		(const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
-	assert_non_null(s);
-	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
+	assert_non_null(client);
+	usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ 10, 1, 2, 3, 4, 5 });
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10);
 	reopen_accounts(e);
-	s = find_test_client(e, 1);
-	assert_non_null(s);
-	usage_client_count(s, (const uint64_t[USAGE_COUNTERS]){ 12, 0, 2, 3, 4, 6 });
+	client = find_test_client(e, 1);
+	assert_non_null(client);
+	usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ 12, 0, 2, 3, 4, 6 });
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 12);
 	assert_int_equal(sum_counter(e, USAGE_COPIES), 1);
 	assert_int_equal(sum_counter(e, USAGE_THROTTLE_NS), 6);
-	usage_client_end(&e->t, s);
+	usage_client_end(&e->t, client);
 	reopen_accounts(e);
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 12);
 }
@@ -444,13 +445,13 @@ static void accounts__are_limited(void **state)
 {
 	struct env *e = *state;
 	struct usage_account *a = usage_account(&e->t, ID, gpu_a);
-	struct usage_client *s = NULL, *first = new_test_client(e, 0, 1);
+	struct usage_client *client = NULL, *first = new_test_client(e, 0, 1);
 	unsigned int n = 1;
 
 	for (unsigned int i = 0; n < USAGE_CLIENTS_MAX; i++)
 		n += fill_account(e, i ? new_test_account(e, i) : a);
-	s = new_process_client(e, a, 1, 1);
-	assert_null(s);
+	client = new_process_client(e, a, 1, 1);
+	assert_null(client);
 	usage_client_end(&e->t, first);
 	assert_ptr_equal(new_process_client(e, a, 1, 1), first);
 	assert_null(new_process_client(e, new_test_account(e, 10000), 1, 1));

@@ -32,10 +32,10 @@ int sim_device_env_end(void **state)
 	return 0;
 }
 
-uint32_t daemon_call(struct sim_device *to, struct sim_device_request q,
+uint32_t daemon_call(struct sim_device *to, struct sim_device_request request,
 	struct sim_device_reply *r)
 {
-	return sim_device_call(to, &q, r, -1, NULL);
+	return sim_device_call(to, &request, r, -1, NULL);
 }
 
 uint32_t daemon_new_context(struct sim_device *to, uint32_t slot)
@@ -65,11 +65,11 @@ uint32_t daemon_new_stream(struct sim_device *to, uint32_t context)
 uint32_t daemon_allocate(struct sim_device *to, uint32_t slot, uint64_t bytes,
 	struct sim_device_reply *r, int *fd)
 {
-	struct sim_device_request q = { .op = SIM_DEVICE_MEM_ALLOC,
+	struct sim_device_request request = { .op = SIM_DEVICE_MEM_ALLOC,
 		.slot = slot,
 		.bytes = bytes };
 
-	return sim_device_call(to, &q, r, -1, fd);
+	return sim_device_call(to, &request, r, -1, fd);
 }
 
 uint32_t daemon_release(struct sim_device *to, uint64_t id)

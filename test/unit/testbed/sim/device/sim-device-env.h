@@ -28,7 +28,7 @@ int sim_device_env_end(void **state);
 
 /* Requests. daemon_call(), _allocate() and _release() return the status of the answer. */
 
-uint32_t daemon_call(struct sim_device *to, struct sim_device_request q,
+uint32_t daemon_call(struct sim_device *to, struct sim_device_request request,
 	struct sim_device_reply *r);
 /* The object; ends the test if it cannot be made. */
 uint32_t daemon_new_context(struct sim_device *to, uint32_t slot);

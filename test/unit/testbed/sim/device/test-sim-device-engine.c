@@ -491,9 +491,9 @@ static void events__order_streams(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
 	struct event_times t = { 0, 0 };
-	struct engine_event *v = engine_event_new(e, &t);
-	struct engine_command record = { .kind = SIM_DEVICE_RECORD, .event = v };
-	struct engine_command wait = { .kind = SIM_DEVICE_WAIT_EVENT, .event = v };
+	struct engine_event *event = engine_event_new(e, &t);
+	struct engine_command record = { .kind = SIM_DEVICE_RECORD, .event = event };
+	struct engine_command wait = { .kind = SIM_DEVICE_WAIT_EVENT, .event = event };
 	struct lane l[2];
 
 	(void)state;
@@ -505,20 +505,20 @@ static void events__order_streams(void **state)
 	assert_true(engine_submit(l[1].stream, &wait, now));
 	kernel(&l[1], MS, 10);
 	assert_int_equal(l[1].done, 1);
-	engine_event_free(v); /* the recorded work still counts for the wait */
+	engine_event_free(event); /* the recorded work still counts for the wait */
 	run_until(10 * MS);
 	assert_int_equal(l[1].at[2], 5 * MS);
 	assert_int_equal(l[1].at[3], 6 * MS);
 	assert_int_equal(t.recorded, 0); /* its owner gets no report any more */
 
-	v = engine_event_new(e, &t);
-	record.event = v;
+	event = engine_event_new(e, &t);
+	record.event = event;
 	kernel(&l[0], MS, 10);
 	assert_true(engine_submit(l[0].stream, &record, now));
 	run_until(20 * MS);
 	assert_int_equal(t.recorded, 1);
 	assert_int_equal(t.time_ns, 11 * MS);
-	engine_event_free(v);
+	engine_event_free(event);
 	engine_context_free(c);
 }
 

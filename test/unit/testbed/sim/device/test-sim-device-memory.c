@@ -59,19 +59,19 @@ static void memory__is_limited(void **state)
 static void stack__uses_memory(void **state)
 {
 	uint32_t context = daemon_new_context(&sim_device_env, 0);
-	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_STACK,
+	struct sim_device_request request = { .op = SIM_DEVICE_CONTEXT_STACK,
 		.object = context,
 		.bytes = 16384 };
 	struct sim_device_reply r;
 
 	(void)state;
-	assert_int_equal(sim_device_call(&sim_device_env, &q, &r, -1, NULL), 0);
+	assert_int_equal(sim_device_call(&sim_device_env, &request, &r, -1, NULL), 0);
 	/* 15 KiB more for each of 132 x 2048 threads. */
 	assert_int_equal(nvml_process_bytes(0, getpid()), CONTEXT + 15360ULL * 132 * 2048);
-	q.bytes = 512 << 10;
-	assert_int_equal(sim_device_call(&sim_device_env, &q, &r, -1, NULL), 2);
-	q.bytes = 1024;
-	assert_int_equal(sim_device_call(&sim_device_env, &q, &r, -1, NULL), 0);
+	request.bytes = 512 << 10;
+	assert_int_equal(sim_device_call(&sim_device_env, &request, &r, -1, NULL), 2);
+	request.bytes = 1024;
+	assert_int_equal(sim_device_call(&sim_device_env, &request, &r, -1, NULL), 0);
 	assert_int_equal(nvml_process_bytes(0, getpid()), CONTEXT);
 	/* A second context of the process takes less than the first. */
 	(void)daemon_new_context(&sim_device_env, 0);
@@ -80,14 +80,14 @@ static void stack__uses_memory(void **state)
 
 static void managed_memory__is_not_shown(void **state)
 {
-	struct sim_device_request q = { .op = SIM_DEVICE_MEM_ALLOC,
+	struct sim_device_request request = { .op = SIM_DEVICE_MEM_ALLOC,
 		.bytes = 10 * MIB,
 		.flags = SIM_DEVICE_MEM_MANAGED };
 	struct sim_device_reply r;
 
 	(void)state;
 	(void)daemon_new_context(&sim_device_env, 0);
-	assert_int_equal(sim_device_call(&sim_device_env, &q, &r, -1, NULL), 0);
+	assert_int_equal(sim_device_call(&sim_device_env, &request, &r, -1, NULL), 0);
 	assert_int_equal(nvml_process_bytes(0, getpid()), CONTEXT);
 	assert_int_equal(daemon_release(&sim_device_env, r.id), 0);
 	assert_int_equal(nvml_process_bytes(0, getpid()), CONTEXT);
@@ -106,7 +106,7 @@ static void memory__is_shared_by_descriptor(void **state)
 {
 	struct sim_device other = SIM_DEVICE_INIT;
 	struct error err = ERROR_INIT;
-	struct sim_device_request q = { .op = SIM_DEVICE_MEM_EXPORT };
+	struct sim_device_request request = { .op = SIM_DEVICE_MEM_EXPORT };
 	struct sim_device_reply r;
 	int fd, shared, fd_of_other;
 	char *a, *b;
@@ -115,10 +115,10 @@ static void memory__is_shared_by_descriptor(void **state)
 	(void)state;
 	assert_ok(sim_device_connect(&other, sim_device_env_node.dir, NULL, &err), &err);
 	assert_int_equal(daemon_allocate(&sim_device_env, 0, 2 * MIB, &r, &fd), 0);
-	id = q.id = r.id;
-	assert_int_equal(sim_device_call(&sim_device_env, &q, &r, -1, &shared), 0);
-	q = (struct sim_device_request){ .op = SIM_DEVICE_MEM_IMPORT };
-	assert_int_equal(sim_device_call(&other, &q, &r, shared, &fd_of_other), 0);
+	id = request.id = r.id;
+	assert_int_equal(sim_device_call(&sim_device_env, &request, &r, -1, &shared), 0);
+	request = (struct sim_device_request){ .op = SIM_DEVICE_MEM_IMPORT };
+	assert_int_equal(sim_device_call(&other, &request, &r, shared, &fd_of_other), 0);
 	assert_int_equal(r.id, id);
 	assert_int_equal(r.bytes, 2 * MIB);
 	a = map(fd, 2 * MIB);
@@ -137,8 +137,8 @@ static void memory__is_shared_by_descriptor(void **state)
 		(void)usleep(1000);
 	assert_int_equal(nvml_used_bytes(0), 0);
 	/* Something else than what was exported is refused. */
-	assert_int_equal(sim_device_call(&other, &q, &r, fd, NULL), 400);
-	assert_int_equal(sim_device_call(&other, &q, &r, -1, NULL), 400);
+	assert_int_equal(sim_device_call(&other, &request, &r, fd, NULL), 400);
+	assert_int_equal(sim_device_call(&other, &request, &r, -1, NULL), 400);
 	(void)munmap(a, 2 * MIB);
 	(void)munmap(b, 2 * MIB);
 	(void)close(fd);
@@ -150,18 +150,18 @@ static void memory__is_opened_by_id_and_cookie(void **state)
 {
 	struct sim_device other = SIM_DEVICE_INIT;
 	struct error err = ERROR_INIT;
-	struct sim_device_request q = { .op = SIM_DEVICE_MEM_OPEN };
+	struct sim_device_request request = { .op = SIM_DEVICE_MEM_OPEN };
 	struct sim_device_reply r;
 
 	(void)state;
 	assert_ok(sim_device_connect(&other, sim_device_env_node.dir, NULL, &err), &err);
 	assert_int_equal(daemon_allocate(&sim_device_env, 0, 2 * MIB, &r, NULL), 0);
-	q.id = r.id;
-	q.cookie = r.cookie + 1;
-	assert_int_equal(sim_device_call(&other, &q, &r, -1, NULL), 400);
-	q.cookie--;
-	assert_int_equal(sim_device_call(&other, &q, &r, -1, NULL), 0);
-	assert_int_equal(daemon_release(&sim_device_env, q.id), 0);
+	request.id = r.id;
+	request.cookie = r.cookie + 1;
+	assert_int_equal(sim_device_call(&other, &request, &r, -1, NULL), 400);
+	request.cookie--;
+	assert_int_equal(sim_device_call(&other, &request, &r, -1, NULL), 0);
+	assert_int_equal(daemon_release(&sim_device_env, request.id), 0);
 	assert_int_equal(nvml_used_bytes(0), 2 * MIB);
 	sim_device_close(&other);
 	for (int i = 0; i < 2000 && nvml_used_bytes(0); i++)

@@ -43,10 +43,10 @@ static int leave(void **state)
 
 /* Requests. */
 
-static uint32_t call_mig_daemon(struct sim_device *to, struct sim_device_request q,
+static uint32_t call_mig_daemon(struct sim_device *to, struct sim_device_request request,
 	struct sim_device_reply *r)
 {
-	return sim_device_call(to, &q, r, -1, NULL);
+	return sim_device_call(to, &request, r, -1, NULL);
 }
 
 static uint32_t use(struct sim_device *to, uint32_t slot, uint32_t gi)
