@@ -16,7 +16,7 @@
 void html_text(struct buf *b, const char *text);
 /* Formats @fmt, cuts the text after some hundred bytes, at the end of a character, and escapes it. */
 void html_textf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
-void html_vtextf(struct buf *b, const char *fmt, va_list ap);
+void html_vtextf(struct buf *b, const char *fmt, va_list ap) PRINTF(2, 0);
 
 /* Appends <@name>@text</@name>. @attributes: "" or such as " class=\"text\"", with the blank. */
 void html_span(struct buf *b, const char *name, const char *attributes, const char *text);
