@@ -117,8 +117,9 @@ stop() {
 # GPUSLICE_PATIENCE multiplies the seconds, for builds that are slow by design.
 eventually() {
 	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1)) out n=0
-	# A look costs some processes: what takes long is looked for less often.
-	local pauses=(0.05 0.1 0.15 0.25 0.35)
+	# A look costs some processes: what takes long is looked for less often. The pauses differ, as looks in step with
+	# something that comes and goes (a gate, in turns of 25 ms) would see the same side of it each time.
+	local pauses=(0.05 0.1 0.15 0.25 0.35 0.28 0.33 0.41 0.27)
 	shift
 	while ! out=$("$@" 2>&1); do
 		if ((SECONDS >= deadline)); then
@@ -126,7 +127,7 @@ eventually() {
 			return 1
 		fi
 		sleep "${pauses[n]}"
-		n=$((n < ${#pauses[@]} - 1 ? n + 1 : n))
+		n=$((n < ${#pauses[@]} - 1 ? n + 1 : 4))
 	done
 }
 
