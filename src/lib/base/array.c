@@ -32,6 +32,8 @@ bool array_grow(void *items, size_t n, size_t more, size_t *room, size_t size, s
 		return true;
 	if (room)
 		want = get_next_room(p ? *room : 0, want, max);
+	if (want > SIZE_MAX / size)
+		return false;
 	p = reallocarray(p, want, size);
 	if (!p)
 		return false;

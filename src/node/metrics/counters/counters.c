@@ -305,12 +305,12 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 	struct counters_reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
 	const char *start = text;
 
-	if (len > METRICS_COUNTERS_FILE_MAX)
-		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
-			METRICS_COUNTERS_FILE_MAX);
 	if (!c)
 		return error_nomem(err);
 	atomic_init(&c->refs, 1);
+	if (len > METRICS_COUNTERS_FILE_MAX)
+		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
+			METRICS_COUNTERS_FILE_MAX);
 	if (len >= strlen(BYTE_ORDER_MARK) &&
 		!memcmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
 		start += strlen(BYTE_ORDER_MARK);
