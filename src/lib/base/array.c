@@ -18,8 +18,8 @@ static size_t get_next_room(size_t have, size_t need, size_t max)
 
 bool array_grow(void *items, size_t n, size_t more, size_t *room, size_t size, size_t max)
 {
+	void *p, *grown;
 	size_t want;
-	void *p;
 
 	if (more == 0)
 		return true;
@@ -34,10 +34,10 @@ bool array_grow(void *items, size_t n, size_t more, size_t *room, size_t size, s
 		want = get_next_room(p ? *room : 0, want, max);
 	if (want > SIZE_MAX / size)
 		return false;
-	p = reallocarray(p, want, size);
-	if (!p)
+	grown = reallocarray(p, want, size);
+	if (!grown)
 		return false;
-	memcpy(items, &p, sizeof(p));
+	memcpy(items, &grown, sizeof(grown));
 	if (room)
 		*room = want;
 	return true;

@@ -50,14 +50,15 @@ static bool on_simulate_progress(void *arg, uint64_t done, uint64_t runs)
 }
 
 static int compare_on_trace(struct simulate_result *ret, const struct place_trace *t,
-	struct simulate_setting *s, struct error *err)
+	const struct simulate_setting *setting, struct error *err)
 {
 	struct simulate_progress p = { .terminal = isatty(STDERR_FILENO) == 1 };
+	struct simulate_setting s = *setting;
 
-	s->now_ns = time_mono_ns;
-	s->go_on = on_simulate_progress;
-	s->arg = &p;
-	if (simulate_compare_policies(ret, t, s, err) < 0)
+	s.now_ns = time_mono_ns;
+	s.go_on = on_simulate_progress;
+	s.arg = &p;
+	if (simulate_compare_policies(ret, t, &s, err) < 0)
 		return -1;
 	if (p.terminal)
 		(void)fprintf(stderr, "\r\033[K");
