@@ -39,7 +39,7 @@ struct view_device *sample_device_of_gpu(struct sample_maker *m, enum view_mode 
 	const char *resource);
 struct view_device *sample_device_mig(struct sample_maker *m, enum view_mode mode,
 	const char *resource, const struct sample_place *at);
-void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_replica *seat);
+void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_replica *replicas);
 struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row *row);
 void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_slice *from);
 void sample_device_end(struct sample_maker *m, uint32_t busy);

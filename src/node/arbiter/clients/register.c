@@ -257,7 +257,7 @@ static int new_page(const struct page_owner *who, struct turn_page **ret, ino_t 
 	return fd;
 }
 
-/* Arbiters before 1.0 did not allocate the memory behind the last GPU of the slice. */
+/* Arbiters of earlier builds did not allocate the memory behind the last GPU of the slice. */
 static int accept_page(const struct page_owner *who, int fd, struct turn_page **ret, ino_t *ino)
 {
 	unsigned int n_gpus = who->slice->compute.n_gpus;
