@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/mps/supervisor.h"
+#include "node/agent/mps/compute-mode.h"
 
+#include "node/agent/mps/supervisor.h"
 #include "lib/base/array.h"
 #include "lib/base/paths.h"
 #include "lib/base/parse.h"

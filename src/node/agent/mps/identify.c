@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/mps/supervisor.h"
+#include "node/agent/mps/identify.h"
 
+#include "node/agent/mps/supervisor.h"
 #include "lib/base/paths.h"
 
 #include <inttypes.h>
@@ -27,7 +28,7 @@
 static struct mps_client *get_asked_client(const struct mps_supervisor *sup)
 {
 	struct mps_client *c =
-		sup->identify_pid ? mps_clients_find(&sup->clients, sup->identify_pid) : NULL;
+		sup->identify.pid ? mps_clients_find(&sup->clients, sup->identify.pid) : NULL;
 
 	return c && c->identity == MPS_IDENTITY_REQUESTED ? c : NULL;
 }
@@ -36,7 +37,7 @@ static void set_client_pod_unknown(struct mps_supervisor *sup, struct mps_client
 	const char *reason)
 {
 	c->identity = MPS_IDENTITY_UNKNOWN;
-	if (log_limit_pass(&sup->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
+	if (log_limit_pass(&sup->identify.log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
 		log_warn("the pod of an MPS client is not known", LOG_STR("daemon", sup->key),
 			LOG_UINT("pid", c->pid), LOG_STR("name", c->name),
 			LOG_STR("reason", reason));
@@ -48,8 +49,8 @@ static int on_client_pod_line(void *arg, const char *line, size_t len, struct er
 
 	if (mps_clients_answer(&sup->clients, line, len, err) < 0)
 		return -1;
-	sup->identify_pid = 0;
-	proc_expect(sup->identify_child, IDLE_NS);
+	sup->identify.pid = 0;
+	proc_expect(sup->identify.child, IDLE_NS);
 	mps_identify_next(sup);
 	return 0;
 }
@@ -59,10 +60,10 @@ static void on_client_helper_ended(void *arg, const struct child_end *e)
 	struct mps_supervisor *sup = arg;
 	struct mps_client *c = get_asked_client(sup);
 
-	sup->identify_child = NULL;
-	sup->identify_pid = 0;
+	sup->identify.child = NULL;
+	sup->identify.pid = 0;
 	if (e->was_silent)
-		mps_unanswered_count(&sup->unanswered, time_mono_ns());
+		mps_unanswered_count(&sup->identify.unanswered, time_mono_ns());
 	if (c)
 		set_client_pod_unknown(sup, c,
 			e->was_silent ? "its environment cannot be read in time"
@@ -84,7 +85,7 @@ static int start_client_helper(struct mps_supervisor *sup, struct error *err)
 
 	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0)
 		return -1;
-	return proc_start(&sup->identify_child, sup->mps->c.loop, &what, &ops, sup, err);
+	return proc_start(&sup->identify.child, sup->mps->c.loop, &what, &ops, sup, err);
 }
 
 static int request_client_pod(struct mps_supervisor *sup, struct mps_client *c,
@@ -93,12 +94,12 @@ static int request_client_pod(struct mps_supervisor *sup, struct mps_client *c,
 	char line[16];
 	int n = snprintf(line, sizeof(line), "%" PRIu32 "\n", c->pid);
 
-	if ((!sup->identify_child && start_client_helper(sup, err) < 0) ||
-		proc_send(sup->identify_child, line, (size_t)n, err) < 0)
+	if ((!sup->identify.child && start_client_helper(sup, err) < 0) ||
+		proc_send(sup->identify.child, line, (size_t)n, err) < 0)
 		return -1;
-	proc_expect(sup->identify_child, ANSWER_NS);
+	proc_expect(sup->identify.child, ANSWER_NS);
 	c->identity = MPS_IDENTITY_REQUESTED;
-	sup->identify_pid = c->pid;
+	sup->identify.pid = c->pid;
 	return 0;
 }
 
@@ -108,7 +109,7 @@ static int request_client_pod(struct mps_supervisor *sup, struct mps_client *c,
  */
 static void log_client_pods_postponed(struct mps_supervisor *sup)
 {
-	if (log_limit_pass(&sup->identify_log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
+	if (log_limit_pass(&sup->identify.log_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
 		log_warn("the pods of MPS clients are read later", LOG_STR("daemon", sup->key),
 			LOG_STR("reason",
 				"reading the environment of other clients took too long"));
@@ -119,9 +120,9 @@ void mps_identify_next(struct mps_supervisor *sup)
 	struct error err = ERROR_INIT;
 	struct mps_client *c;
 
-	while (!sup->closed && !sup->identify_pid &&
+	while (!sup->closed && !sup->identify.pid &&
 		(c = mps_clients_next_unidentified(&sup->clients)) != NULL) {
-		if (!mps_unanswered_may_query(&sup->unanswered, time_mono_ns())) {
+		if (!mps_unanswered_may_query(&sup->identify.unanswered, time_mono_ns())) {
 			log_client_pods_postponed(sup);
 			return;
 		}
@@ -133,6 +134,6 @@ void mps_identify_next(struct mps_supervisor *sup)
 
 void mps_identify_stop(struct mps_supervisor *sup)
 {
-	sup->identify_child = proc_stop(sup->identify_child);
-	sup->identify_pid = 0;
+	sup->identify.child = proc_stop(sup->identify.child);
+	sup->identify.pid = 0;
 }

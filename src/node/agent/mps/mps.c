@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/process.h"
 #include "node/agent/mps/supervisor.h"
 
 #include "lib/base/parse.h"
@@ -256,8 +257,8 @@ void mps_query_clients(struct mps *m)
 	for (struct mps_supervisor *sup = m->daemons; sup; sup = sup->next) {
 		if (!can_answer(sup))
 			continue;
-		if (sup->checked_ns)
-			sup->checked_ns = 1; /* makes a check due */
+		if (sup->check.done_ns)
+			sup->check.done_ns = 1; /* makes a check due */
 		mps_supervisor_step(sup);
 	}
 }
@@ -265,7 +266,7 @@ void mps_query_clients(struct mps *m)
 bool mps_has_answered(const struct mps *m, uint64_t since_ns)
 {
 	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next)
-		if (can_answer(sup) && sup->checked_ns < since_ns)
+		if (can_answer(sup) && sup->check.done_ns < since_ns)
 			return false;
 	return true;
 }
@@ -275,7 +276,7 @@ uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret,
 	uint32_t n = 0;
 
 	for (const struct mps_supervisor *sup = m->daemons; sup; sup = sup->next) {
-		if (!can_answer(sup) || sup->checked_ns < since_ns ||
+		if (!can_answer(sup) || sup->check.done_ns < since_ns ||
 			!mps_supervisor_is_unused(sup))
 			continue;
 		for (uint32_t i = 0; i < sup->n_servers && n < max; i++)
@@ -296,7 +297,7 @@ static bool is_leaving(const struct mps_supervisor *sup,
 
 static const struct mps_client *any_client(const struct mps_supervisor *sup)
 {
-	for (uint32_t i = 0; sup->checked_ns && i < sup->clients.n; i++)
+	for (uint32_t i = 0; sup->check.done_ns && i < sup->clients.n; i++)
 		if (sup->clients.v[i].connected)
 			return &sup->clients.v[i];
 	return NULL;
@@ -365,9 +366,10 @@ static json_t *format_mps_daemon_status(const struct mps_supervisor *sup)
 			"why", why, "usable", mps_supervisor_is_usable(sup), "pid",
 			(int)mps_process_pid(sup), "memoryLimitsMib", limits,
 			"activeThreadPercentage", (int)sup->desired.percent, "exclusive",
-			sup->desired.exclusive, "daemonDeaths", (json_int_t)sup->deaths,
-			"faults", (json_int_t)sup->faults, "serverDeaths",
-			(json_int_t)sup->server_deaths, "clients", clients_status(sup)));
+			sup->desired.exclusive, "daemonDeaths",
+			(json_int_t)sup->counts.daemon_deaths, "faults",
+			(json_int_t)sup->counts.faults, "serverDeaths",
+			(json_int_t)sup->counts.server_deaths, "clients", clients_status(sup)));
 	return o;
 }
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/query.h"
+
+#include "node/agent/mps/process.h"
 #include "node/agent/mps/supervisor.h"
 
 #include <stdarg.h>
@@ -116,7 +119,7 @@ static void on_clients(void *arg, const char *answer, const struct error *err);
 
 static void finish_mps_daemon_check(struct mps_supervisor *sup, bool has_server_fault)
 {
-	sup->checked_ns = time_mono_ns();
+	sup->check.done_ns = time_mono_ns();
 	sup->step = sup->missed = 0;
 	mps_watch_end_check(sup, has_server_fault);
 	mps_supervisor_step(sup);
@@ -156,12 +159,12 @@ static void query_next_server(struct mps_supervisor *sup)
 			sup->servers[sup->step++]);
 		return;
 	}
-	mps_clients_set(&sup->clients, sup->check_clients, sup->n_check_clients);
-	sup->has_no_client = sup->n_check_clients == 0;
+	mps_clients_set(&sup->clients, sup->check.clients, sup->check.n_clients);
+	sup->check.has_no_client = sup->check.n_clients == 0;
 	mps_identify_next(sup);
 	sup->step = 0;
 	if (sup->stopping)
-		finish_mps_daemon_check(sup, sup->has_server_fault);
+		finish_mps_daemon_check(sup, sup->check.has_server_fault);
 	else
 		query_next_status(sup);
 }
@@ -174,8 +177,8 @@ static void on_clients(void *arg, const char *answer, const struct error *err)
 		mps_supervisor_count_missed(sup, err);
 		return;
 	}
-	sup->n_check_clients += mps_pids_read(sup->check_clients + sup->n_check_clients,
-		MPS_CLIENTS_MAX - sup->n_check_clients, answer);
+	sup->check.n_clients += mps_pids_read(sup->check.clients + sup->check.n_clients,
+		MPS_CLIENTS_MAX - sup->check.n_clients, answer);
 	query_next_server(sup);
 }
 
@@ -189,7 +192,7 @@ static void on_servers(void *arg, const char *answer, const struct error *err)
 	}
 	sup->n_servers = mps_pids_read(sup->servers, MPS_SERVERS_MAX, answer);
 	mps_watch_check_servers(sup);
-	sup->n_check_clients = sup->step = 0;
+	sup->check.n_clients = sup->step = 0;
 	if (sup->state == MPS_SERVER)
 		mps_supervisor_step(sup);
 	else

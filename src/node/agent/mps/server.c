@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/server.h"
+
 #include "node/agent/mps/supervisor.h"
 
 #include <string.h>
@@ -12,7 +14,7 @@ static void fail_without_server(struct mps_supervisor *sup, const char *what)
 {
 	sup->needs_server = true;
 	mps_supervisor_fail(sup, "the MPS server %s%s%.300s%s", what,
-		*sup->complaint ? ": " : "", sup->complaint,
+		*sup->watch.complaint ? ": " : "", sup->watch.complaint,
 		sup->desired.exclusive
 			? " (compute mode exclusive: no other program may use the GPU)"
 			: "");
@@ -68,9 +70,9 @@ static void on_new_server_status(void *arg, const char *answer, const struct err
 static void on_new_servers(void *arg, const char *answer, const struct error *err)
 {
 	struct mps_supervisor *sup = arg;
-	bool late = is_server_late(sup), exited = sup->checked_hints.server_exited;
+	bool late = is_server_late(sup), exited = sup->check.hints.server_exited;
 
-	sup->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	sup->check.hints = (struct mps_hints){ .exited_pid = 0 };
 	if (err) {
 		mps_supervisor_count_missed(sup, err);
 		return;
@@ -94,7 +96,7 @@ void mps_server_next(struct mps_supervisor *sup)
 {
 	if (sup->step == 0) {
 		sup->step = 1;
-		sup->hints.server_exited = false;
+		sup->watch.hints.server_exited = false;
 		mps_supervisor_query(sup, on_server_asked, "start_server -uid %u",
 			(unsigned)geteuid());
 	} else if (is_server_late(sup) || mps_watch_needs_check(sup)) {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/supervisor.h"
+
+#include "node/agent/mps/compute-mode.h"
+#include "node/agent/mps/process.h"
+#include "node/agent/mps/server.h"
 #include "lib/base/backoff.h"
 
 #include <stdarg.h>
@@ -98,7 +102,7 @@ static void on_mps_daemon_timer(uv_timer_t *t)
 void mps_supervisor_arm(struct mps_supervisor *sup, uint64_t ms)
 {
 	/* Lines of a fault are checked, and the fault is reported, soon. */
-	uint64_t max = sup->fault.pending ? ASK_MS : MPS_TICK_MAX_MS;
+	uint64_t max = sup->watch.fault.pending ? ASK_MS : MPS_TICK_MAX_MS;
 
 	if (sup->closed)
 		return;
@@ -173,7 +177,7 @@ void mps_supervisor_count_missed(struct mps_supervisor *sup, const struct error 
 {
 	/* A daemon that quits takes no commands, and waits for its clients. */
 	if (sup->process && sup->state == MPS_QUITTING) {
-		sup->checked_ns = time_mono_ns(); /* its earlier answer stays valid */
+		sup->check.done_ns = time_mono_ns(); /* its earlier answer stays valid */
 		mps_supervisor_arm(sup, MPS_TICK_MAX_MS);
 	} else if (sup->process && strstr(why->msg, "Cannot send command")) {
 		mps_supervisor_enter(sup, MPS_QUITTING,
@@ -189,8 +193,8 @@ void mps_supervisor_count_missed(struct mps_supervisor *sup, const struct error 
 		log_info("MPS was asked in vain, trying again", LOG_STR("daemon", sup->key),
 			LOG_STR("reason", why->msg));
 		sup->step = 0;
-		if (sup->checked_ns) /* the check is due again, after a pause */
-			sup->checked_ns = 1;
+		if (sup->check.done_ns) /* the check is due again, after a pause */
+			sup->check.done_ns = 1;
 		mps_supervisor_arm(sup, MPS_TICK_MAX_MS);
 	}
 }
@@ -202,7 +206,7 @@ void mps_supervisor_set_ready(struct mps_supervisor *sup)
 	sup->was_ready = sup->served = true;
 	sup->needs_server = false;
 	if (first) /* else clients may exist that no check has found yet */
-		sup->checked_ns = time_mono_ns();
+		sup->check.done_ns = time_mono_ns();
 	mps_supervisor_enter(sup, MPS_READY, "");
 	if (first)
 		log_info("MPS is ready", LOG_STR("daemon", sup->key),
@@ -233,12 +237,12 @@ static void finish_mps_settings(struct mps_supervisor *sup)
 
 bool mps_supervisor_is_unused(const struct mps_supervisor *sup)
 {
-	return sup->has_no_client && mps_clients_count(&sup->clients) == 0;
+	return sup->check.has_no_client && mps_clients_count(&sup->clients) == 0;
 }
 
 static bool check_is_due(const struct mps_supervisor *sup, uint64_t every)
 {
-	return time_mono_ns() - sup->checked_ns >= every;
+	return time_mono_ns() - sup->check.done_ns >= every;
 }
 
 /* --- the next step of each state --- */
@@ -253,10 +257,10 @@ static void start_mps_process(struct mps_supervisor *sup)
 	sup->missed = 0;
 	sup->applied.percent = 0;
 	sup->was_ready = false;
-	sup->complaint[0] = '\0';
+	sup->watch.complaint[0] = '\0';
 	sup->n_servers = 0;
-	sup->has_server_fault = false;
-	sup->hints = sup->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	sup->check.has_server_fault = false;
+	sup->watch.hints = sup->check.hints = (struct mps_hints){ .exited_pid = 0 };
 	if (mps_process_start(sup, &err) < 0) {
 		mps_supervisor_fail(sup, "%s", err.msg);
 		return;
@@ -363,10 +367,10 @@ static bool adopt_mps_process(struct mps_supervisor *sup)
 	sup->started_ns = time_mono_ns();
 	sup->found = true;
 	sup->n_servers = 0;
-	sup->has_server_fault = false;
+	sup->check.has_server_fault = false;
 	sup->modes_are_set = sup->dir.n_modes > 0;
 	sup->applied.percent = 0;
-	sup->checked_ns = 0;
+	sup->check.done_ns = 0;
 	mps_supervisor_enter(sup, MPS_READY, "");
 	mps_watch_start(sup);
 	return true;
@@ -471,7 +475,7 @@ static void next_ready(struct mps_supervisor *sup)
 
 	if (!sup->wanted) {
 		mps_supervisor_enter(sup, MPS_DRAINING, "its clients have not ended yet");
-		sup->checked_ns = 0;
+		sup->check.done_ns = 0;
 		mps_supervisor_step(sup);
 	} else if (mode_is_due(sup)) {
 		apply_compute_mode(sup);
@@ -495,7 +499,7 @@ static void next_faulted(struct mps_supervisor *sup)
 
 	if (mps_watch_report_fault(sup, /* now= */ false)) {
 		mps_supervisor_arm(sup, ASK_MS);
-	} else if (sup->fault_is_over) {
+	} else if (sup->watch.fault_is_over) {
 		log_info("MPS takes clients again, all that the fault hit are gone",
 			LOG_STR("daemon", sup->key));
 		report_event(sup->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
@@ -523,7 +527,7 @@ static void next_draining(struct mps_supervisor *sup)
 {
 	bool none = mps_clients_count(&sup->clients) == 0;
 	bool unknown = check_is_due(sup,
-		none && !sup->has_no_client ? EMPTY_CHECK_NS : DRAIN_CHECK_NS);
+		none && !sup->check.has_no_client ? EMPTY_CHECK_NS : DRAIN_CHECK_NS);
 
 	if (sup->wanted) {
 		mps_supervisor_enter(sup, MPS_READY, "");
@@ -561,7 +565,7 @@ void mps_supervisor_stop(struct mps_supervisor *sup)
 		/* Asks for clients first, unless a check has just done so: an adopted daemon may have some. */
 		mps_supervisor_enter(sup, MPS_DRAINING, "the agent ends");
 		mps_supervisor_step(sup);
-	} else if (sup->checked_ns == 0) {
+	} else if (sup->check.done_ns == 0) {
 		leave_mps_process(sup);
 	}
 	mps_supervisor_arm(sup, ASK_MS);
@@ -667,17 +671,17 @@ static void on_mps_process_end(struct mps_supervisor *sup, const char *how)
 	 * The program is of an older driver. Believed only before a daemon has served: later, client processes can
 	 * write to the log, also to the next daemon's.
 	 */
-	if (!sup->served && strstr(sup->complaint, "multiuser"))
+	if (!sup->served && strstr(sup->watch.complaint, "multiuser"))
 		sup->no_multiuser = true;
-	sup->has_no_client = false;
+	sup->check.has_no_client = false;
 	if (mps_clients_count(&sup->clients) > 0)
 		mps_watch_report_lost(sup, "MPSDaemonDied", "the MPS control daemon ended");
 	mps_clients_set(&sup->clients, NULL, 0);
 	if (started && lived >= LONG_LIFE_NS)
 		sup->failures = 0;
-	sup->deaths += sup->wanted;
+	sup->counts.daemon_deaths += sup->wanted;
 	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
-		*sup->complaint ? ": " : "", sup->complaint);
+		*sup->watch.complaint ? ": " : "", sup->watch.complaint);
 	dir_empty(sup->dir.pipe, DIR_EMPTY_LOOP_NS); /* no client finds a dead socket */
 	enter_mps_down(sup, asked ? sup->why : why);
 	mps_supervisor_arm(sup, 0);
@@ -704,11 +708,11 @@ struct mps_supervisor *mps_supervisor_new(struct mps *m, const char *root, const
 	sup->modes_done = on_modes;
 	sup->ended = on_mps_process_end;
 	(void)snprintf(sup->key, sizeof(sup->key), "%s", key);
-	mps_log_init(&sup->log);
+	mps_log_init(&sup->watch.log);
 	(void)uv_timer_init(m->c.loop, &sup->timer);
 	sup->timer.data = sup;
-	(void)uv_fs_event_init(m->c.loop, &sup->log_event);
-	sup->log_event.data = sup;
+	(void)uv_fs_event_init(m->c.loop, &sup->watch.event);
+	sup->watch.event.data = sup;
 	sup->handles = 2;
 	(void)snprintf(sup->why, sizeof(sup->why), "the MPS control daemon is starting");
 	sup->wanted = adopt_mps_process(sup); /* until the plan decides */
@@ -735,12 +739,12 @@ void mps_supervisor_close(struct mps_supervisor *sup)
 	mps_identify_stop(sup);
 	mps_process_leave(sup);
 	uv_close((uv_handle_t *)&sup->timer, on_mps_daemon_closed);
-	uv_close((uv_handle_t *)&sup->log_event, on_mps_daemon_closed);
+	uv_close((uv_handle_t *)&sup->watch.event, on_mps_daemon_closed);
 }
 
 void mps_supervisor_free(struct mps_supervisor *sup)
 {
-	mps_log_fini(&sup->log);
+	mps_log_fini(&sup->watch.log);
 	mps_clients_fini(&sup->clients);
 	mps_daemon_dir_fini(&sup->dir);
 	mps_spec_fini(&sup->desired);

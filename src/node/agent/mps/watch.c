@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/mps/supervisor.h"
+#include "node/agent/mps/watch.h"
 
+#include "node/agent/mps/supervisor.h"
 #include "lib/base/backoff.h"
 #include "lib/base/fd.h"
 
@@ -49,21 +50,22 @@ static bool has_marked_faulted(const struct mps_supervisor *sup)
 
 static void on_fault(struct mps_supervisor *sup, uint32_t named)
 {
-	if (named && sup->fault.pending)
-		sup->fault.named_pid = sup->fault.named_pid ? sup->fault.named_pid : named;
-	if (sup->fault.pending)
+	if (named && sup->watch.fault.pending)
+		sup->watch.fault.named_pid =
+			sup->watch.fault.named_pid ? sup->watch.fault.named_pid : named;
+	if (sup->watch.fault.pending)
 		return;
 	unmark_faulted(sup);
-	sup->fault =
+	sup->watch.fault =
 		(struct mps_fault){ .pending = true, .named_pid = named, .ns = time_mono_ns() };
-	sup->fault_report_ns = sup->fault.ns + FAULT_REPORT_NS;
+	sup->watch.report_at_ns = sup->watch.fault.ns + FAULT_REPORT_NS;
 }
 
 /* A fault whose lines the log does not have: all connected clients count as hit. */
 static void assume_fault(struct mps_supervisor *sup)
 {
 	on_fault(sup, 0);
-	sup->fault.found_late = sup->found;
+	sup->watch.fault.found_late = sup->found;
 	for (uint32_t i = 0; i < sup->clients.n; i++)
 		sup->clients.v[i].faulted = sup->clients.v[i].connected;
 }
@@ -73,9 +75,9 @@ static void on_client_faulted(struct mps_supervisor *sup, uint32_t pid)
 {
 	struct mps_client *c = mps_clients_find(&sup->clients, pid);
 
-	if (!sup->fault.pending)
+	if (!sup->watch.fault.pending)
 		return;
-	if (!c && sup->n_log_clients++ < LOOK_MAX)
+	if (!c && sup->watch.n_added++ < LOOK_MAX)
 		c = mps_clients_add(&sup->clients, pid);
 	if (c)
 		c->faulted = true;
@@ -84,13 +86,13 @@ static void on_client_faulted(struct mps_supervisor *sup, uint32_t pid)
 /* Client processes can write to the log, so the reports are limited. */
 static bool may_report_log_event(struct mps_supervisor *sup)
 {
-	return log_limit_pass(&sup->report_limit, time_mono_ns(), MPS_REPORT_PER_NS,
+	return log_limit_pass(&sup->watch.report_limit, time_mono_ns(), MPS_REPORT_PER_NS,
 		MPS_REPORT_BURST);
 }
 
 static void on_server_died(struct mps_supervisor *sup, uint32_t pid)
 {
-	sup->server_deaths++;
+	sup->counts.server_deaths++;
 	if (may_report_log_event(sup)) {
 		log_warn("an MPS server died, its clients end", LOG_STR("daemon", sup->key),
 			LOG_UINT("pid", pid),
@@ -110,47 +112,48 @@ static void on_server_died(struct mps_supervisor *sup, uint32_t pid)
 /* A claim of the log was true and changed the state: the next one is checked at once again. */
 static void end_hint_pause(struct mps_supervisor *sup)
 {
-	sup->hint_checks = 0;
-	sup->hint_check_at_ns = 0;
+	sup->watch.vain_checks = 0;
+	sup->watch.check_at_ns = 0;
 }
 
 bool mps_watch_needs_check(const struct mps_supervisor *sup)
 {
-	bool hinted = sup->state == MPS_SERVER
-			      ? sup->hints.ready_pid || sup->hints.server_exited
-			      : sup->hints.ready_pid || sup->hints.exited_pid ||
-					(sup->fault.pending && !sup->fault.confirmed);
+	bool hinted =
+		sup->state == MPS_SERVER
+			? sup->watch.hints.ready_pid || sup->watch.hints.server_exited
+			: sup->watch.hints.ready_pid || sup->watch.hints.exited_pid ||
+				  (sup->watch.fault.pending && !sup->watch.fault.confirmed);
 
-	return hinted && time_mono_ns() >= sup->hint_check_at_ns;
+	return hinted && time_mono_ns() >= sup->watch.check_at_ns;
 }
 
 void mps_watch_begin_check(struct mps_supervisor *sup)
 {
 	uint64_t now = time_mono_ns();
 
-	sup->check_began_ns = now;
+	sup->check.began_ns = now;
 	if (mps_watch_needs_check(sup)) {
-		if (now - sup->hint_check_at_ns >= HINT_RETAIN_NS)
-			sup->hint_checks = 0;
-		sup->hint_check_at_ns =
-			now + backoff_doubled(HINT_NS, HINT_MAX_NS, sup->hint_checks++);
+		if (now - sup->watch.check_at_ns >= HINT_RETAIN_NS)
+			sup->watch.vain_checks = 0;
+		sup->watch.check_at_ns =
+			now + backoff_doubled(HINT_NS, HINT_MAX_NS, sup->watch.vain_checks++);
 	}
 	/* A check without an answer leaves its hints to the next one. */
-	if (sup->hints.ready_pid)
-		sup->checked_hints.ready_pid = sup->hints.ready_pid;
-	sup->checked_hints.server_exited |= sup->hints.server_exited;
-	if (sup->hints.exited_pid)
-		sup->checked_hints.exited_pid = sup->hints.exited_pid;
-	sup->hints = (struct mps_hints){ .exited_pid = 0 };
+	if (sup->watch.hints.ready_pid)
+		sup->check.hints.ready_pid = sup->watch.hints.ready_pid;
+	sup->check.hints.server_exited |= sup->watch.hints.server_exited;
+	if (sup->watch.hints.exited_pid)
+		sup->check.hints.exited_pid = sup->watch.hints.exited_pid;
+	sup->watch.hints = (struct mps_hints){ .exited_pid = 0 };
 }
 
 void mps_watch_check_servers(struct mps_supervisor *sup)
 {
-	uint32_t pid = sup->checked_hints.exited_pid;
+	uint32_t pid = sup->check.hints.exited_pid;
 
-	if (has_mps_server(sup, sup->checked_hints.ready_pid))
+	if (has_mps_server(sup, sup->check.hints.ready_pid))
 		end_hint_pause(sup);
-	sup->checked_hints = (struct mps_hints){ .exited_pid = 0 };
+	sup->check.hints = (struct mps_hints){ .exited_pid = 0 };
 	if (!pid)
 		return;
 	if (has_mps_server(sup, pid)) {
@@ -160,20 +163,20 @@ void mps_watch_check_servers(struct mps_supervisor *sup)
 	}
 	end_hint_pause(sup);
 	/* A client may have caused the start of the next server already. */
-	sup->hints.ready_pid = sup->n_servers > 0 ? sup->servers[0] : 0;
+	sup->watch.hints.ready_pid = sup->n_servers > 0 ? sup->servers[0] : 0;
 	on_server_died(sup, pid);
 }
 
 static void confirm_fault(struct mps_supervisor *sup)
 {
-	if (sup->fault.confirmed)
+	if (sup->watch.fault.confirmed)
 		return;
-	sup->fault.confirmed = true;
-	sup->faults++;
-	if (!sup->has_server_fault || sup->state != MPS_READY)
+	sup->watch.fault.confirmed = true;
+	sup->counts.faults++;
+	if (!sup->check.has_server_fault || sup->state != MPS_READY)
 		return;
 	end_hint_pause(sup);
-	sup->fault_is_over = false;
+	sup->watch.fault_is_over = false;
 	mps_supervisor_enter(sup, MPS_FAULTED,
 		"a fatal fault of one client ended all clients of this GPU; MPS takes new "
 		"ones when all of them are gone");
@@ -186,8 +189,8 @@ static void confirm_fault(struct mps_supervisor *sup)
  */
 static void check_fault_lines(struct mps_supervisor *sup)
 {
-	if (!sup->fault.pending || sup->fault.confirmed ||
-		sup->check_began_ns < sup->fault_report_ns)
+	if (!sup->watch.fault.pending || sup->watch.fault.confirmed ||
+		sup->check.began_ns < sup->watch.report_at_ns)
 		return;
 	if (has_marked_faulted(sup) && mps_clients_count_faulted(&sup->clients) == 0) {
 		confirm_fault(sup);
@@ -195,24 +198,24 @@ static void check_fault_lines(struct mps_supervisor *sup)
 	}
 	log_debug("the MPS log reports a fault that no server has",
 		LOG_STR("daemon", sup->key));
-	sup->fault.pending = false;
+	sup->watch.fault.pending = false;
 	unmark_faulted(sup);
 }
 
 void mps_watch_end_check(struct mps_supervisor *sup, bool has_server_fault)
 {
-	bool is_new = has_server_fault && !sup->has_server_fault;
+	bool is_new = has_server_fault && !sup->check.has_server_fault;
 
-	sup->has_server_fault = has_server_fault;
+	sup->check.has_server_fault = has_server_fault;
 	/* A killed server has that status, too, for a moment, and no clients. */
-	if (is_new && !sup->fault.pending && mps_clients_count(&sup->clients) > 0)
+	if (is_new && !sup->watch.fault.pending && mps_clients_count(&sup->clients) > 0)
 		assume_fault(sup);
 	sup->found = false;
-	if (has_server_fault && sup->fault.pending)
+	if (has_server_fault && sup->watch.fault.pending)
 		confirm_fault(sup);
 	else
 		check_fault_lines(sup);
-	sup->fault_is_over = sup->state == MPS_FAULTED && !has_server_fault;
+	sup->watch.fault_is_over = sup->state == MPS_FAULTED && !has_server_fault;
 }
 
 /* --- events of the log --- */
@@ -223,9 +226,9 @@ static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 
 	switch (e->kind) {
 	case MPS_LOG_CONNECTED:
-		sup->has_no_client = false;
+		sup->check.has_no_client = false;
 		/* The next check finds the clients beyond this limit. */
-		if (sup->n_log_clients++ < LOOK_MAX)
+		if (sup->watch.n_added++ < LOOK_MAX)
 			(void)mps_clients_add(&sup->clients, e->pid);
 		break;
 	case MPS_LOG_DISCONNECTED:
@@ -240,17 +243,18 @@ static void on_mps_log_event(void *arg, const struct mps_log_event *e)
 		break;
 	case MPS_LOG_SERVER_READY:
 		if (sup->state == MPS_SERVER || !has_mps_server(sup, e->pid))
-			sup->hints.ready_pid = e->pid;
+			sup->watch.hints.ready_pid = e->pid;
 		break;
 	case MPS_LOG_SERVER_ENDED:
 		break;
 	case MPS_LOG_SERVER_DIED:
-		sup->hints.server_exited = true;
+		sup->watch.hints.server_exited = true;
 		if (has_mps_server(sup, e->pid))
-			sup->hints.exited_pid = e->pid;
+			sup->watch.hints.exited_pid = e->pid;
 		break;
 	case MPS_LOG_COMPLAINT:
-		(void)snprintf(sup->complaint, sizeof(sup->complaint), "%s", e->text);
+		(void)snprintf(sup->watch.complaint, sizeof(sup->watch.complaint), "%s",
+			e->text);
 		break;
 	}
 }
@@ -262,7 +266,7 @@ static void report_log_complaint(struct mps_supervisor *sup, const char *data, s
 	/* A program that fails to start writes lines without a date. */
 	if (sup->state != MPS_STARTING || len == 0 || data[0] == '[')
 		return;
-	(void)snprintf(sup->complaint, sizeof(sup->complaint), "%.*s",
+	(void)snprintf(sup->watch.complaint, sizeof(sup->watch.complaint), "%.*s",
 		(int)strcspn(data, "\n") < (int)len ? (int)strcspn(data, "\n") : (int)len,
 		data);
 }
@@ -272,11 +276,11 @@ static void truncate_read_log(struct mps_supervisor *sup, int fd)
 {
 	struct stat st;
 
-	if (sup->log_offset < MPS_LOG_TRUNCATE_BYTES || fstat(fd, &st) < 0 ||
-		(uint64_t)st.st_size != sup->log_offset)
+	if (sup->watch.offset < MPS_LOG_TRUNCATE_BYTES || fstat(fd, &st) < 0 ||
+		(uint64_t)st.st_size != sup->watch.offset)
 		return;
 	if (ftruncate(fd, 0) == 0)
-		sup->log_offset = 0;
+		sup->watch.offset = 0;
 }
 
 bool mps_watch_read(struct mps_supervisor *sup)
@@ -286,26 +290,26 @@ bool mps_watch_read(struct mps_supervisor *sup)
 	size_t all = 0;
 	struct stat st;
 
-	if (!sup->log_watched)
+	if (!sup->watch.open)
 		return false;
 	fd = open(sup->dir.log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	if ((uint64_t)st.st_size < sup->log_offset)
-		sup->log_offset = 0; /* another process truncated the log */
+	if ((uint64_t)st.st_size < sup->watch.offset)
+		sup->watch.offset = 0; /* another process truncated the log */
 	while (all < READ_MAX) {
-		ssize_t n = pread(fd, data, READ_BYTES, (off_t)sup->log_offset);
+		ssize_t n = pread(fd, data, READ_BYTES, (off_t)sup->watch.offset);
 
 		if (n <= 0)
 			break;
 		data[n] = '\0';
-		sup->log_offset += (uint64_t)n;
+		sup->watch.offset += (uint64_t)n;
 		all += (size_t)n;
 		report_log_complaint(sup, data, (size_t)n);
-		mps_log_feed(&sup->log, data, (size_t)n, on_mps_log_event, sup);
+		mps_log_feed(&sup->watch.log, data, (size_t)n, on_mps_log_event, sup);
 	}
 	truncate_read_log(sup, fd);
-	sup->n_log_clients = 0;
+	sup->watch.n_added = 0;
 	mps_identify_next(sup);
 	return all >= READ_MAX;
 }
@@ -329,9 +333,9 @@ void mps_watch_truncate_log(struct mps_supervisor *sup)
 {
 	if (truncate(sup->dir.log, 0) < 0 && errno != ENOENT)
 		log_debug("MPS log not truncated", LOG_STR("file", sup->dir.log));
-	sup->log_offset = 0;
-	mps_log_fini(&sup->log);
-	mps_log_init(&sup->log);
+	sup->watch.offset = 0;
+	mps_log_fini(&sup->watch.log);
+	mps_log_init(&sup->watch.log);
 }
 
 /* Of an adopted daemon's log only new lines are read. The first check finds its clients. */
@@ -342,15 +346,15 @@ void mps_watch_start(struct mps_supervisor *sup)
 
 	closep(&fd);
 	if (sup->state != MPS_STARTING)
-		sup->log_offset = stat(sup->dir.log, &st) == 0 ? (uint64_t)st.st_size : 0;
-	sup->log_watched = true;
-	(void)uv_fs_event_start(&sup->log_event, on_change, sup->dir.log, 0);
+		sup->watch.offset = stat(sup->dir.log, &st) == 0 ? (uint64_t)st.st_size : 0;
+	sup->watch.open = true;
+	(void)uv_fs_event_start(&sup->watch.event, on_change, sup->dir.log, 0);
 }
 
 void mps_watch_stop(struct mps_supervisor *sup)
 {
-	sup->log_watched = false;
-	(void)uv_fs_event_stop(&sup->log_event);
+	sup->watch.open = false;
+	(void)uv_fs_event_stop(&sup->watch.event);
 }
 
 /* --- reports --- */
@@ -479,11 +483,12 @@ static void report_mps_clients_lost(struct mps_supervisor *sup, bool fault, cons
 			s->v[s->n++] = own_client(sup, &sup->clients.v[i]);
 	s->mps = sup->mps;
 	s->fault = fault;
-	s->found_late = fault && sup->fault.found_late;
-	s->named = fault ? sup->fault.named_pid : 0;
-	gone = fault ? mps_clients_last_disconnected(&sup->clients, sup->fault.ns - KILLED_NS)
+	s->found_late = fault && sup->watch.fault.found_late;
+	s->named = fault ? sup->watch.fault.named_pid : 0;
+	gone = fault ? mps_clients_last_disconnected(&sup->clients,
+			       sup->watch.fault.ns - KILLED_NS)
 		     : NULL;
-	if (gone && gone->disconnected_ns <= sup->fault.ns + KILLED_NS)
+	if (gone && gone->disconnected_ns <= sup->watch.fault.ns + KILLED_NS)
 		s->killed = own_client(sup, gone);
 	memcpy(s->key, sup->key, sizeof(s->key));
 	(void)snprintf(s->gpu, sizeof(s->gpu), "%s",
@@ -501,13 +506,13 @@ void mps_watch_report_lost(struct mps_supervisor *sup, const char *reason, const
 
 bool mps_watch_report_fault(struct mps_supervisor *sup, bool now)
 {
-	if (!sup->fault.pending || (!now && !sup->fault.confirmed))
+	if (!sup->watch.fault.pending || (!now && !sup->watch.fault.confirmed))
 		return false;
-	if (!now && time_mono_ns() < sup->fault_report_ns)
+	if (!now && time_mono_ns() < sup->watch.report_at_ns)
 		return true;
-	if (!sup->fault.confirmed) /* the daemon has ended, and cannot be asked */
-		sup->faults++;
-	sup->fault.pending = false;
+	if (!sup->watch.fault.confirmed) /* the daemon has ended, and cannot be asked */
+		sup->counts.faults++;
+	sup->watch.fault.pending = false;
 	report_mps_clients_lost(sup, true, "MPSClientFault",
 		"a fatal fault of an MPS client on its GPU");
 	return false;

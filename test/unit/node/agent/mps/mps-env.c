@@ -295,7 +295,7 @@ bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state stat
 static bool is_nothing_pending(const struct mps_env *e)
 {
 	for (const struct mps_supervisor *sup = e->mps.daemons; sup; sup = sup->next)
-		if (sup->command.child || sup->helper || sup->identify_pid)
+		if (sup->command.child || sup->helper || sup->identify.pid)
 			return false;
 	return true;
 }

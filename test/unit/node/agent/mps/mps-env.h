@@ -21,6 +21,7 @@
 #include "unit/node/agent/agent-fixture.h"
 
 #include "node/agent/mps/mps.h"
+#include "node/agent/mps/process.h"
 #include "node/agent/mps/supervisor.h"
 
 struct mps_env {

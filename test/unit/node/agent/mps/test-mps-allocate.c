@@ -328,7 +328,7 @@ static void mps_has_answered__does_not_wait_for_daemons_that_are_down(void **sta
 	since = time_mono_ns();
 	mps_query_clients(&e->mps);
 	agent_fixture_until(e->f, mps_has_answered(&e->mps, since));
-	assert_true(mps_env_find_daemon(e, GPU)->checked_ns >= since);
+	assert_true(mps_env_find_daemon(e, GPU)->check.done_ns >= since);
 }
 
 /* --- status --- */

@@ -127,7 +127,7 @@ static void start__that_fails_logs_output_that_arrives_with_its_end(void **state
 	mps_env_write(e, "no-start", "Failed to bind: in use\n");
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 4));
 	assert_true(mps_env_is(e, GPU, MPS_STARTING));
-	(void)uv_fs_event_stop(&mps_env_find_daemon(e, GPU)->log_event);
+	(void)uv_fs_event_stop(&mps_env_find_daemon(e, GPU)->watch.event);
 	assert_down(e, "the MPS control daemon ended with status 3: Failed to bind: in use");
 }
 
@@ -391,7 +391,7 @@ static void end__of_a_daemon_is_reported_and_another_one_is_started(void **state
 	assert_down(e, "the MPS control daemon ended by signal 9");
 	assert_false(mps_env_has_file(e, GPU, "pipe/control"));
 	assert_true(mps_env_has_file(e, GPU, "pipe")); /* containers have it mounted */
-	assert_int_equal(sup->deaths, 1);
+	assert_int_equal(sup->counts.daemon_deaths, 1);
 	assert_int_equal(agent_fixture_last(e->f, "MPSDaemonDown")->type, EVENT_WARNING);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_until_state(e, GPU, MPS_READY);

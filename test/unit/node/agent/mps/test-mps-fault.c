@@ -82,11 +82,11 @@ static void fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint3
 {
 	struct mps_supervisor *sup = mps_env_find_daemon(e, GPU);
 
-	sup->hint_check_at_ns = 0; /* no pause after the checks before */
+	sup->watch.check_at_ns = 0; /* no pause after the checks before */
 	answer_status(e, "FAULT\n");
 	log_fault(e, named, pids, n);
 	agent_fixture_until(e->f,
-		sup->fault.confirmed && mps_clients_count_faulted(&sup->clients) == n);
+		sup->watch.fault.confirmed && mps_clients_count_faulted(&sup->clients) == n);
 	mps_env_settle(e);
 }
 
@@ -116,7 +116,7 @@ static void fault__emits_an_event_at_the_pod_of_the_client(void **state)
 	assert_string_equal(pod->about.pod, "web");
 	assert_string_equal(pod->about.uid, "uid-1");
 	assert_non_null(strstr(pod->message, "of pod shop/web"));
-	assert_int_equal(mps_env_find_daemon(e, GPU)->faults, 1);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->counts.faults, 1);
 }
 
 static void fault__is_over_when_all_affected_clients_ended(void **state)
@@ -225,7 +225,7 @@ static void fault__emits_no_event_at_a_pod_of_another_gpu(void **state)
 				MPS_DEVICES_MAX, "%s", id);
 		}
 		sup = mps_env_find_daemon(e, GPU);
-		sup->report_limit = (struct log_limit){ 0 };
+		sup->watch.report_limit = (struct log_limit){ 0 };
 		fault(e, 0, &pid, 1);
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
@@ -304,13 +304,13 @@ static void fault__in_several_pieces_is_reported_once(void **state)
 	fault(e, 0, pids, 1);
 	mps_env_log(e, GPU, FAULT);
 	mps_env_log(e, GPU, "Client {PID: 1, Context: 1} encountered a fatal GPU error.");
-	agent_fixture_until(e->f, sup->fault.named_pid == 1); /* named late */
+	agent_fixture_until(e->f, sup->watch.fault.named_pid == 1); /* named late */
 	mps_env_log(e, GPU, "Client {PID: 2, Context: 1} encountered a fatal GPU error.");
 	mps_env_log(e, GPU, HIT);
 	mps_env_log(e, GPU, "1");
 	agent_fixture_until(e->f, mps_clients_count_faulted(&sup->clients) == 2);
 	mps_env_skip(e, FAULT_REPORT_NS);
-	assert_int_equal(sup->faults, 1);
+	assert_int_equal(sup->counts.faults, 1);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
 	assert_non_null(strstr(e->f->events[0].message, "(process 1), which it saw first"));
 }
@@ -325,18 +325,18 @@ static void fault__is_reported_five_times_a_minute_at_most(void **state)
 	sup = mps_env_find_daemon(e, GPU);
 	answer_status(e, "FAULT\n");
 	for (unsigned i = 1; i <= 8; i++) {
-		sup->hint_check_at_ns = 0; /* no pause after the checks before */
+		sup->watch.check_at_ns = 0; /* no pause after the checks before */
 		mps_env_log(e, GPU, FAULT);
-		agent_fixture_until(e->f, sup->faults == i);
+		agent_fixture_until(e->f, sup->counts.faults == i);
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 	}
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 5);
 	mps_env_skip(e, 60 * NS_PER_SEC);
 	mps_env_settle(e);
-	sup->hint_check_at_ns = 0;
+	sup->watch.check_at_ns = 0;
 	mps_env_log(e, GPU, FAULT);
-	agent_fixture_until(e->f, sup->faults == 9);
+	agent_fixture_until(e->f, sup->counts.faults == 9);
 	mps_env_skip(e, FAULT_REPORT_NS);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 6);
 }
@@ -402,7 +402,7 @@ static void server__that_dies_is_reported_and_the_next_one_awaited(void **state)
 	mps_env_log(e, GPU, "NEW SERVER 700: Ready");
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(agent_fixture_count(e->f, "MPSRecovered"), 1);
-	assert_int_equal(mps_env_find_daemon(e, GPU)->server_deaths, 1);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->counts.server_deaths, 1);
 }
 
 static void server__that_was_stopped_counts_as_no_death(void **state)
@@ -451,7 +451,7 @@ static void server__that_does_not_start_restarts_the_daemon(void **state)
 	mps_env_up(e, 1);
 	sup = lose_server(e);
 	mps_env_log(e, GPU, "Failed to start the server: no memory");
-	agent_fixture_until(e->f, *sup->complaint);
+	agent_fixture_until(e->f, *sup->watch.complaint);
 	mps_env_skip(e, SERVER_NS);
 	agent_fixture_until(e->f, !sup->process);
 	assert_non_null(
@@ -485,7 +485,7 @@ static void server__that_cannot_be_queried_restarts_the_daemon(void **state)
 	mps_env_write(e, "fail-start_server", "no such user\n");
 	learn_server(e);
 	kill_server(e);
-	agent_fixture_until(e->f, sup->server_deaths && !sup->process);
+	agent_fixture_until(e->f, sup->counts.server_deaths && !sup->process);
 	assert_string_equal(sup->why, "no such user");
 }
 
@@ -520,7 +520,7 @@ static void daemon__that_dies_of_a_fault_reports_it_at_once(void **state)
 	assert_int_equal(kill(mps_process_pid(sup), SIGKILL), 0);
 	agent_fixture_until(e->f, !sup->process);
 	assert_int_equal(agent_fixture_count(e->f, "MPSClientFault"), 1);
-	assert_false(sup->fault.pending);
+	assert_false(sup->watch.fault.pending);
 }
 
 /* --- lines that a process of a container writes --- */
@@ -550,7 +550,7 @@ static void assert_unharmed(struct mps_env *e, pid_t pid)
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_true(mps_env_is(e, "GPU-1", MPS_READY));
 	assert_true(mps_env_ok(e, "GPU-1::0", NULL));
-	assert_int_equal(mps_env_find_daemon(e, "GPU-1")->hint_checks, 0);
+	assert_int_equal(mps_env_find_daemon(e, "GPU-1")->watch.vain_checks, 0);
 	assert_int_equal(mps_env_lines(e, "started", ""), 2);
 	assert_int_equal(mps_env_lines(e, "asked", "start_server"), 0);
 }
@@ -584,10 +584,11 @@ static void forged__lines_of_all_kinds_end_nothing(void **state)
 			mps_env_settle(e);
 		}
 		assert_unharmed(e, pid);
-		assert_false(sup->fault.pending);
+		assert_false(sup->watch.fault.pending);
 	}
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
-	assert_int_equal(sup->faults + sup->server_deaths + sup->deaths, 0);
+	assert_int_equal(
+		sup->counts.faults + sup->counts.server_deaths + sup->counts.daemon_deaths, 0);
 }
 
 /* The fault of docs/design/mps.md: two lines were enough for SIGKILL to the daemon and all of its clients. */
@@ -602,7 +603,7 @@ static void forged__end_of_a_server_twice_kills_no_daemon(void **state)
 		mps_env_log(e, GPU, "Server 609 exited with status 0");
 		mps_env_settle(e);
 	}
-	agent_fixture_until(e->f, sup->hints.exited_pid || sup->hint_checks);
+	agent_fixture_until(e->f, sup->watch.hints.exited_pid || sup->watch.vain_checks);
 	mps_env_settle(e);
 	assert_unharmed(e, pid);
 	assert_in_range(mps_env_lines(e, "asked", "get_server_list"), asked, asked + 1);
@@ -635,16 +636,16 @@ static void forged__fault_of_a_client_that_works_is_dropped(void **state)
 	const uint32_t hit[] = { self(), 1 };
 
 	log_fault(e, self(), hit, 2);
-	agent_fixture_until(e->f, sup->fault.pending);
+	agent_fixture_until(e->f, sup->watch.fault.pending);
 	mps_env_settle(e);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* the first check found no fault */
 	for (int i = 0; i < 4; i++) {
 		mps_env_skip(e, FAULT_REPORT_NS);
 		mps_env_settle(e);
 	}
-	assert_false(sup->fault.pending);
+	assert_false(sup->watch.fault.pending);
 	assert_unharmed(e, pid);
-	assert_int_equal(sup->faults, 0);
+	assert_int_equal(sup->counts.faults, 0);
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
 
@@ -659,14 +660,14 @@ static void forged__fault_of_clients_that_have_ended_is_an_event_at_most(void **
 	/* Half a minute, in which checks because of the log are at 0, 0.3, 0.9, 2.1, 4.5, 9.3 and 18.9 s, and usual ones. */
 	for (int i = 0; i < 30; i++) {
 		log_fault(e, 0, &gone, 1);
-		agent_fixture_until(e->f, sup->fault.pending);
+		agent_fixture_until(e->f, sup->watch.fault.pending);
 		for (int k = 0; k < 4; k++) {
 			mps_env_settle(e);
 			mps_env_skip(e, NS_PER_SEC / 4);
 		}
 		assert_unharmed(e, pid);
 	}
-	assert_in_range(sup->faults, 5, 9);
+	assert_in_range(sup->counts.faults, 5, 9);
 	assert_int_equal(agent_fixture_count(e->f, ""), 5);
 }
 
@@ -681,23 +682,23 @@ static void forged__server_is_ready_only_if_the_daemon_has_it(void **state)
 	sup = lose_server(e);
 	pid = mps_process_pid(sup);
 	mps_env_log(e, GPU, "NEW SERVER 700: Ready"); /* the daemon has none */
-	agent_fixture_until(e->f, sup->hint_checks == 1);
+	agent_fixture_until(e->f, sup->watch.vain_checks == 1);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_SERVER));
 	mps_env_write(e, "say-get_server_list", "701\n");
 	mps_env_write(e, "say-get_server_status", "INITIALIZING\n");
 	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
 	mps_env_log(e, GPU, "Server 701 exited with status 1"); /* nor has it ended */
-	agent_fixture_until(e->f, sup->hints.ready_pid && sup->hints.server_exited);
+	agent_fixture_until(e->f, sup->watch.hints.ready_pid && sup->watch.hints.server_exited);
 	mps_env_skip(e, NS_PER_SEC);
-	agent_fixture_until(e->f, sup->hint_checks == 2);
+	agent_fixture_until(e->f, sup->watch.vain_checks == 2);
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_SERVER));
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
 	assert_int_equal(mps_process_pid(sup), pid);
 	mps_env_write(e, "say-get_server_status", NULL);
 	mps_env_log(e, GPU, "NEW SERVER 701: Ready");
-	agent_fixture_until(e->f, sup->hints.ready_pid);
+	agent_fixture_until(e->f, sup->watch.hints.ready_pid);
 	mps_env_skip(e, NS_PER_SEC);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(mps_process_pid(sup), pid);
@@ -714,7 +715,7 @@ static void log__that_was_truncated_is_read_from_its_start(void **state)
 	mps_env_client(e, GPU, 1);
 	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
 	assert_int_equal(truncate(path, 0), 0);
-	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->log_offset == 0);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->watch.offset == 0);
 	mps_env_client(e, GPU, 2);
 }
 
@@ -739,7 +740,7 @@ static void log__is_read_to_its_end_in_pieces(void **state)
 	mps_env_up(e, 1);
 	fill_log(e, 300 << 10);
 	mps_env_client(e, GPU, 1);
-	assert_in_range(mps_env_find_daemon(e, GPU)->log_offset, 300 << 10, 301 << 10);
+	assert_in_range(mps_env_find_daemon(e, GPU)->watch.offset, 300 << 10, 301 << 10);
 }
 
 static void log__is_truncated_at_its_limit(void **state)
@@ -749,7 +750,7 @@ static void log__is_truncated_at_its_limit(void **state)
 	mps_env_up(e, 1);
 	fill_log(e, (1 << 20) + 1);
 	agent_fixture_until(e->f, mps_env_lines(e, "m/GPU-0/log/mps.log", "x") == 0);
-	assert_int_equal(mps_env_find_daemon(e, GPU)->log_offset, 0);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->watch.offset, 0);
 	mps_env_client(e, GPU, 1);
 }
 
@@ -762,7 +763,7 @@ static void log__that_is_a_link_is_not_followed(void **state)
 	(void)snprintf(path, sizeof(path), "%.2000s/GPU-0/log/mps.log", e->root);
 	(void)snprintf(other, sizeof(other), "%s/other", e->f->dir);
 	mps_env_log(e, GPU, FAULT);
-	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->fault.pending);
+	agent_fixture_until(e->f, mps_env_find_daemon(e, GPU)->watch.fault.pending);
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
 	mps_env_log(e, GPU, "Client {PID: 1, Context ID: 0} connected"); /* through the link */

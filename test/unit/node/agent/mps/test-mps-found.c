@@ -195,7 +195,7 @@ static void found_daemon__with_an_unreported_fault_reports_it(void **state)
 	mps_env_no_client(e, GPU);
 	mps_env_skip(e, 2 * NS_PER_SEC);
 	mps_env_until_state(e, GPU, MPS_READY);
-	assert_int_equal(mps_env_find_daemon(e, GPU)->faults, 1);
+	assert_int_equal(mps_env_find_daemon(e, GPU)->counts.faults, 1);
 }
 
 /* The agent was killed between daemon.json and the start. */
@@ -277,7 +277,7 @@ static void mps_stop__times_out_without_an_answer(void **state)
 		(void)snprintf(name, sizeof(name), "fail-%s", commands[i]);
 		mps_env_write(e, name, "busy\n");
 		if (i == 0) /* its last answer is old */
-			mps_env_find_daemon(e, GPU)->has_no_client = false;
+			mps_env_find_daemon(e, GPU)->check.has_no_client = false;
 		mps_stop(&e->mps);
 		agent_fixture_until(e->f,
 			mps_env_lines(e, "asked", commands[i]) >= 2 || i == 1);

@@ -113,7 +113,7 @@ static void identify__fails_without_a_helper(void **state)
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
 	agent_fixture_until(e->f, is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN) &&
 					  is_identity_of_client(e, 7, MPS_IDENTITY_UNKNOWN));
-	assert_null(mps_env_find_daemon(e, GPU)->identify_child);
+	assert_null(mps_env_find_daemon(e, GPU)->identify.child);
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -126,7 +126,7 @@ static void identify__waits_after_many_missing_answers(void **state)
 	mps_env_up(e, 1);
 	sup = mps_env_find_daemon(e, GPU);
 	for (int i = 0; i < MPS_UNANSWERED_MAX; i++)
-		mps_unanswered_count(&sup->unanswered, time_mono_ns());
+		mps_unanswered_count(&sup->identify.unanswered, time_mono_ns());
 	mps_env_client(e, GPU, 7);
 	agent_fixture_run_once(e->f);
 	assert_true(is_identity_of_client(e, 7, MPS_IDENTITY_NEEDED));
@@ -152,7 +152,7 @@ static void identify__times_out_without_an_answer(void **state)
 	assert_true(is_identity_of_client(e, 7, MPS_IDENTITY_NEEDED)); /* one at a time */
 	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 	assert_true(is_identity_of_client(e, 6, MPS_IDENTITY_UNKNOWN));
-	assert_true(sup->unanswered.until_ns > time_mono_ns());
+	assert_true(sup->identify.unanswered.until_ns > time_mono_ns());
 }
 
 static void identify__ignores_an_answer_about_an_ended_process(void **state)
@@ -164,7 +164,7 @@ static void identify__ignores_an_answer_about_an_ended_process(void **state)
 	sup = mps_env_find_daemon(e, GPU);
 	mps_env_write(e, "who-6", "6 uid-6 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 6, Context ID: 0} connected");
-	agent_fixture_until(e->f, sup->identify_pid == 6);
+	agent_fixture_until(e->f, sup->identify.pid == 6);
 	mps_clients_fini(&sup->clients); /* as if it had been dropped */
 	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
