@@ -9,9 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GPU "nvidia.com/gpu"
-#define GIB (UINT64_C(1) << 30)
-#define AT  "[2026-11-23 17:47:17.605 Server   609] "
+#define GPU   "nvidia.com/gpu"
+#define FIRST "GPU-0"
+#define GIB   (UINT64_C(1) << 30)
+#define AT    "[2026-11-23 17:47:17.605 Server   609] "
 
 static const char control_script[] =
 	"#!/bin/sh\n"
@@ -398,4 +399,83 @@ void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id)
 
 	*room = (struct pod_device){ shop, web, container, gpu, id, false };
 	e->pod_devices = (struct pod_devices){ .v = room, .n = 1 };
+}
+
+/* --- servers and faults of the first daemon --- */
+
+uint32_t mps_env_self(void)
+{
+	return (uint32_t)getpid();
+}
+
+void mps_env_add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n)
+{
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, FIRST);
+
+	for (uint32_t i = 0; i < n; i++)
+		mps_env_log(e, FIRST, "Client {PID: %u, Context ID: 0} connected", pids[i]);
+	agent_fixture_until(e->f, mps_clients_count(&sup->clients) == n);
+}
+
+void mps_env_answer_status(struct mps_env *e, const char *status)
+{
+	const struct mps_clients *c = &mps_env_find_daemon(e, FIRST)->clients;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->v[i].connected)
+			buf_printf(&b, "%u\n", c->v[i].pid);
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_write(e, "say-get_client_list", buf_str(&b));
+	mps_env_write(e, "say-get_server_status", status);
+}
+
+void mps_env_log_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+{
+	if (named)
+		mps_env_log(e, FIRST,
+			"Client {PID: %u, Context: 1} encountered a fatal GPU error.", named);
+	mps_env_log(e, FIRST, MPS_ENV_FAULT);
+	mps_env_log(e, FIRST, MPS_ENV_HIT);
+	for (uint32_t i = 0; i < n; i++)
+		mps_env_log(e, FIRST, "%u", pids[i]);
+}
+
+void mps_env_confirm_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n)
+{
+	struct mps_supervisor *sup = mps_env_find_daemon(e, FIRST);
+
+	sup->watch.check_at_ns = 0; /* no pause after the checks before */
+	mps_env_answer_status(e, "FAULT\n");
+	mps_env_log_fault(e, named, pids, n);
+	agent_fixture_until(e->f,
+		sup->watch.fault.confirmed && mps_clients_count_faulted(&sup->clients) == n);
+	mps_env_settle(e);
+}
+
+void mps_env_learn_server(struct mps_env *e)
+{
+	const struct mps_supervisor *sup = mps_env_find_daemon(e, FIRST);
+
+	mps_env_write(e, "say-get_server_list", "609\n");
+	mps_env_log(e, FIRST, "NEW SERVER 609: Ready");
+	agent_fixture_until(e->f, sup->n_servers == 1);
+	mps_env_settle(e);
+}
+
+void mps_env_kill_server(struct mps_env *e)
+{
+	mps_env_write(e, "say-get_server_list", NULL);
+	mps_env_write(e, "say-get_client_list", NULL);
+	mps_env_log(e, FIRST, "Server 609 exited with status 139");
+}
+
+struct mps_supervisor *mps_env_lose_server(struct mps_env *e)
+{
+	struct mps_supervisor *sup = mps_env_find_daemon(e, FIRST);
+
+	mps_env_learn_server(e);
+	mps_env_kill_server(e);
+	agent_fixture_until(e->f, mps_env_rests(e, FIRST, MPS_SERVER) && sup->step == 1);
+	return sup;
 }

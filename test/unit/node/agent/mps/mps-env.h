@@ -97,3 +97,26 @@ void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id);
 
 /* Whether a device can be used; *ret_why, unless NULL: why not. */
 bool mps_env_ok(const struct mps_env *e, const char *id, const char **ret_why);
+
+/* --- servers and faults of the daemon of GPU-0, whose server has PID 609 --- */
+
+/* Lines of the log: a fault, and what comes before the PIDs of the clients that it hit. */
+#define MPS_ENV_FAULT "Server is handling a fatal GPU error."
+#define MPS_ENV_HIT   "The following client process have a sticky error set:"
+
+/* A process that is there, with a name: this one. */
+uint32_t mps_env_self(void);
+/* The daemon has found these processes to be its clients. */
+void mps_env_add_clients(struct mps_env *e, const uint32_t *pids, uint32_t n);
+/* The daemon answers that server 609 has that status and all clients that the agent knows. */
+void mps_env_answer_status(struct mps_env *e, const char *status);
+/* The lines of a fault of which all @pids are hit; @named 0: none is named. */
+void mps_env_log_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n);
+/* A fault that the daemon confirms. */
+void mps_env_confirm_fault(struct mps_env *e, uint32_t named, const uint32_t *pids, uint32_t n);
+/* The agent knows server 609 from the daemon. */
+void mps_env_learn_server(struct mps_env *e);
+/* The daemon reports the end of server 609, and does not list it any more. */
+void mps_env_kill_server(struct mps_env *e);
+/* The daemon is ready, its server has died, and another one is asked for. */
+struct mps_supervisor *mps_env_lose_server(struct mps_env *e);
