@@ -4,7 +4,7 @@
 #include "tools/bench/compare/compare.h"
 #include "tools/bench/stats/arrivals.h"
 #include "tools/bench/run/observe.h"
-#include "tools/bench/run/watch.h"
+#include "tools/bench/run/slice-watch.h"
 #include "tools/bench/report/report.h"
 #include "tools/bench/run/load-io.h"
 

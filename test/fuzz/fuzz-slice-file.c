@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/slices/file.h"
-#include "node/agent/slices/life.h"
+#include "node/agent/slices/checkpoint.h"
 
 #include "fuzz.h"
 

@@ -17,7 +17,7 @@
  * charge_begin() tries these steps in order:
  *
  *	1. Take the bound from the credit in the page.
- *	2. Request the bound from the arbiter.
+ *	2. Request the bound from the arbiter, which decides in node/arbiter/grants/credit.c.
  *	3. Trim the pools of this process once (charges_on_full) and try again.
  *	4. Try again for up to 20 ms, while bounds of other threads may come back and suffice.
  *	5. Return CUDA_ERROR_OUT_OF_MEMORY (2), which frameworks can handle.

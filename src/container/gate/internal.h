@@ -40,35 +40,9 @@
 #include "container/gate/gate.h"
 #include "container/gate/fences/fences.h"
 #include "container/gate/pace.h"
+#include "container/gate/sched-link.h"
 
 #include <stdbool.h>
-
-/*
- * The second connection of this process to its slice's arbiter (SLICE_HELLO_TURNS). It gives the page of
- * the gates and carries struct slice_state. Its end shows that the arbiter is gone. The page is not
- * mapped in a child of fork.
- *
- * Threads. gate_link_register() is for one thread at a time, and may wait. The caller guards .socket and
- * the rest by a lock. No other function waits.
- */
-struct gate_link {
-	struct turn_page *page; /* set by the first registration; for the life of the process */
-	struct own_fd page_fd;
-	struct own_fd socket;  /* not in use, or as gate_link_register() gave it last */
-	struct own_fd pending; /* not in use, or a connection without an answer to its hello */
-	uint32_t pending_tag;  /* of its hello */
-	int64_t pending_until; /* for the caller */
-	/* Of .socket. */
-	uint64_t sent;    /* packets */
-	int packet_bytes; /* the least that was ever unread: one packet; 0: none was */
-	int unread;       /* at the last gate_link_is_being_read(), and .sent then */
-	uint64_t sent_at_read;
-	/* For the caller to write. They begin at 0 with each connection. */
-	uint64_t hung_since, progress_at, progress_sent;
-	bool opened;
-	uint32_t tag;
-	char dir[SOCKET_DIR_MAX];
-};
 
 enum gate_mode {
 	GATE_MODE_NONE,       /* registration was not tried yet */
@@ -167,40 +141,6 @@ bool gate_is_scheduled(void);
 /* Whether the slice runs beside others under MPS: no other slice waits for its work to end. */
 bool gate_is_under_mps(void);
 
-/* ---- report.c: the connection to the arbiter ------------------------------------------------------- */
-
-enum gate_link_answer {
-	GATE_LINK_UP,
-	GATE_LINK_PENDING, /* connected, and no answer yet */
-	GATE_LINK_DOWN,    /* no answer: try again */
-	GATE_LINK_REFUSED, /* no gates for this slice now, or for this process */
-	GATE_LINK_PAGE_LOST, /* the page cannot be passed again: the program has closed its descriptor */
-};
-
-/*
- * Connects and registers, with the page if there is one, until @deadline on sys_now()'s clock. *ret: the
- * new connection, which the caller puts in .socket. An earlier request is given up.
- */
-enum gate_link_answer gate_link_register(struct gate_link *l, int64_t deadline,
-	struct own_fd *ret);
-
-/* Registers in two steps that never wait. gate_link_request() connects and sends the hello. PENDING: the
- * answer is awaited; gate_link_close() gives up. */
-enum gate_link_answer gate_link_request(struct gate_link *l);
-/* Checks for the answer to gate_link_request(). PENDING: there is none yet. UP: *ret is the new connection,
- * which the caller puts in .socket. */
-enum gate_link_answer gate_link_poll_answer(struct gate_link *l, struct own_fd *ret);
-
-/* Closes .socket and .pending, and zeroes the figures of the connection. The page stays. */
-void gate_link_close(struct gate_link *l);
-
-/* Whether the arbiter has read any packet since the last such call, or has none to read. So true also for
- * an arbiter that always has some left. True where the system cannot tell. */
-bool gate_link_is_being_read(struct gate_link *l);
-
-/* Whether the connection has ended. Two system calls. */
-bool gate_link_hung_up(const struct gate_link *l);
-
 /* ---- report.c: the state that a process reports ---------------------------------------------------- */
 
 /* Reports the state of @gpu to the arbiter, unless the last report says just that. False: the report could
@@ -214,7 +154,7 @@ bool gate_state_is_reported(struct gate_process *process, unsigned int gpu);
 /* Wakes all waiting threads. Each checks again what it waits for. */
 void gate_wake_all(struct gate_process *process);
 
-/* ---- thread.c -------------------------------------------------------------------------------------- */
+/* ---- pthread.c ------------------------------------------------------------------------------------- */
 
 /*
  * Starts a detached thread of this library, with a small stack and no signals. It calls the

@@ -9,7 +9,7 @@
 #include "node/arbiter/control/control.h"
 #include "node/arbiter/control/readings.h"
 #include "node/arbiter/process/restore.h"
-#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/death.h"
 #include "node/arbiter/process/unhooked.h"
 #include "node/arbiter/scheduler/scheduler.h"
 #include "node/arbiter/slices/slices.h"
@@ -115,7 +115,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	grants_init(&a->grants);
 	a->grants.arg = a;
 	a->grants.dropped = conns_on_dropped;
-	a->grants.ended = arbiter_task_on_ended;
+	a->grants.ended = arbiter_death_unwatch;
 	a->grants.removed = arbiter_slice_on_removed;
 	readings_start(a, &readings_ops);
 	pages_start(a);

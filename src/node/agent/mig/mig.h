@@ -19,6 +19,10 @@
  * (mig/mask.h). When devices leave the offer in WITHDRAW, their MPS daemons quit, and WITHDRAW waits for that.
  * The offer after SETTLE starts other daemons (mps/mps.h).
  *
+ * Files. mig.c: the desired layout, and when an attempt begins. phases.c: the phases. attempt.c: the child process of
+ * APPLY; report.c reads its lines. host.c: programs on the host. label-sync.c sends the labels that node-labels.c
+ * decides. io/mig-editor/ edits the GPUs, in the child process.
+ *
  * Limits. Each phase of an attempt, or each program that it runs, has a deadline. After a failure, SETTLE and
  * RESTORE put back what was taken away, and the state is `failed` with the reason.
  *
@@ -295,7 +299,7 @@ void mig_attempt_recheck(struct mig *m);   /* the Node or plugins may have chang
 void mig_attempt_on_probed(struct mig *m); /* after a probe of NVML */
 void mig_attempt_stop(struct mig *m);
 
-/* --- node.c: what is written to the cluster --- */
+/* --- label-sync.c: what is written to the cluster --- */
 
 void mig_node_init(struct mig *m);
 void mig_node_open(struct mig *m); /* there is an API server */

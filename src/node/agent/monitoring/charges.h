@@ -16,8 +16,8 @@
  * only if the container ended while no agent ran.
  * Thread: owner's.
  */
+#include "node/agent/monitoring/slices.h"
 #include "node/agent/monitoring/usage.h"
-#include "node/agent/slices/slices.h"
 
 struct monitoring_charge {
 	char id[SLICE_ID_DIGITS + 1], device_uuid[GPU_UUID_MAX];
@@ -36,30 +36,6 @@ struct monitoring_charges {
 	size_t n, room;
 };
 
-/* One slice on one device, for the round. */
-struct monitoring_slice {
-	const struct stored_slice *slice; /* borrowed */
-	uint32_t plan_gpu;                /* position in the gpus of its plan */
-	uint32_t usage;
-	/* The arbiter's status of the slice, and of the slice on this device; NULL: none. */
-	const json_t *status;
-	const json_t *gpu_status;
-};
-
-struct monitoring_slices {
-	struct monitoring_slice *v; /* by usage entry */
-	uint32_t n;
-	json_t *by_id; /* owned */
-};
-
-/* The slices of the current usage entries. @allocations have their .usage set. */
-int monitoring_slices_make(struct monitoring_slices *ret, const struct slices *s,
-	const struct monitoring_allocations *allocations, struct error *err) MUST_USE;
-void monitoring_slices_fini(struct monitoring_slices *s);
-/* The last slice of a usage entry; NULL: none. Borrowed. */
-const struct monitoring_slice *monitoring_slices_find(const struct monitoring_slices *s,
-	uint32_t use);
-
 /*
  * Sets busy time and memory of the usage entries that have slices. @started_wall_ns: start of the agent. @wall_ns
  * and @now_ns: the current time.
@@ -75,10 +51,3 @@ void monitoring_charges_add_estimate(struct monitoring_charges *c,
 int monitoring_charges_restore(struct monitoring_charges *c, const char *id, const char *unit,
 	const struct monitoring_charge *as, struct error *err) MUST_USE;
 void monitoring_charges_fini(struct monitoring_charges *c);
-
-/* The usage entry in whose slices the arbiter knows @pid; MONITORING_NONE: none on that device. */
-uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
-	const struct monitoring_usage *uses, uint32_t device, uint32_t pid);
-
-/* A number >= 0 of the arbiter's status; false: absent or malformed. */
-bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret);

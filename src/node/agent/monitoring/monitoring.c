@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/internal.h"
 
+#include "node/agent/base/kubelet-checkpoint.h"
 #include "node/agent/monitoring/build/build.h"
-#include "node/agent/slices/life.h"
 #include "lib/base/array.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -209,7 +209,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 /* A file that cannot be read leaves the last known checkpoint. */
 static void read_checkpoint(struct monitoring *mon)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KUBELET_CHECKPOINT_MAX);
 	struct monitoring_checkpoint c;
 	struct stat st;
 
@@ -580,7 +580,7 @@ void monitoring_start(struct monitoring *mon)
 	if (monitoring_persist_init(&mon->persist, dir, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
 	if (path_join(mon->checkpoint.path, sizeof(mon->checkpoint.path), mon->c.plugin_dir,
-		    SLICE_CHECKPOINT, &err) < 0)
+		    KUBELET_CHECKPOINT, &err) < 0)
 		log_error("UIDs of pods are not known", LOG_STR("reason", err.msg));
 	start_pool_work(mon, MONITORING_OPENING, open_work, on_persist_opened);
 }

@@ -17,7 +17,6 @@
 #define CHECK_NS       (10 * NS_PER_SEC)
 #define DRAIN_CHECK_NS (2 * NS_PER_SEC)
 #define EMPTY_CHECK_NS (200 * NS_PER_MS) /* if the log shows no client */
-#define SERVER_NS      (15 * NS_PER_SEC) /* until a new server is ready */
 #define QUIT_NS        (10 * NS_PER_SEC) /* a daemon without clients takes 0.15 s */
 #define STOP_NS        (3 * NS_PER_SEC)  /* at the agent's end */
 #define BACKOFF_NS     (200 * NS_PER_MS)

@@ -38,19 +38,3 @@ bool slice_life_ends(struct stored_slice *s, const struct slice_life_facts *f, u
 /* The first device in @list that belongs to the slice; NULL: none. Borrowed. */
 const struct pod_device *slice_holder(const struct slice_file *f,
 	const struct pod_devices *list);
-
-/*
- * Adds to @ret the ID of each "/slices/<id>" in a text, such as /proc/PID/mountinfo of a process with a mounted
- * slice.
- */
-int slice_ids_in(struct strv *ret, const char *text, size_t len, struct error *err) MUST_USE;
-
-#define SLICE_CHECKPOINT     "kubelet_internal_checkpoint" /* in the plugins' directory */
-#define SLICE_CHECKPOINT_MAX (64 << 20)
-/*
- * Adds to @ret the slices that the checkpoint of the kubelet's device manager names. The file is private to the
- * kubelet: this function only searches the Allocate answers in it for IDs. < 0: it is no checkpoint, or its format
- * has changed.
- */
-int slice_checkpoint_ids(struct strv *ret, const char *text, size_t len,
-	struct error *err) MUST_USE;

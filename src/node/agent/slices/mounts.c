@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/slices/mounts.h"
 
-#include "node/agent/slices/life.h"
+#include "node/agent/slices/checkpoint.h"
 #include "lib/base/parse.h"
 #include "lib/base/procfs.h"
 #include "lib/base/time.h"

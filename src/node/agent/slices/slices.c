@@ -3,6 +3,8 @@
 
 #include "abi/slice-dir.h"
 #include "abi/slice-page.h"
+#include "node/agent/base/kubelet-checkpoint.h"
+#include "node/agent/slices/checkpoint.h"
 #include "node/agent/slices/install.h"
 #include "node/agent/slices/life.h"
 #include "node/agent/slices/mounts.h"
@@ -192,7 +194,7 @@ static void on_slices_timer(uv_timer_t *t);
 
 static void arm_slices_timer(struct slices *s)
 {
-	uint64_t ms = s->c.options.retain_ns / 4 / NS_PER_MS;
+	uint64_t ms = s->c.options.keep_ns / 4 / NS_PER_MS;
 	bool due = s->store.n > 0 || (s->wanted && !*s->lib);
 
 	if (s->stopped || !due || s->checking || uv_is_active((uv_handle_t *)&s->timer))
@@ -208,10 +210,10 @@ static void arm_slices_timer(struct slices *s)
 /* The slices that the kubelet's checkpoint names; false: it cannot be read. */
 static bool named_slices(const struct slices *s, struct strv *ret)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KUBELET_CHECKPOINT_MAX);
 	char path[PATH_MAX];
 
-	return path_join(path, sizeof(path), s->c.plugin_dir, SLICE_CHECKPOINT, NULL) == 0 &&
+	return path_join(path, sizeof(path), s->c.plugin_dir, KUBELET_CHECKPOINT, NULL) == 0 &&
 	       file_read(path, &b, NULL) == 0 &&
 	       slice_checkpoint_ids(ret, buf_str(&b), b.len, NULL) == 0;
 }
@@ -373,7 +375,7 @@ static bool check_all_slices(struct slices *s, const struct pod_devices *pod_dev
 			slice->superseded = true;
 			slice->superseded_ns = now;
 		}
-		if (!slice_life_ends(slice, &facts, now, s->c.options.retain_ns))
+		if (!slice_life_ends(slice, &facts, now, s->c.options.keep_ns))
 			continue;
 		if (!may_be_mounted(s, id))
 			remove_slice(s, slice);

@@ -18,7 +18,7 @@
  */
 #include "node/agent/base/facts.h"
 #include "node/agent/base/report.h"
-#include "node/agent/slices/arbiter.h"
+#include "node/agent/slices/arbiter-link.h"
 #include "node/agent/slices/store.h"
 #include "model/allocate/allocate.h"
 #include "model/pods/pods.h"
@@ -28,7 +28,7 @@
 struct slices_options {
 	const char *state_dir;
 	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
-	uint64_t retain_ns;      /* for slices without a pod */
+	uint64_t keep_ns;        /* for slices without a pod */
 };
 
 /* What the slices need of the agent's other parts. */

@@ -4,7 +4,7 @@
  * Connections of processes of slices: how they start, how they end, the packets in between. requests.c handles
  * the packets.
  *
- * The kernel names the process that connects. A pidfd, opened at that moment, reports its end (process/task.c).
+ * The kernel names the process that connects. A pidfd, opened at that moment, reports its end (process/death.c).
  * The end of a connection frees no granted memory.
  *
  * All input and output is non-blocking. An answer that does not fit into the socket's buffer ends the
@@ -20,7 +20,7 @@
 #include "node/arbiter/clients/requests.h"
 #include "node/arbiter/internal.h"
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/death.h"
 #include "node/arbiter/scheduler/scheduler.h"
 #include "node/arbiter/slices/slices.h"
 #include "node/arbiter/watch.h"
@@ -145,7 +145,7 @@ void conns_stop(struct arbiter *a)
 		for (struct grants_task *t = a->grants.buckets[i]; t; t = t->next) {
 			for (struct grants_member *m = t->members; m; m = m->next_of_task)
 				conns_on_dropped(a, m);
-			arbiter_task_on_ended(a, t);
+			arbiter_death_unwatch(a, t);
 		}
 	}
 	while (a->conns)

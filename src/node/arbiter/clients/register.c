@@ -15,7 +15,7 @@
 #include "node/arbiter/process/mps.h"
 #include "node/arbiter/process/proc.h"
 #include "node/arbiter/process/restore.h"
-#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/death.h"
 #include "node/arbiter/scheduler/scheduler.h"
 #include "node/arbiter/slices/slice.h"
 #include "node/arbiter/watch.h"
@@ -105,7 +105,7 @@ static int attach_member_conn(struct arbiter_conn *c, struct grants_member *m,
 		side->conn->member = NULL;
 		conn_close(side->conn);
 	}
-	if (arbiter_task_watch(c->arbiter, m->task, &c->pidfd, &err) < 0)
+	if (arbiter_death_watch(c->arbiter, m->task, &c->pidfd, &err) < 0)
 		return -1;
 	side->conn = c;
 	if (page) {

@@ -6,6 +6,10 @@
  * outlive a reboot, since no process does. The arbiter clears a file of another boot, version or size. After that,
  * arbiters rely on the figures in the processes' pages.
  *
+ * The file is JOURNAL_FILE in the arbiter's directory: a head of 4096 bytes (journal.c), then JOURNAL_RECORDS times
+ * struct grants_record. "Book", in the file's name and in GRANTS_RECORD_USED, is a former word for the journal, and
+ * the format keeps it.
+ *
  * The arbiter locks the file, so that only one arbiter uses it. Thread: loop.
  */
 #include "node/arbiter/grants/grants.h"

@@ -12,7 +12,7 @@
 #include "node/arbiter/internal.h"
 #include "node/arbiter/process/mps.h"
 #include "node/arbiter/process/proc.h"
-#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/death.h"
 #include "node/arbiter/slices/slices.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -124,7 +124,7 @@ static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t l
 	if (!m)
 		return false;
 	m->user = calloc(1, sizeof(struct member_state));
-	if (!m->user || arbiter_task_watch(a, m->task, &pidfd, &err) < 0) {
+	if (!m->user || arbiter_death_watch(a, m->task, &pidfd, &err) < 0) {
 		grants_member_drop(&a->grants, m);
 		return false;
 	}
@@ -223,7 +223,7 @@ static bool adopt_lost_page(struct arbiter *a, struct lost_page *l, struct grant
 
 	if (side)
 		m->user = side;
-	if (!side || arbiter_task_watch(a, m->task, pidfd, &err) < 0) {
+	if (!side || arbiter_death_watch(a, m->task, pidfd, &err) < 0) {
 		if (m)
 			grants_member_drop(&a->grants, m);
 		(void)munmap(l->page, SLICE_PAGE_BYTES);

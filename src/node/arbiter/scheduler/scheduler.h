@@ -23,7 +23,8 @@
  *	settle.c        after a change of the scheduler: the gates in the pages, charges and counters, the timer
  *	slice.c         applies the share of a slice; the scheduler's GPUs by number
  *	register.c      registers a process (abi/slice-wire.h), with a new page or with its old one; its states, its end
- *	records.c       records of processes and slices that are gone
+ *	sweep.c         drops records of processes and slices that are gone
+ *	refusals.c      counts of refused memory
  *	figures.c       what status shows
  *	usage-accounts/ accounts that outlive this program
  *

@@ -186,6 +186,9 @@ void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint
 
 /* node.c: reads the node's state, if it has changed or if @first. */
 void node_read(struct simulated_gpus *gpus, bool first);
+
+/* engine-hooks.c: for the engine, with struct simulated_gpus as the argument. */
+extern const struct engine_hooks engine_hooks;
 /* Writes the busy time of the context's kernels to the client's page. */
 void node_show_busy(const struct device_context *c);
 

@@ -9,7 +9,7 @@
 #include "lib/base/time.h"
 #include "lib/base/units.h"
 #include "tools/bench/isolation/isolation.h"
-#include "tools/bench/run/watch.h"
+#include "tools/bench/run/slice-watch.h"
 #include "tools/bench/run/load-io.h"
 #include "tools/bench/run/run.h"
 #include "testbed/sim/control/control.h"

@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "tools/bench/run/observe.h"
-#include "tools/bench/run/watch.h"
+#include "tools/bench/run/slice-watch.h"
 #include "tools/bench/profile/profile.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "lib/base/time.h"
-#include "tools/bench/run/watch.h"
+#include "tools/bench/run/slice-watch.h"
 
 /*
  * The watch of a slice, and an arbiter of one connection on the same loop. The linker puts the functions here

@@ -2,7 +2,7 @@
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
-#include "node/agent/slices/life.h"
+#include "node/agent/base/kubelet-checkpoint.h"
 
 #include <stdatomic.h>
 
@@ -439,7 +439,7 @@ void env_write_checkpoint(struct monitoring_env *e, const char *const *pods, siz
 					e->pods[i].id);
 	buf_puts(&b, "]}}");
 	assert_true(buf_ok(&b));
-	test_write(e->plugin_dir, SLICE_CHECKPOINT, buf_str(&b), b.len, 0600);
+	test_write(e->plugin_dir, KUBELET_CHECKPOINT, buf_str(&b), b.len, 0600);
 }
 
 static void write_proc_files(struct monitoring_env *e, uint32_t pid, const char *file,

@@ -4,7 +4,7 @@
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
-#include "node/agent/slices/life.h"
+#include "node/agent/base/kubelet-checkpoint.h"
 
 #include <unistd.h>
 
@@ -190,8 +190,8 @@ static void checkpoint__that_is_malformed_or_missing_keeps_the_former_pods(void 
 	two_rounds(e);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (texts[i])
-			test_write(e->plugin_dir, SLICE_CHECKPOINT, texts[i], strlen(texts[i]),
-				0600);
+			test_write(e->plugin_dir, KUBELET_CHECKPOINT, texts[i],
+				strlen(texts[i]), 0600);
 		else
 			assert_int_equal(unlink(e->mon.checkpoint.path), 0);
 		(void)env_round(e, NS_PER_SEC);

@@ -98,7 +98,7 @@ void mps_env_pod(struct mps_env *e, struct pod_device *room, char *id);
 /* Whether a device can be used; *ret_why, unless NULL: why not. */
 bool mps_env_ok(const struct mps_env *e, const char *id, const char **ret_why);
 
-/* --- servers and faults of the daemon of GPU-0, whose server has PID 609 --- */
+/* --- servers and faults of the daemon of GPU-0; its server has PID 609 --- */
 
 /* Lines of the log: a fault, and what comes before the PIDs of the clients that it hit. */
 #define MPS_ENV_FAULT "Server is handling a fatal GPU error."

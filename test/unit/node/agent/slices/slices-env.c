@@ -168,7 +168,7 @@ void env_start(struct slices_env *e)
 		.plugin_dir = e->plugins,
 		.options = { .state_dir = e->state,
 			.runtime_dir = e->runtime,
-			.retain_ns = ENV_RETAIN_NS },
+			.keep_ns = ENV_KEEP_NS },
 		.ops = &ops,
 		.arg = e };
 

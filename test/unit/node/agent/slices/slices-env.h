@@ -13,11 +13,11 @@
 #include <jansson.h>
 #include <limits.h>
 
-#define ENV_GIB       (UINT64_C(1) << 30)
-#define ENV_MEMORY    (16 * ENV_GIB) /* of one GPU */
-#define ENV_RETAIN_NS (60 * NS_PER_SEC)
-#define ENV_HOLDERS   8
-#define ENV_RESOURCE  "nvidia.com/gpu"
+#define ENV_GIB      (UINT64_C(1) << 30)
+#define ENV_MEMORY   (16 * ENV_GIB) /* of one GPU */
+#define ENV_KEEP_NS  (60 * NS_PER_SEC)
+#define ENV_HOLDERS  8
+#define ENV_RESOURCE "nvidia.com/gpu"
 
 struct slices_env {
 	struct agent_fixture *f;

@@ -3,7 +3,7 @@
 /* The agent's end of an arbiter that hangs, and of questions without memory. */
 #include "support/test.h"
 
-#include "node/agent/slices/arbiter.h"
+#include "node/agent/slices/arbiter-link.h"
 #include "abi/arbiter-control.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"

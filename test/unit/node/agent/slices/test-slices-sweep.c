@@ -39,7 +39,7 @@ static void copy_id(char ret[SLICE_ID_DIGITS + 1], const struct stored_slice *sl
 static void age(struct slices_env *e)
 {
 	env_sweep(e);
-	env_now_ns += 2 * ENV_RETAIN_NS;
+	env_now_ns += 2 * ENV_KEEP_NS;
 }
 
 /* --- state of a slice --- */
@@ -51,7 +51,7 @@ struct known {
 	enum checkpoint checkpoint;
 	enum holders holders;
 	const char *arbiter; /* answer about the slice; NULL: it does not know it */
-	unsigned keeps;      /* the slice goes after so many ENV_RETAIN_NS; 0: never */
+	unsigned keeps;      /* the slice goes after so many ENV_KEEP_NS; 0: never */
 };
 
 static void set_known(struct slices_env *e, const struct known *k,
@@ -68,12 +68,12 @@ static void set_known(struct slices_env *e, const struct known *k,
 		set_arbiter_answer(e, k->arbiter);
 }
 
-/* After how many ENV_RETAIN_NS it goes, of 3; 0: it does not. */
+/* After how many ENV_KEEP_NS it goes, of 3; 0: it does not. */
 static unsigned count_retains_until_removed(struct slices_env *e, const char *id)
 {
 	env_sweep(e);
 	for (unsigned i = 1; i <= 3; i++) {
-		env_now_ns += ENV_RETAIN_NS - 1;
+		env_now_ns += ENV_KEEP_NS - 1;
 		env_sweep(e);
 		assert_true(env_there(e, id));
 		env_now_ns++;
@@ -163,7 +163,7 @@ static void sweep__treats_a_lost_arbiter_as_unknown(void **state)
 	env_sweep(e);
 	fake_arbiter_stop(&e->arbiter);
 	agent_fixture_run_once(e->f);
-	env_now_ns += 2 * ENV_RETAIN_NS - 1;
+	env_now_ns += 2 * ENV_KEEP_NS - 1;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
 	assert_int_not_equal(e->s.arbiter_error.code, ERR_NONE);
@@ -413,7 +413,7 @@ static void sweep__waits_the_full_time_for_a_found_slice(void **state)
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 	env_sweep(e);
 	assert_int_equal(env_count(e), 1);
-	env_now_ns += ENV_RETAIN_NS;
+	env_now_ns += ENV_KEEP_NS;
 	env_sweep(e);
 	assert_int_equal(env_count(e), 0);
 }

@@ -4,6 +4,7 @@
 
 #include "abi/slice-dir.h"
 #include "node/agent/slices/file.h"
+#include "node/agent/slices/checkpoint.h"
 #include "node/agent/slices/install.h"
 #include "node/agent/slices/life.h"
 #include "node/agent/slices/mounts.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/slices/arbiter.h"
+#include "node/agent/slices/arbiter-link.h"
 
 #include "abi/arbiter-control.h"
 #include "lib/base/buf.h"

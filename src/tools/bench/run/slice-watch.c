@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/bench/run/watch.h"
+#include "tools/bench/run/slice-watch.h"
 
 #include "abi/launch-log.h"
 #include "lib/base/array.h"

@@ -4,7 +4,7 @@
  * The end of a process. Its memory is free from then on, unless a child of it lives. So the arbiter asks for
  * NVML's figures, if a subscriber reads them.
  */
-#include "node/arbiter/process/task.h"
+#include "node/arbiter/process/death.h"
 
 #include "node/arbiter/control/readings.h"
 #include "node/arbiter/internal.h"
@@ -33,7 +33,7 @@ static void on_death(void *arg)
 	readings_request_soon(a);
 }
 
-void arbiter_task_on_ended(void *arbiter, struct grants_task *t)
+void arbiter_death_unwatch(void *arbiter, struct grants_task *t)
 {
 	struct task_death *d = t->user;
 
@@ -44,7 +44,7 @@ void arbiter_task_on_ended(void *arbiter, struct grants_task *t)
 	free(d);
 }
 
-int arbiter_task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err)
+int arbiter_death_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err)
 {
 	struct task_death *d;
 

@@ -13,7 +13,8 @@ struct arbiter;
  * grants_task_remove() if no subscriber reads NVML. Errors: ERR_NOMEM; libuv's. The caller still owns *pidfd in
  * that case.
  */
-int arbiter_task_watch(struct arbiter *a, struct grants_task *t, int *pidfd, struct error *err);
+int arbiter_death_watch(struct arbiter *a, struct grants_task *t, int *pidfd,
+	struct error *err);
 
 /* The .ended of struct grants_table: ends the watch of the task, which may have none. */
-void arbiter_task_on_ended(void *arbiter, struct grants_task *t);
+void arbiter_death_unwatch(void *arbiter, struct grants_task *t);
