@@ -102,7 +102,6 @@ struct api_request {
 #define API_MERGE_PATCH     "application/merge-patch+json"
 #define API_STRATEGIC_PATCH "application/strategic-merge-patch+json"
 #define API_JSON_PATCH      "application/json-patch+json"
-#define API_APPLY_PATCH     "application/apply-patch+yaml"
 #define API_JSON            "application/json"
 
 struct api_reply {

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DECIMALS    9
-#define NS_PER_HOUR UINT64_C(3600000000000)
+#define DECIMALS 9
 
 __extension__ typedef unsigned __int128 wide;
 

@@ -507,7 +507,8 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 
 	if (interval->source == OPTION_UNSET)
 		return 0;
-	if (interval->ns >= (int64_t)NS_PER_SEC && interval->ns <= 300 * (int64_t)NS_PER_SEC) {
+	if (interval->ns >= (int64_t)MONITORING_INTERVAL_MIN_NS &&
+		interval->ns <= (int64_t)MONITORING_INTERVAL_MAX_NS) {
 		ret->monitoring.interval_ns = (uint64_t)interval->ns;
 		return 0;
 	}
@@ -619,7 +620,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.slices = {
 			.state_dir = option_str(o, "state-dir", SLICE_STATE_DIR),
 			.runtime_dir = option_str(o, "runtime-dir", NULL),
-			.retain_ns = AGENT_SLICE_RETAIN_NS,
+			.keep_ns = AGENT_SLICE_KEEP_NS,
 		},
 		.mps = { .control = option_str(o, "mps-control", NULL) },
 		.listen = option_str(o, "listen", NULL),
@@ -636,7 +637,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.sources = { .options = o },
 	};
 	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
-		ret->slices.retain_ns = (uint64_t)option_get(o, "slice-keep")->ns;
+		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig_options(o, &ret->mig);
 	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || set_up_log(ret, o, err) < 0 ||
 		read_monitoring_options(ret, o, err) < 0 || read_serve(ret, o, err) < 0 ||

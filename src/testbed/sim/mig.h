@@ -31,7 +31,6 @@
 
 #define SIM_MIG_SLOTS_MAX    12
 #define SIM_MIG_PROFILES_MAX 12
-#define SIM_MIG_NO_ID        255
 #define SIM_MIG_ANY          UINT32_MAX /* start: the driver chooses */
 #define SIM_MIG_GI_NUMBERS   17         /* enumerators of GI profiles that driver 580 knows */
 #define SIM_MIG_CI_NUMBERS   9

@@ -29,7 +29,6 @@
 #define SIM_PCI_VENDOR  0x10DE
 #define SIM_BUS_HIDDEN  UINT32_MAX /* a switch that the machine does not see */
 #define SIM_GIB         (UINT64_C(1) << 30)
-#define SIM_TIB         (UINT64_C(1) << 40)
 
 /*
  * T(member, size, help) text; U(member, min, max, help) 32-bit number; I the same with a sign; B(member, help)

@@ -12,7 +12,6 @@
 #define UNIX_PATH_CAP sizeof(((struct sockaddr_un *)NULL)->sun_path)
 #define FDS_MAX       8
 #define POLL_MAX_MS   60000
-#define WORDS_MAX     200
 
 struct http_get {
 	CURLM *multi;

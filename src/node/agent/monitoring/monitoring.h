@@ -46,6 +46,7 @@
 
 #define MONITORING_INTERVAL_NS     (UINT64_C(5) * 1000000000)
 #define MONITORING_INTERVAL_MIN_NS (UINT64_C(1) * 1000000000)
+#define MONITORING_INTERVAL_MAX_NS (UINT64_C(300) * 1000000000)
 #define MONITORING_MIN_GAP_MS      350 /* shortest time between two rounds after an allocation */
 #define MONITORING_LIST_DELAY_MS   50 /* the kubelet may need this long to list an allocation */
 /* An allocation that is not listed after this time is not awaited. */

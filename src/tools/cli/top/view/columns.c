@@ -120,7 +120,6 @@ char *figure_real(char ret[FIGURE_MAX], double value, const char *unit)
 
 #define CELL_MAX     300 /* bytes; a pod's name has at most 253 */
 #define NARROW       60  /* below this width there is one blank between columns */
-#define MILLION      1000000U
 #define COLUMNS_MAX  24
 #define NICE_TO_HAVE 9 /* from this rank on, columns go before names are cut */
 

@@ -52,5 +52,3 @@ void assert_good(const struct config_env *e, uint32_t replicas);
 void assert_refused(const struct config_env *e, uint32_t replicas, const char *why);
 /* What chose the config in force. */
 void assert_chosen(const struct config_env *e, enum config_choice_by by, const char *entry);
-
-#define CONFIG_TEST(f) cmocka_unit_test_setup_teardown(f, config_env_setup, config_env_teardown)

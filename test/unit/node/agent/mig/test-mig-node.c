@@ -4,7 +4,6 @@
  * ConfigMap. */
 #include "unit/node/agent/mig/mig-cluster.h"
 
-#define MODE  "planned 0 2 '\"enable\"'\n"
 #define RESET "finish false reset-required 'GPU 0: the mode is pending'\n"
 /* Until mig_env_write(m, "go", "") */
 #define WAIT "while [ ! -e \"$dir/go\" ]; do sleep 0.01; done\n"

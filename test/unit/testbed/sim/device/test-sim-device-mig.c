@@ -6,7 +6,6 @@
 #include "lib/base/time.h"
 #include "testbed/sim/device/client/client.h"
 
-#define MIB               (UINT64_C(1) << 20)
 #define DAEMON_TIMEOUT_NS (20 * NS_PER_SEC)
 
 static struct sim_device a = SIM_DEVICE_INIT, b = SIM_DEVICE_INIT;
