@@ -172,6 +172,9 @@ static void sync_mig_validators(struct api_task *t)
 {
 	struct mig *m = t->owner;
 
+	if (m->validators.rerun)
+		m->validators.step = MIG_VALIDATORS_LIST;
+	m->validators.rerun = false;
 	if (m->validators.step == MIG_VALIDATORS_DONE)
 		return;
 	if (m->validators.step == MIG_VALIDATORS_LIST)
@@ -230,7 +233,7 @@ void mig_node_rerun_validators(struct mig *m)
 {
 	if (!*m->c.options.operator_namespace)
 		return;
-	m->validators.step = MIG_VALIDATORS_LIST;
+	m->validators.rerun = true;
 	task_poke(&m->validators.task);
 }
 

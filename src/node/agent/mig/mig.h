@@ -231,6 +231,7 @@ struct mig_validators {
 		MIG_VALIDATORS_LIST,  /* the list of pods is due or under way */
 		MIG_VALIDATORS_DELETE /* .pods are being deleted, the last one first */
 	} step;
+	bool rerun; /* the next request lists the pods again; .step is of the request under way until then */
 };
 
 struct mig {

@@ -222,6 +222,8 @@ static void delete_pod(struct mig_cluster *c, const char *request)
 	const char *name = strstr(request, "/pods/") + 6;
 	size_t len = strlen(c->deleted);
 
+	if (c->on_delete)
+		c->on_delete(c);
 	if (c->delete_status) {
 		answer_fails(c, c->delete_status);
 		return;

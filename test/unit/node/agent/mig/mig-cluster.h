@@ -32,8 +32,10 @@ struct mig_cluster {
 	bool quiet; /* the watch of the Node reports nothing */
 	unsigned patch_status, pods_status, delete_status; /* answers of failure; 0: none */
 	unsigned patches, failures, lists;                 /* of the pods */
-	char states[512];  /* "pending success ": those of the label */
-	char deleted[512]; /* pods, a blank after each */
+	void (*on_delete)(
+		struct mig_cluster *c); /* called while a DELETE is under way; NULL: none */
+	char states[512];               /* "pending success ": those of the label */
+	char deleted[512];              /* pods, a blank after each */
 };
 
 int mig_cluster_setup(void **state);

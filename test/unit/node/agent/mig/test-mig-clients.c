@@ -257,6 +257,25 @@ static void mig_validators__are_retried_unless_they_were_removed(void **state)
 	assert_ended(c->m, "success", "a: applied"); /* whatever becomes of them */
 }
 
+static void rerun_validators_once(struct mig_cluster *c)
+{
+	c->on_delete = NULL;
+	mig_node_rerun_validators(&c->m->mig);
+}
+
+static void mig_validators__run_again_for_each_change(void **state)
+{
+	struct mig_cluster *c = *state;
+
+	c->m->options.operator_namespace = "gpu-operator";
+	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
+	mig_cluster_pods(c, validator_pods);
+	c->on_delete = rerun_validators_once;
+	mig_cluster_run(c);
+	mig_env_until(c->m, c->m->mig.validators.step == MIG_VALIDATORS_DONE);
+	assert_string_equal(c->deleted, "v-2 v-2 v-1 "); /* the server still lists v-2 */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +289,7 @@ int main(void)
 		CLUSTER_TEST(mig_pause__runs_again_on_a_recreated_node),
 		CLUSTER_TEST(mig_validators__run_again_after_clients_were_paused),
 		CLUSTER_TEST(mig_validators__are_retried_unless_they_were_removed),
+		CLUSTER_TEST(mig_validators__run_again_for_each_change),
 	};
 
 	return cmocka_run_group_tests_name("mig-clients", tests, NULL, NULL);
