@@ -22,19 +22,19 @@ static int format_charge_key(const struct monitoring_usage_entry *u, struct buf 
 }
 
 static struct monitoring_charge *charge_of(struct monitoring_charges *c, const char *id,
-	const char *unit)
+	const char *device_uuid)
 {
 	struct monitoring_charge *added;
 
 	for (size_t i = 0; i < c->n; i++)
-		if (!strcmp(c->v[i].id, id) && !strcmp(c->v[i].device_uuid, unit))
+		if (!strcmp(c->v[i].id, id) && !strcmp(c->v[i].device_uuid, device_uuid))
 			return &c->v[i];
 	if (!ARRAY_GROW(&c->v, c->n, &c->room, ARRAY_NO_LIMIT))
 		return NULL;
 	added = &c->v[c->n++];
 	*added = (struct monitoring_charge){ .at_ns = 0 };
 	(void)snprintf(added->id, sizeof(added->id), "%s", id);
-	(void)snprintf(added->device_uuid, sizeof(added->device_uuid), "%s", unit);
+	(void)snprintf(added->device_uuid, sizeof(added->device_uuid), "%s", device_uuid);
 	return added;
 }
 
@@ -96,11 +96,11 @@ static void apply_slice_memory(struct monitoring_usage_entry *u,
 }
 
 static int count_slice(struct monitoring_charges *c, const struct monitoring_slice *s,
-	struct monitoring_usage *uses, const struct monitoring_devices *devices,
+	struct monitoring_usage *usage, const struct monitoring_devices *devices,
 	uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
-	struct monitoring_usage_entry *u = &uses->v[s->usage];
+	struct monitoring_usage_entry *u = &usage->v[s->usage];
 	struct monitoring_charge *ch =
 		charge_of(c, s->slice->file.id, devices->v[u->device_index].uuid);
 	uint64_t charged;
@@ -126,7 +126,7 @@ static int count_slice(struct monitoring_charges *c, const struct monitoring_sli
 }
 
 /* Counts the last growth for the ended usage entry of the slice's container. */
-static void count_last(struct monitoring_charge *c, struct monitoring_usage *uses,
+static void count_last(struct monitoring_charge *c, struct monitoring_usage *usage,
 	const struct monitoring_devices *devices, const json_t *by_id, uint64_t now_ns)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
@@ -137,8 +137,8 @@ static void count_last(struct monitoring_charge *c, struct monitoring_usage *use
 						json_object_get(by_id, c->id), c->device_uuid),
 			"charged_ns", &charged))
 		return;
-	for (uint32_t i = 0; i < uses->n; i++) {
-		struct monitoring_usage_entry *u = &uses->v[i];
+	for (uint32_t i = 0; i < usage->n; i++) {
+		struct monitoring_usage_entry *u = &usage->v[i];
 
 		if (u->in.live ||
 			strcmp(devices->v[u->device_index].uuid, c->device_uuid) != 0 ||
@@ -166,7 +166,7 @@ static void drop_old(struct monitoring_charges *c, const json_t *by_id, bool kno
 }
 
 int monitoring_charges_count(struct monitoring_charges *c,
-	const struct monitoring_slices *slices, struct monitoring_usage *uses,
+	const struct monitoring_slices *slices, struct monitoring_usage *usage,
 	const struct monitoring_devices *devices, uint64_t started_wall_ns, uint64_t wall_ns,
 	uint64_t now_ns, struct error *err)
 {
@@ -175,12 +175,12 @@ int monitoring_charges_count(struct monitoring_charges *c,
 		c->v[i].present = false;
 	}
 	for (uint32_t i = 0; i < slices->n; i++)
-		if (count_slice(c, &slices->v[i], uses, devices, started_wall_ns, wall_ns,
+		if (count_slice(c, &slices->v[i], usage, devices, started_wall_ns, wall_ns,
 			    now_ns, err) < 0)
 			return -1;
 	for (size_t i = 0; i < c->n; i++)
 		if (!c->v[i].present)
-			count_last(&c->v[i], uses, devices, slices->by_id, now_ns);
+			count_last(&c->v[i], usage, devices, slices->by_id, now_ns);
 	drop_old(c, slices->by_id, json_object_size(slices->by_id) > 0);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->v[i].at_ns == now_ns)
@@ -189,23 +189,23 @@ int monitoring_charges_count(struct monitoring_charges *c,
 }
 
 void monitoring_charges_add_estimate(struct monitoring_charges *c,
-	const struct monitoring_usage *uses)
+	const struct monitoring_usage *usage)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		const struct account_use *in;
 
 		if (c->v[i].usage == MONITORING_NONE || (!c->v[i].at_ns && !c->v[i].restored))
 			continue;
-		in = &uses->v[c->v[i].usage].in;
+		in = &usage->v[c->v[i].usage].in;
 		if (in->busy_from != ACCOUNT_FROM_SLICE && in->account)
 			c->v[i].estimated_ns += in->account->delta.busy_ns;
 	}
 }
 
-int monitoring_charges_restore(struct monitoring_charges *c, const char *id, const char *unit,
-	const struct monitoring_charge *as, struct error *err)
+int monitoring_charges_restore(struct monitoring_charges *c, const char *id,
+	const char *device_uuid, const struct monitoring_charge *as, struct error *err)
 {
-	struct monitoring_charge *own = charge_of(c, id, unit);
+	struct monitoring_charge *own = charge_of(c, id, device_uuid);
 
 	if (!own)
 		return error_nomem(err);

@@ -41,13 +41,14 @@ struct monitoring_charges {
  * and @now_ns: the current time.
  */
 int monitoring_charges_count(struct monitoring_charges *c,
-	const struct monitoring_slices *slices, struct monitoring_usage *uses,
+	const struct monitoring_slices *slices, struct monitoring_usage *usage,
 	const struct monitoring_devices *devices, uint64_t started_wall_ns, uint64_t wall_ns,
 	uint64_t now_ns, struct error *err) MUST_USE;
 /* Called after the accounts have counted: adds the time that they counted from other sources. */
 void monitoring_charges_add_estimate(struct monitoring_charges *c,
-	const struct monitoring_usage *uses);
+	const struct monitoring_usage *usage);
 /* Restores .charged_ns, .at_wall_ns and .estimated_ns of an earlier agent from @as. */
-int monitoring_charges_restore(struct monitoring_charges *c, const char *id, const char *unit,
-	const struct monitoring_charge *as, struct error *err) MUST_USE;
+int monitoring_charges_restore(struct monitoring_charges *c, const char *id,
+	const char *device_uuid, const struct monitoring_charge *as,
+	struct error *err) MUST_USE;
 void monitoring_charges_fini(struct monitoring_charges *c);

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS  (8 * NS_PER_SEC) /* for the answers of a round */
-#define TICK_MS      100              /* while a round waits for answers */
-#define LIST_AWAY_NS (60 * NS_PER_SEC)
+#define ANSWERS_TIMEOUT_NS (8 * NS_PER_SEC) /* for the answers of a round */
+#define TICK_MS            100              /* while a round waits for answers */
+#define LIST_AWAY_NS       (60 * NS_PER_SEC)
 
 /* Limit of the log lines that processes can cause. */
 #define UNREAD_PER_NS (60 * NS_PER_SEC)
@@ -424,7 +424,7 @@ static void begin_round(struct monitoring *mon)
 {
 	mon->round.step = MONITORING_AWAITING;
 	mon->round.began_ns = time_mono_ns();
-	mon->round.deadline_ns = mon->round.began_ns + PATIENCE_NS;
+	mon->round.deadline_ns = mon->round.began_ns + ANSWERS_TIMEOUT_NS;
 	arm_round_timer(mon, TICK_MS);
 	request_round_inputs(mon);
 }

@@ -8,21 +8,21 @@
 enum owner { OWNER_CONTAINER, OWNER_OTHER, OWNER_HIDDEN };
 
 /* Also MONITORING_NONE if several containers match. */
-static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t device,
+static uint32_t find_pod_usage(const struct monitoring_usage *usage, uint32_t device,
 	const char *uid, const char *container)
 {
 	uint32_t found = MONITORING_NONE, n = 0;
 
-	for (uint32_t i = 0; i < uses->n; i++) {
-		const struct account_use *in = &uses->v[i].in;
+	for (uint32_t i = 0; i < usage->n; i++) {
+		const struct account_use *in = &usage->v[i].in;
 
-		if (uses->v[i].device_index != device || strcmp(in->uid, uid) != 0)
+		if (usage->v[i].device_index != device || strcmp(in->uid, uid) != 0)
 			continue;
 		if (*container && !strcmp(in->container, container))
 			return i;
 		/* A container that ended in this round matches only if no live one does. */
 		if (found == MONITORING_NONE || in->live) {
-			n = found != MONITORING_NONE && uses->v[found].in.live && in->live
+			n = found != MONITORING_NONE && usage->v[found].in.live && in->live
 				    ? n + 1
 				    : 1;
 			found = i;
@@ -33,11 +33,11 @@ static uint32_t find_pod_usage(const struct monitoring_usage *uses, uint32_t dev
 
 /* Whether a container on the device may belong to pod @uid. The kubelet lists a pod before the checkpoint has the
  * pod's UID. */
-static bool may_be_of(const struct monitoring_usage *uses, uint32_t device, const char *uid)
+static bool may_be_of(const struct monitoring_usage *usage, uint32_t device, const char *uid)
 {
-	for (uint32_t i = 0; i < uses->n; i++)
-		if (uses->v[i].device_index == device &&
-			(!*uses->v[i].in.uid || !strcmp(uses->v[i].in.uid, uid)))
+	for (uint32_t i = 0; i < usage->n; i++)
+		if (usage->v[i].device_index == device &&
+			(!*usage->v[i].in.uid || !strcmp(usage->v[i].in.uid, uid)))
 			return true;
 	return false;
 }

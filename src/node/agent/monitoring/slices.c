@@ -124,12 +124,12 @@ static bool has_process(const json_t *list, uint32_t pid)
 }
 
 uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
-	const struct monitoring_usage *uses, uint32_t device, uint32_t pid)
+	const struct monitoring_usage *usage, uint32_t device, uint32_t pid)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		const json_t *seen = s->v[i].status;
 
-		if (uses->v[s->v[i].usage].device_index == device &&
+		if (usage->v[s->v[i].usage].device_index == device &&
 			(has_process(json_object_get(seen, "processes"), pid) ||
 				has_process(json_object_get(seen, "unhooked_processes"), pid)))
 			return s->v[i].usage;

@@ -35,7 +35,7 @@ const struct monitoring_slice *monitoring_slices_find(const struct monitoring_sl
 
 /* The usage entry in whose slices the arbiter knows @pid; MONITORING_NONE: none on that device. */
 uint32_t monitoring_slices_find_process(const struct monitoring_slices *s,
-	const struct monitoring_usage *uses, uint32_t device, uint32_t pid);
+	const struct monitoring_usage *usage, uint32_t device, uint32_t pid);
 
 /* What the arbiter's status of a slice has for GPU @uuid; NULL: nothing. Borrowed. */
 const json_t *monitoring_find_gpu_status(const json_t *slice_status, const char *uuid);

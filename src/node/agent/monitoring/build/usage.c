@@ -266,7 +266,8 @@ void monitoring_build_usage(const struct monitoring *mon, const struct monitorin
 	struct view *v)
 {
 	uint32_t n = collect_usage_entries(mon, r, NULL);
-	CLEANUP(freep) struct usage_entry *entries = calloc(n + 1, sizeof(*entries));
+	/* Memory of the view: a view without it has failed, as without any other. */
+	struct usage_entry *entries = view_array(v, n, sizeof(*entries));
 
 	v->uses = view_array(v, n, sizeof(*v->uses));
 	if (!v->uses || !entries)
