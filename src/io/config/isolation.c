@@ -128,23 +128,23 @@ int read_isolation_words(struct config_reader *r, const struct yaml_node *n,
 }
 
 int read_isolation(struct config_reader *r, const struct yaml_node *n,
-	const struct config_value_path *w, const char *pattern, uint32_t replicas,
+	const struct config_value_path *path, const char *pattern, uint32_t replicas,
 	struct isolation *iso)
 {
-	const struct config_value_path memory = { w, "memory", 0 };
-	char path[80];
+	const struct config_value_path memory = { path, "memory", 0 };
+	char key[80];
 	int set;
 
-	(void)snprintf(path, sizeof(path), "%s.isolation", pattern);
-	set = read_object(r, n, w, path);
+	(void)snprintf(key, sizeof(key), "%s.isolation", pattern);
+	set = read_object(r, n, path, key);
 	if (set <= 0)
 		return set;
 	iso->present = true;
 	iso->pos = (struct config_pos){ n->line, n->column };
-	if (read_on(r, read_isolation_memory(r, read_find_key(n, path, "memory"), &memory,
+	if (read_on(r, read_isolation_memory(r, read_find_key(n, key, "memory"), &memory,
 			       replicas, iso)) < 0)
 		return -1;
-	return read_isolation_words(r, n, w, path, replicas, iso);
+	return read_isolation_words(r, n, path, key, replicas, iso);
 }
 
 /* The node of the `compute` of an entry, or where it belongs. */
@@ -164,14 +164,14 @@ static const struct yaml_node *find_compute_node(const struct yaml_node *entry,
 /* One warning for each entry without compute, with the first entry that shares its GPUs. MPS entries do not
  * use the fair-share scheduler. */
 int read_warn_mixed_compute(struct config_reader *r, const struct yaml_node *entries,
-	const struct config_value_path *w, const char *pattern)
+	const struct config_value_path *path, const char *pattern)
 {
 	const struct replicated *v = r->c->sharing.entries;
-	char path[80];
+	char key[80];
 
-	(void)snprintf(path, sizeof(path), "%s.isolation", pattern);
+	(void)snprintf(key, sizeof(key), "%s.isolation", pattern);
 	for (size_t i = 0; i < entries->n; i++) {
-		const struct config_value_path item = { w, NULL, i },
+		const struct config_value_path item = { path, NULL, i },
 					       isolation = { &item, "isolation", 0 };
 		const struct config_value_path compute = { &isolation, "compute", 0 };
 		size_t k = 0;
@@ -183,7 +183,7 @@ int read_warn_mixed_compute(struct config_reader *r, const struct yaml_node *ent
 			k++;
 		if (k == entries->n)
 			continue;
-		if (read_warn(r, find_compute_node(entries->items[i], pattern, path), &compute,
+		if (read_warn(r, find_compute_node(entries->items[i], pattern, key), &compute,
 			    "expected fair or capped, as in line %u for the same GPUs, found none: "
 			    "who has these replicas takes no turns, and takes the GPU from those "
 			    "that do",

@@ -25,17 +25,17 @@ static void where_text(const struct config_value_path *path, char *buf, size_t c
 }
 
 int read_fail(struct config_reader *r, const struct yaml_node *at,
-	const struct config_value_path *w, enum error_code code, const char *fmt, ...)
+	const struct config_value_path *path, enum error_code code, const char *fmt, ...)
 {
-	char text[ERROR_MSG_MAX], path[WHERE_TEXT_MAX];
+	char text[ERROR_MSG_MAX], where[WHERE_TEXT_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	where_text(w, path, sizeof(path));
+	where_text(path, where, sizeof(where));
 	return yaml_fail(r->src, at ? at->line : 1, at ? at->column : 1, code, r->err, "%s%s%s",
-		path, *path ? ": " : "", text);
+		where, *where ? ": " : "", text);
 }
 
 int read_on(struct config_reader *r, int ret)
@@ -52,10 +52,10 @@ int read_on(struct config_reader *r, int ret)
 }
 
 int read_warn(struct config_reader *r, const struct yaml_node *at,
-	const struct config_value_path *w, const char *fmt, ...)
+	const struct config_value_path *path, const char *fmt, ...)
 {
 	struct error message = ERROR_INIT;
-	char text[ERROR_MSG_MAX], path[WHERE_TEXT_MAX];
+	char text[ERROR_MSG_MAX], where[WHERE_TEXT_MAX];
 	va_list ap;
 
 	if (!r->warnings || r->warnings->n >= CONFIG_WARNINGS_MAX)
@@ -63,8 +63,8 @@ int read_warn(struct config_reader *r, const struct yaml_node *at,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	where_text(w, path, sizeof(path));
-	(void)yaml_fail(r->src, at->line, at->column, ERR_INVALID, &message, "%s: %s", path,
+	where_text(path, where, sizeof(where));
+	(void)yaml_fail(r->src, at->line, at->column, ERR_INVALID, &message, "%s: %s", where,
 		text);
 	return strv_add(r->warnings, message.msg, r->err);
 }

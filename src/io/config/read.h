@@ -99,8 +99,8 @@ int read_word_value(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *path, const struct field_words *words,
 	int *ret) MUST_USE;
 
-/* Each part reads the value below its key of @top into .c (read_flags(): into .values); @top may be NULL. @w is
- * the path of @sharing. 0: done, or the key is absent. < 0: .err or .first has the mistake. */
+/* Each part reads the value below its key of @top into .c (read_flags(): into .values); @top may be NULL. @path
+ * is the path of @sharing. 0: done, or the key is absent. < 0: .err or .first has the mistake. */
 int read_flags(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_sharing(struct config_reader *r, const struct yaml_node *top) MUST_USE;
 int read_resources(struct config_reader *r, const struct yaml_node *top) MUST_USE;

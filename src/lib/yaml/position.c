@@ -66,16 +66,16 @@ static bool follows_name(const char *text, size_t len, size_t at, size_t n, bool
  * Finds the character that must not follow the name of an anchor or alias. libfyaml 0.8 points at it. libfyaml
  * 0.7 points behind it, by as many characters as the name has, but never past the end of the text.
  */
-static size_t find_name_break(const char *text, size_t len, size_t said)
+static size_t find_name_break(const char *text, size_t len, size_t reported_at)
 {
-	size_t at = said;
+	size_t at = reported_at;
 
 	for (size_t n = 0;; n++) {
 		if (breaks_name(text, len, at) &&
-			follows_name(text, len, at, n, n == 0 || said == len))
+			follows_name(text, len, at, n, n == 0 || reported_at == len))
 			return at;
 		if (!at)
-			return said;
+			return reported_at;
 		at = step_back(text, at);
 	}
 }
@@ -84,16 +84,16 @@ void yaml_error_position(const char *text, size_t len, const struct fy_diag_erro
 	uint32_t *ret_line, uint32_t *ret_column)
 {
 	const struct fy_mark *mark = e->fyt ? fy_token_start_mark(e->fyt) : NULL;
-	size_t at, said = mark ? mark->input_pos : len + 1;
+	size_t at, reported_at = mark ? mark->input_pos : len + 1;
 
 	*ret_line = e->line > 0 ? (uint32_t)e->line : 1;
 	*ret_column = e->column > 0 ? (uint32_t)e->column : 1;
-	if (said > len || !e->msg || strncmp(e->msg, "illegal unicode ", 16) != 0)
+	if (reported_at > len || !e->msg || strncmp(e->msg, "illegal unicode ", 16) != 0)
 		return;
-	at = find_name_break(text, len, said);
-	if (at == said)
+	at = find_name_break(text, len, reported_at);
+	if (at == reported_at)
 		return;
-	for (size_t i = at; i < said; i++)
+	for (size_t i = at; i < reported_at; i++)
 		*ret_line -= text[i] == '\n';
 	*ret_column = 1;
 	for (; at && text[at - 1] != '\n'; at = step_back(text, at))

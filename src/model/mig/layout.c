@@ -148,8 +148,8 @@ static uint64_t compute_memory_distance(const struct mig_layout *l, uint32_t eig
 	uint32_t gb)
 {
 	uint64_t gib = l->memory_total_mib / 1024 + (l->memory_total_mib % 1024 != 0);
-	uint64_t said = 8 * (uint64_t)gb, is = eighths * gib;
-	uint64_t off = said > is ? said - is : is - said;
+	uint64_t named = 8 * (uint64_t)gb, is = eighths * gib;
+	uint64_t off = named > is ? named - is : is - named;
 
 	return off * 25 <= is ? off : UINT64_MAX;
 }

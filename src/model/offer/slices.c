@@ -278,7 +278,8 @@ static int note_small_slice(struct slice_groups_work *w, uint32_t i,
 /* ---- profiles without slices ---- */
 
 /* Call after the slices of the profile are counted and before .remaining is reduced. */
-static void find_lack(struct slice_groups_work *w, uint32_t set, const struct slice_profile *p)
+static void add_shortage(struct slice_groups_work *w, uint32_t set,
+	const struct slice_profile *p)
 {
 	struct profile_shortage l = { .profile = p, .candidate = UINT32_MAX };
 
@@ -378,7 +379,7 @@ static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 		if (w->capacities[i].set == set + 1 && !w->capacities[i].noted &&
 			note_lack(w, i, set, p, err) < 0)
 			return -1;
-	find_lack(w, set, p);
+	add_shortage(w, set, p);
 	for (uint32_t i = 0; i < w->candidates->n; i++) {
 		struct device_capacity *capacity = &w->capacities[i];
 

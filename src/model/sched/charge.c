@@ -9,18 +9,18 @@
 #define BUCKET_OF(ns) ((int64_t)((ns)*SLICE_CAP_ALL))
 
 /* After this time the bucket is full, or at its lowest. No product overflows. */
-#define LONGEST UINT64_C(4000000000000)
+#define BUCKET_TIME_MAX_NS UINT64_C(4000000000000)
 
 /*
- * Updates the bucket for a time @ns in which the share is charged @charged, evenly. Both at once: @ns can be
- * longer than the bucket lasts, with charges all along.
+ * Updates the bucket for a time @ns in which the share is charged @charged, evenly. Adds the refill and subtracts the
+ * charges before it applies the bounds: in a long @ns the share may be charged more than a full bucket.
  */
 static void update_cap_bucket(struct sched_share *share, uint64_t ns, uint64_t charged)
 {
 	if (!share->config.cap)
 		return;
-	share->bucket += (int64_t)(min_u64(ns, LONGEST) * share->config.cap);
-	share->bucket -= BUCKET_OF(min_u64(charged, LONGEST));
+	share->bucket += (int64_t)(min_u64(ns, BUCKET_TIME_MAX_NS) * share->config.cap);
+	share->bucket -= BUCKET_OF(min_u64(charged, BUCKET_TIME_MAX_NS));
 	if (share->bucket > BUCKET_OF(SCHED_CAP_BURST_NS))
 		share->bucket = BUCKET_OF(SCHED_CAP_BURST_NS);
 	if (share->bucket < -BUCKET_OF(SCHED_DEBT_MAX_NS))
@@ -37,7 +37,7 @@ uint64_t sched_cap_runtime_ns(const struct sched_share *share)
 {
 	if (!share->config.cap)
 		return SCHED_NEVER;
-	/* So little is not worth a change of the throttle. */
+	/* A rest below SCHED_GRACE_MIN_NS counts as empty: it does not justify a change of the throttle. */
 	if (share->bucket < BUCKET_OF(SCHED_GRACE_MIN_NS))
 		return 0;
 	return (uint64_t)share->bucket / (SLICE_CAP_ALL - share->config.cap);
@@ -67,7 +67,8 @@ uint64_t sched_cap_refill_time(const struct sched_share *share, uint64_t now)
 	lacks = (uint64_t)(BUCKET_OF(SCHED_CAP_PORTION_NS) - share->bucket) /
 			share->config.cap +
 		1;
-	/* The share can be charged meanwhile, so that the time comes close again and again. */
+	/* The share can be charged during the wait, which moves the time back repeatedly. So the wait is at least
+	 * SCHED_GRACE_MIN_NS. */
 	return now + max_u64(lacks, SCHED_GRACE_MIN_NS);
 }
 
@@ -164,26 +165,27 @@ void sched_wake_up_share(struct sched_share *share, uint64_t now)
 	sched_limit_credit(share);
 }
 
-void sched_set_share_config(struct sched_share *p, const struct sched_share_config *share)
+void sched_set_share_config(struct sched_share *share, const struct sched_share_config *config)
 {
 	int64_t lead;
 
-	sched_lend_cap(p, false);
-	sched_limit_credit(p); /* so that no product overflows */
-	lead = (int64_t)(p->vtime - p->gpu->vtime) * (int64_t)p->config.weight;
+	sched_lend_cap(share, false);
+	sched_limit_credit(share); /* so that no product overflows */
+	lead = (int64_t)(share->vtime - share->gpu->vtime) * (int64_t)share->config.weight;
 	/* As far ahead as before, in nanoseconds. */
-	lead /= (int64_t)share->weight;
-	p->vtime = lead < 0 && p->gpu->vtime < (uint64_t)-lead ? 0
-							       : p->gpu->vtime + (uint64_t)lead;
-	p->vtime_rest = 0;
-	if (!p->config.cap)
-		p->bucket = 0;
-	p->demoted = false;
-	p->config = *share;
-	if (p->config.cap >= SLICE_CAP_ALL || p->config.mps)
-		p->config.cap = 0;
-	if (p->config.mps)
-		p->config.latency = p->awaited = p->yielded = false;
+	lead /= (int64_t)config->weight;
+	share->vtime = lead < 0 && share->gpu->vtime < (uint64_t)-lead
+			       ? 0
+			       : share->gpu->vtime + (uint64_t)lead;
+	share->vtime_rest = 0;
+	if (!share->config.cap)
+		share->bucket = 0;
+	share->demoted = false;
+	share->config = *config;
+	if (share->config.cap >= SLICE_CAP_ALL || share->config.mps)
+		share->config.cap = 0;
+	if (share->config.mps)
+		share->config.latency = share->awaited = share->yielded = false;
 }
 
 /* ---- charges ---- */
@@ -237,7 +239,7 @@ void sched_learn_overrun(struct sched_share *share, uint64_t end)
 {
 	uint64_t max = min_u64(2 * share->overrun + SCHED_GRACE_MIN_NS, SCHED_TIME_SLICE_NS);
 
-	/* Of an overrun that is much longer than those before, a part was a wait for the GPU. */
+	/* Part of an overrun that is much longer than earlier ones was a wait for the GPU. */
 	if (share->closed_since < end)
 		share->overrun =
 			(7 * share->overrun + min_u64(end - share->closed_since, max)) / 8;

@@ -63,9 +63,9 @@ static void count_done_submissions(const struct sched *sched, struct sched_gpu *
 	}
 }
 
-static void begin_period(struct sched_gpu *g, bool together, uint64_t now)
+static void begin_period(struct sched_gpu *g, bool concurrent, uint64_t now)
 {
-	g->period.concurrent = together;
+	g->period.concurrent = concurrent;
 	g->period.since = now;
 	g->period.check_at = now + CONCURRENT_CHECK_NS;
 	g->period.busy = g->busy_ns;

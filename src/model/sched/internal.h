@@ -156,8 +156,9 @@ static inline bool sched_is_idle(const struct sched_share *share)
 
 /*
  * The time-shared shares of a slice, which have their quanta together. Skips those without clients and those
- * that are dormant (a process has clients on GPUs that it does not use). Loop: for (p =
- * sched_next_time_shared(s->shares); p; p = sched_next_time_shared(share->sibling)).
+ * that are dormant (a process has clients on GPUs that it does not use). Loop:
+ *
+ *	for (share = sched_next_time_shared(s->shares); share; share = sched_next_time_shared(share->sibling))
  */
 static inline struct sched_share *sched_next_time_shared(struct sched_share *share)
 {
@@ -181,7 +182,7 @@ void sched_learn_overrun(struct sched_share *share, uint64_t end);
 void sched_limit_credit(struct sched_share *share);
 /* Applies a config, also with work in flight. In nanoseconds the share keeps its lead over the GPU's virtual
  * time, or its credit, limited to one quantum. The caller sets the gates. */
-void sched_set_share_config(struct sched_share *p, const struct sched_share_config *share);
+void sched_set_share_config(struct sched_share *share, const struct sched_share_config *config);
 /* Whether the bucket has enough for a quantum. Always true without a cap or with a boost. */
 bool sched_cap_allows_start(const struct sched_share *share);
 /* How long the bucket lasts if the share has the GPU alone; 0: it is empty; SCHED_NEVER: no cap. */

@@ -240,18 +240,18 @@ static struct sched_share *find_or_new_share(struct sched *sched, struct sched_s
 }
 
 int sched_slice_set_share(struct sched *sched, struct sched_slice *s, unsigned int gpu,
-	const struct sched_share_config *share, uint64_t now)
+	const struct sched_share_config *config, uint64_t now)
 {
-	struct sched_share *p = find_or_new_share(sched, s, gpu, now);
+	struct sched_share *share = find_or_new_share(sched, s, gpu, now);
 	bool had;
 
-	if (!p)
+	if (!share)
 		return -1;
-	sched_accrue(p->gpu, now);
-	had = sched_is_time_shared(p);
-	sched_set_share_config(p, share);
-	sched_reset_pace(p);
-	if (sched_is_time_shared(p) != had)
+	sched_accrue(share->gpu, now);
+	had = sched_is_time_shared(share);
+	sched_set_share_config(share, config);
+	sched_reset_pace(share);
+	if (sched_is_time_shared(share) != had)
 		sched_regroup_slice(sched, s, now);
 	mark_slice_dirty(sched, s);
 	settle_dirty_gpus(sched, now);

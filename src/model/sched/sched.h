@@ -53,12 +53,12 @@
  *
  * MPS. MPS runs kernels of several processes side by side, and quanta would take that away. So the gates of
  * shares with .mps are always OPEN, whatever their class and cap (percentages of MPS do what a cap does). They
- * are charged like all others. For time-shared shares they do not exist: they are never next, behind, ahead,
- * contending or concurrent, they lend and borrow nothing, and their virtual time does not move. Both kinds are
- * on one GPU only while that GPU changes from one to the other. Then a holder is charged its part of the time,
- * as beside any other share with work. So its v rises no faster than the clock, and the bound below (Lag), which
- * starts from charges, holds among the time-shared shares. What the GPU really gives them is then less than
- * their quanta, by what MPS shares use.
+ * are charged like all others. The scheduler ignores MPS shares where it orders time-shared shares: an MPS share
+ * is never next, behind or ahead, contends for nothing, lends and borrows nothing, and its virtual time does not
+ * move. A GPU has both kinds only while it changes from one kind to the other. Meanwhile the holder is charged its
+ * part of the time, as beside any other share with work. So the holder's virtual time rises no faster than the
+ * clock, and the bound of "Lag" below holds among the time-shared shares. The GPU gives these shares less than
+ * their quanta, by what the MPS shares use.
  *
  * Caps. A share with a cap has a bucket. The clock fills it, and charges empty it. In any stretch of time the
  * share is charged at most cap * time + SCHED_CAP_BURST_NS, and what was in flight when the bucket became empty.
@@ -229,7 +229,7 @@ struct sched_slice *sched_slice_new(struct sched *sched, void *user);
  * and with threads that wait at a gate. < 0: no memory, nothing has changed.
  */
 int sched_slice_set_share(struct sched *sched, struct sched_slice *s, unsigned int gpu,
-	const struct sched_share_config *share, uint64_t now);
+	const struct sched_share_config *config, uint64_t now);
 /* The caller has freed the clients before. */
 void sched_slice_free(struct sched *sched, struct sched_slice *s);
 

@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * Connects the parts of the agent. No part calls another one, but for serve/, which reads all of them for the
- * status. A part asks for what it needs through its ops, and all ops are here.
+ * Connects the parts of the agent. No part calls another one. Three exceptions: MIG reads its layouts by config/source/,
+ * monitoring reads the slices (struct slices), and serve/ reads all parts for the status. A part asks for what it
+ * needs through its ops, and all ops are here.
  */
 
 /* --- reports --- */
@@ -68,7 +69,10 @@ static void on_api_unavailable(void *arg, const struct error *why)
 	agent_counters_without_api(a, why);
 }
 
-/* Whether every resource of GPUs and config is registered, even if there is none. */
+/*
+ * Whether the startup taint can go: the last decision made an offer without an error, the agent is ready (every resource
+ * of the offer is registered, even if there is none), and the MIG layout that was desired at the start was tried.
+ */
 static bool can_remove_startup_taint(void *arg)
 {
 	const struct agent *a = arg;

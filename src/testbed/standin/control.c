@@ -154,7 +154,7 @@ static int post_restart(struct standin *s, const json_t *body, json_t **ret, str
 
 static int post_fault(struct standin *s, const json_t *body, json_t **ret, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf said = BUF_INIT(4096);
+	CLEANUP(buf_fini) struct buf lines = BUF_INIT(4096);
 	const char *args[4] = { NULL }, *name = get_body_text(body, "name", NULL);
 	json_t *list = json_object_get(body, "args");
 	size_t n = json_array_size(list);
@@ -168,9 +168,9 @@ static int post_fault(struct standin *s, const json_t *body, json_t **ret, struc
 	}
 	if (n > ARRAY_LEN(args))
 		return error_set(err, ERR_INVALID, "args: more than %zu", ARRAY_LEN(args));
-	if (standin_fault(s, name, args, n, &said, err) < 0)
+	if (standin_fault(s, name, args, n, &lines, err) < 0)
 		return -1;
-	*ret = json_pack("{s:[s]}", "lines", buf_str(&said));
+	*ret = json_pack("{s:[s]}", "lines", buf_str(&lines));
 	return 0;
 }
 

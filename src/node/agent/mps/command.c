@@ -66,16 +66,17 @@ static int on_mps_command_line(void *arg, const char *line, size_t len, struct e
 static void set_mps_command_error(const struct mps_command *c, const struct child_end *e,
 	struct error *err)
 {
-	const char *said = *e->words ? e->words : buf_str(&c->answer);
+	const char *answer = *e->words ? e->words : buf_str(&c->answer);
 
-	if (!*said)
-		said = "the MPS control daemon cannot be asked";
+	if (!*answer)
+		answer = "the MPS control daemon cannot be asked";
 	if (e->was_silent)
 		(void)error_set(err, ERR_TIMEOUT, "the MPS control daemon does not answer");
 	else if (e->error.code != ERR_NONE)
 		error_copy(err, &e->error);
 	else
-		(void)error_set(err, ERR_UNAVAILABLE, "%.*s", (int)strcspn(said, "\n"), said);
+		(void)error_set(err, ERR_UNAVAILABLE, "%.*s", (int)strcspn(answer, "\n"),
+			answer);
 }
 
 static void on_mps_command_ended(void *arg, const struct child_end *e)
@@ -87,9 +88,9 @@ static void on_mps_command_ended(void *arg, const struct child_end *e)
 	c->child = NULL;
 	c->answer = (struct buf)BUF_INIT(MPS_ANSWER_MAX);
 	if (e->was_silent || e->error.code != ERR_NONE || e->status != 0 || e->signal != 0) {
-		struct mps_command told = { .answer = answer };
+		struct mps_command ended = { .answer = answer };
 
-		set_mps_command_error(&told, e, &err);
+		set_mps_command_error(&ended, e, &err);
 		c->done(c->arg, NULL, &err);
 	} else {
 		c->done(c->arg, buf_str(&answer), NULL);

@@ -34,7 +34,7 @@
 #define PROGRAM_MAX     (256 << 20)
 #define READ_BYTES      65536
 #define STATUS_QUESTION "{\"op\":\"status\"}\n"
-/* Status of no slice: the shortest answer that every release gives. */
+/* Asks for the status of no slice: the shortest answer. */
 #define WATCH_QUESTION "{\"op\":\"status\",\"slice\":\"\"}\n"
 #define SUBSCRIBE      "{\"op\":\"readings\"}\n"
 
@@ -339,7 +339,7 @@ static bool request_arbiter_status(struct arbiter_link *l, const char *question,
 	}
 	*w = (struct status_waiter){ .done = done,
 		.arg = arg,
-		.until_ns = time_mono_ns() + ARBITER_PATIENCE_MS * NS_PER_MS };
+		.until_ns = time_mono_ns() + ARBITER_STATUS_TIMEOUT_MS * NS_PER_MS };
 	while (*end)
 		end = &(*end)->next;
 	*end = w;

@@ -57,8 +57,8 @@ int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 /* Takes effect at once. */
 void arbiter_link_set_wanted(struct arbiter_link *l, bool wanted);
 
-#define ARBITER_PATIENCE_MS 2000
-/* Calls @done once, perhaps before it returns, at the latest one tick (500 ms) after ARBITER_PATIENCE_MS. */
+#define ARBITER_STATUS_TIMEOUT_MS 2000
+/* Calls @done once, perhaps before it returns, at the latest one tick (500 ms) after ARBITER_STATUS_TIMEOUT_MS. */
 void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void *arg);
 
 /* Sends a reading. Takes @line. Drops it if no arbiter is connected or the line has CONTROL_LINE_MAX bytes or

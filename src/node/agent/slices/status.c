@@ -122,11 +122,11 @@ static const json_t *find_arbiter_gpu(const json_t *list, const char *uuid)
 static json_t *peak_status(const struct slices *s, const char *uuid,
 	const struct pod_device *pod_device, const json_t *now)
 {
-	json_int_t said = json_integer_value(json_object_get(now, "peak"));
+	json_int_t reported_peak = json_integer_value(json_object_get(now, "peak"));
 	uint64_t peak;
 
 	if (pod_device && s->c.ops->peak(s->c.arg, uuid, pod_device, &peak) &&
-		(json_int_t)peak >= said)
+		(json_int_t)peak >= reported_peak)
 		return json_integer((json_int_t)peak);
 	return copy_arbiter_number(now, "peak");
 }

@@ -338,7 +338,7 @@ int slice_store_load(struct slice_store *s, const char *state_dir, struct error 
 		return -1;
 	if (access(s->dir, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	/* An older release may have made it with another mode. */
+	/* The directory may exist with another mode. */
 	if (dir_make_exact(s->dir, SLICES_DIR_MODE, err) < 0)
 		return -1;
 	d = opendir(s->dir);

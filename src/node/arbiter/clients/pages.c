@@ -556,8 +556,7 @@ bool page_has_form(int fd, size_t bytes)
 	       st.st_size == (off_t)bytes;
 }
 
-int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, void **ret,
-	ino_t *ino)
+int page_map(const struct page_owner *who, int fd, size_t bytes, void **ret, ino_t *ino)
 {
 	struct stat st;
 	int r;
@@ -565,7 +564,7 @@ int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, vo
 	/* If memory of the page is missing, the kernel would charge it to the arbiter at the first read. The
 	 * process can still free the memory after this check; the count of pages covers that. */
 	if (!page_has_form(fd, bytes) || fstat(fd, &st) < 0 ||
-		(uint64_t)st.st_blocks * S_BLKSIZE < used)
+		(uint64_t)st.st_blocks * S_BLKSIZE < bytes)
 		return PAGE_NOT_OURS;
 	r = pages_count_page(who, fd);
 	if (r < 0)
@@ -587,7 +586,7 @@ int page_new(const struct page_owner *who, struct slice_page **ret, ino_t *ino)
 int page_accept(const struct page_owner *who, int fd, struct slice_page **ret, ino_t *ino)
 {
 	void *at = NULL;
-	int r = page_map(who, fd, SLICE_PAGE_BYTES, SLICE_PAGE_BYTES, &at, ino);
+	int r = page_map(who, fd, SLICE_PAGE_BYTES, &at, ino);
 	struct slice_page *page = at;
 
 	if (r < 0)

@@ -70,13 +70,12 @@ int page_make(const struct page_owner *who, const char *name, size_t bytes, void
 bool page_has_form(int fd, size_t bytes);
 
 /*
- * Counts the page @fd that a process has, and maps its @bytes at *ret. Its first @used bytes must have their
- * memory. The count comes first: reading memory that is not there yet charges it to the arbiter in the kernel's
+ * Counts the page @fd that a process has, and maps its @bytes at *ret. All of its memory must be
+ * allocated. The count comes first: reading memory that is not there yet charges it to the arbiter in the kernel's
  * accounting. The caller owns the mapping, and still owns @fd. *ino: of the memfd. Returns 0, or enum
  * page_error.
  */
-int page_map(const struct page_owner *who, int fd, size_t bytes, size_t used, void **ret,
-	ino_t *ino);
+int page_map(const struct page_owner *who, int fd, size_t bytes, void **ret, ino_t *ino);
 
 /* page_make() of a struct slice_page, which is all zeros. */
 int page_new(const struct page_owner *who, struct slice_page **ret, ino_t *ino);

@@ -74,7 +74,7 @@ static struct grants_client read_registering_client(const struct arbiter_conn *c
 }
 
 /* Abandons other registrations of this PID, which the process made before it executed another program. */
-static void find_execed(struct arbiter_conn *c)
+static void abandon_execed_members(struct arbiter_conn *c)
 {
 	struct grants_task *t = grants_task_find(&c->arbiter->grants, c->pid, c->start);
 
@@ -146,7 +146,7 @@ static void register_new(struct arbiter_conn *c, const struct slice_hello *h)
 		return;
 	}
 	who.serial = journal_serial(&a->journal);
-	find_execed(c);
+	abandon_execed_members(c);
 	status = grants_register(&a->grants, c->slice->grants, &who, rec, page, &m);
 	if (status != SLICE_OK) {
 		(void)munmap(page, SLICE_PAGE_BYTES);
@@ -257,14 +257,11 @@ static int new_page(const struct page_owner *who, struct turn_page **ret, ino_t 
 	return fd;
 }
 
-/* Arbiters of earlier builds did not allocate the memory behind the last GPU of the slice. */
 static int accept_page(const struct page_owner *who, int fd, struct turn_page **ret, ino_t *ino)
 {
 	unsigned int n_gpus = who->slice->compute.n_gpus;
 	void *at = NULL;
-	int r = page_map(who, fd, TURN_PAGE_BYTES,
-		offsetof(struct turn_page, gpus) + n_gpus * sizeof(struct turn_gpu_page), &at,
-		ino);
+	int r = page_map(who, fd, TURN_PAGE_BYTES, &at, ino);
 	struct turn_page *page = at;
 
 	if (r < 0)

@@ -82,20 +82,20 @@ static bool restore_retained(struct arbiter *a, struct grants_record *rec)
 }
 
 /*
- * Searches the member's process for its page, until @look_end_ns. A page that is not found comes with its process,
+ * Searches the member's process for its page, until @search_end_ns. A page that is not found comes with its process,
  * which has lost its connection and registers again. Until then the whole grant counts as used.
  */
-static void find_member_page(struct arbiter *a, struct grants_member *m, uint64_t look_end_ns)
+static void find_member_page(struct arbiter *a, struct grants_member *m, uint64_t search_end_ns)
 {
 	struct adoption adoption = { .arbiter = a, .member = m };
 
-	if (time_mono_ns() < look_end_ns)
+	if (time_mono_ns() < search_end_ns)
 		(void)proc_each_memfd(a->o.procfs, m->task->pid, PAGE_NAME, NULL, adopt_fd,
 			&adoption);
 }
 
 /* False: nothing is left of the member, or that cannot be known. */
-static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t look_end_ns)
+static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t search_end_ns)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
 	struct error err = ERROR_INIT;
@@ -131,13 +131,13 @@ static bool restore_one(struct arbiter *a, struct grants_record *rec, uint64_t l
 	if (rec->image && st.image && rec->image != st.image)
 		grants_member_abandon(m);
 	else
-		find_member_page(a, m, look_end_ns);
+		find_member_page(a, m, search_end_ns);
 	return true;
 }
 
 void restore_grants(struct arbiter *a)
 {
-	uint64_t look_end_ns = time_mono_ns() + RESTORE_SCAN_NS;
+	uint64_t search_end_ns = time_mono_ns() + RESTORE_SCAN_NS;
 	unsigned int kept = 0, pages = 0;
 
 	for (size_t i = 0; i < journal_touched(&a->journal); i++) {
@@ -146,7 +146,7 @@ void restore_grants(struct arbiter *a)
 		if (atomic_load_explicit(&rec->state, memory_order_acquire) !=
 			GRANTS_RECORD_USED)
 			continue;
-		if (grants_record_is_valid(rec) && restore_one(a, rec, look_end_ns))
+		if (grants_record_is_valid(rec) && restore_one(a, rec, search_end_ns))
 			kept++;
 		else
 			atomic_store_explicit(&rec->state, GRANTS_RECORD_FREE,

@@ -221,13 +221,13 @@ uint64_t scheduler_now(struct scheduler *scheduler);
 /* Called after each change of the scheduler, with the time of that change. Stores charges, arms the timer. */
 void scheduler_settle(struct scheduler *scheduler, uint64_t now);
 
-/* The scheduler's callbacks; the first argument is the struct scheduler. */
+/* The callbacks of model/sched/ (sched_new()). @arg: struct scheduler. */
 
 /* The scheduler has changed the client's gate. Writes it to the page, unless frozen, and marks the slice, so that
  * scheduler_settle() stores its charges. */
-void scheduler_on_gate(void *turn, struct sched_client *s);
+void scheduler_on_gate(void *arg, struct sched_client *s);
 /* How many submissions of the client are done, as its process's page says. The process can falsify that. */
-uint64_t scheduler_on_done(void *turn, const struct sched_client *s);
+uint64_t scheduler_on_done(void *arg, const struct sched_client *s);
 
 /* Writes the scheduler's decision into the page, with a new generation. Wakes blocked threads unless the gate is
  * closed. */

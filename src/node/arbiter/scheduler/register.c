@@ -168,8 +168,8 @@ static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uin
 
 /* Ends the registrations that the process made before it executed another program. A child of that program may
  * hold its connection open, so that it never hangs up. */
-static void end_execed(struct scheduler *scheduler, const struct scheduler_slice *s,
-	const struct scheduler_join_request *who)
+static void end_execed_registrations(struct scheduler *scheduler,
+	const struct scheduler_slice *s, const struct scheduler_join_request *who)
 {
 	for (struct scheduler_registration *reg = scheduler_registrations_of(s, who->pid); reg;
 		reg = reg->next_of_pid) {
@@ -190,7 +190,7 @@ static bool check_join_room_step(struct scheduler *scheduler, void *arg)
 {
 	struct join_call *j = arg;
 
-	end_execed(scheduler, j->slice, j->request);
+	end_execed_registrations(scheduler, j->slice, j->request);
 	if (j->slice->n_registrations >= SCHEDULER_REGISTRATIONS_SLICE)
 		j->refusal =
 			build_crowded_refusal(j->slice, "too many processes of this slice");

@@ -87,9 +87,9 @@ static void compute_apply(struct arbiter_slice *s)
 {
 	struct arbiter_slice_compute *c = &s->compute;
 	uint32_t on = SLICE_TURNS_NONE;
-	char said[sizeof(c->error.msg)];
+	char last_reason[sizeof(c->error.msg)];
 
-	memcpy(said, c->error.msg, sizeof(said));
+	memcpy(last_reason, c->error.msg, sizeof(last_reason));
 	error_clear(&c->error);
 	if (c->on != SLICE_TURNS_NONE &&
 		(!s->def.has_compute || !has_same_compute_gpus(c, &s->def)))
@@ -100,7 +100,7 @@ static void compute_apply(struct arbiter_slice *s)
 	if (on != SLICE_TURNS_NONE)
 		record_compute_gpus(c, &s->def);
 	/* Logs each reason once. */
-	if (c->error.code != ERR_NONE && strcmp(said, c->error.msg) != 0)
+	if (c->error.code != ERR_NONE && strcmp(last_reason, c->error.msg) != 0)
 		log_error("slice goes without turns", LOG_STR("slice", s->id),
 			LOG_STR("reason", c->error.msg));
 	publish_slice_compute(s, on);

@@ -126,9 +126,9 @@ static struct sim_cuda_ctx *ctx_alloc(struct sim_cuda_device *d)
 	if (!c)
 		return NULL;
 	c->device = d;
-	c->id = ++lib.last_id;
-	c->next = lib.contexts;
-	lib.contexts = c;
+	c->id = ++sim_cuda.last_id;
+	c->next = sim_cuda.contexts;
+	sim_cuda.contexts = c;
 	return c;
 }
 
@@ -147,7 +147,7 @@ static void deactivate_context(struct sim_cuda_ctx *c)
 		if (ctx_check(c) == CUDA_SUCCESS)
 			(void)ctx_wait(c);
 	stream_drop_all(c);
-	fence_drop(c);
+	sim_cuda_drop_context_fence(c);
 	queue_forget(c);
 	modules_drop_all(c);
 	arrays_drop_all(c);
@@ -162,7 +162,7 @@ static void deactivate_context(struct sim_cuda_ctx *c)
 
 static void unlist_context(struct sim_cuda_ctx *c)
 {
-	struct sim_cuda_ctx **link = &lib.contexts;
+	struct sim_cuda_ctx **link = &sim_cuda.contexts;
 
 	while (*link && *link != c)
 		link = &(*link)->next;
@@ -183,16 +183,16 @@ static CUresult push_context(struct sim_cuda_ctx *c)
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!d->primary) {
 		d->primary = ctx_alloc(d);
 		if (!d->primary)
-			return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+			return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 		d->primary->primary = true;
 	}
 	r = ctx_activate(d->primary);
@@ -202,21 +202,21 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 		d->primary_refs++;
 		*ret = (CUcontext)d->primary;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!d->primary_refs)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (--d->primary_refs == 0)
 		deactivate_context(d->primary);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
@@ -227,14 +227,14 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (d->primary)
 		deactivate_context(d->primary);
 	d->primary_refs = 0;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev)
@@ -245,16 +245,16 @@ EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!flags_ok(flags))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	d->primary_flags = flags;
 	if (d->primary)
 		d->primary->flags = flags;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
@@ -265,15 +265,15 @@ EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!flags || !active)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*flags = d->primary_flags;
 	*active = d->primary && d->primary->active;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Created contexts. */
@@ -282,15 +282,15 @@ static CUresult create_context(CUcontext *ret, unsigned flags, CUdevice dev, uns
 {
 	struct sim_cuda_ctx *c;
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!ret || !flags_ok(flags))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	c = ctx_alloc(d);
 	if (!c)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	c->flags = flags;
 	c->api_version = version;
 	r = ctx_activate(c);
@@ -303,7 +303,7 @@ static CUresult create_context(CUcontext *ret, unsigned flags, CUdevice dev, uns
 	} else {
 		*ret = (CUcontext)c;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuCtxCreate(CUcontext *ret, unsigned int flags, CUdevice dev)
@@ -349,11 +349,11 @@ static CUresult destroy_context(CUcontext h)
 
 EXPORT CUresult cuCtxDestroy_v2(CUcontext h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	return lib_leave(h ? destroy_context(h) : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(h ? destroy_context(h) : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuCtxDestroy(CUcontext h)
@@ -364,45 +364,46 @@ EXPORT CUresult cuCtxDestroy(CUcontext h)
 EXPORT CUresult cuCtxAttach(CUcontext *ret, unsigned int flags)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || flags)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	c->attached++;
 	*ret = (CUcontext)c;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxDetach(CUcontext h)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	c = ctx_of(h);
 	if (!c)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (c->attached) {
 		c->attached--;
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	}
-	return lib_leave(destroy_context(h));
+	return sim_cuda_leave(destroy_context(h));
 }
 
 /* The thread's stack. */
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ctx_of(h))
-		return lib_leave(h ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(push_context(ctx_of(h)));
+		return sim_cuda_leave(
+			h ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(push_context(ctx_of(h)));
 }
 
 EXPORT CUresult cuCtxPushCurrent(CUcontext h)
@@ -412,16 +413,16 @@ EXPORT CUresult cuCtxPushCurrent(CUcontext h)
 
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!stack.count || !stack.rows[stack.count - 1].ctx)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	stack.count--;
 	if (ret)
 		*ret = (CUcontext)stack.rows[stack.count].ctx;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxPopCurrent(CUcontext *ret)
@@ -431,43 +432,43 @@ EXPORT CUresult cuCtxPopCurrent(CUcontext *ret)
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (h && !ctx_of(h))
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (stack.count)
 		stack.count--;
 	if (h)
 		r = push_context(ctx_of(h));
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = stack.count ? (CUcontext)stack.rows[stack.count - 1].ctx : NULL;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Queries of a context. NULL: the current one. */
 static CUresult enter_ctx_or_current(CUcontext h, bool args_ok, struct sim_cuda_ctx **ret)
 {
-	CUresult r = h ? cuda_lib_enter() : lib_enter_ctx(ret);
+	CUresult r = h ? sim_cuda_enter() : sim_cuda_enter_ctx(ret);
 
 	if (r)
 		return r;
 	if (h)
 		*ret = ctx_of(h);
 	if (!*ret)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
-	return args_ok ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
+	return args_ok ? CUDA_SUCCESS : sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuCtxGetDevice_v2(CUdevice *ret, CUcontext h)
@@ -477,8 +478,8 @@ EXPORT CUresult cuCtxGetDevice_v2(CUdevice *ret, CUcontext h)
 
 	if (r)
 		return r;
-	*ret = (CUdevice)(c->device - lib.devices);
-	return lib_leave(CUDA_SUCCESS);
+	*ret = (CUdevice)(c->device - sim_cuda.devices);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxGetDevice(CUdevice *ret)
@@ -494,7 +495,7 @@ EXPORT CUresult cuCtxGetApiVersion(CUcontext h, unsigned int *ret)
 	if (r)
 		return r;
 	*ret = c->api_version;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
@@ -505,7 +506,7 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 	if (r)
 		return r;
 	*ret = c->id;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 #define CTX_VALUE(get, set, member, most)                                 \
@@ -517,7 +518,7 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 		if (r)                                                    \
 			return r;                                         \
 		*ret = c->member;                                         \
-		return lib_leave(CUDA_SUCCESS);                           \
+		return sim_cuda_leave(CUDA_SUCCESS);                      \
 	}                                                                 \
 	EXPORT CUresult set(unsigned int v)                               \
 	{                                                                 \
@@ -527,7 +528,7 @@ EXPORT CUresult cuCtxGetId(CUcontext h, unsigned long long *ret)
 		if (r)                                                    \
 			return r;                                         \
 		c->member = v;                                            \
-		return lib_leave(CUDA_SUCCESS);                           \
+		return sim_cuda_leave(CUDA_SUCCESS);                      \
 	}
 
 CTX_VALUE(cuCtxGetFlags, cuCtxSetFlags, flags, FLAGS)
@@ -542,20 +543,20 @@ EXPORT CUresult cuCtxGetLimit(size_t *ret, unsigned int limit)
 	if (r)
 		return r;
 	if (limit >= LIMITS || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH)
-		return lib_leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
+		return sim_cuda_leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
 	*ret = c->limits[limit];
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxSetLimit(unsigned int limit, size_t v)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (limit >= LIMITS || limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit > 6)
-		return lib_leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
+		return sim_cuda_leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
 	if (limit == CU_LIMIT_STACK_SIZE) {
 		v = (v + 15) & ~(size_t)15;
 		r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_STACK,
@@ -567,7 +568,7 @@ EXPORT CUresult cuCtxSetLimit(unsigned int limit, size_t v)
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		c->limits[limit] = v;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext h)
@@ -582,7 +583,7 @@ EXPORT CUresult cuCtxSynchronize_v2(CUcontext h)
 		r = ctx_wait(c);
 	if (r == CUDA_SUCCESS)
 		pools_trim_all();
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuCtxSynchronize(void)
@@ -593,34 +594,34 @@ EXPORT CUresult cuCtxSynchronize(void)
 EXPORT CUresult cuCtxResetPersistingL2Cache(void)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
-	return r ? r : lib_leave(CUDA_SUCCESS);
+	return r ? r : sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxEnablePeerAccess(CUcontext h, unsigned int flags)
 {
 	struct sim_cuda_ctx *c, *peer;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	peer = ctx_of(h);
 	if (!peer)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (flags)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (peer == c || peer->device == c->device)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
-	return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuCtxDisablePeerAccess(CUcontext h)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
-	return lib_leave(ctx_of(h) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+	return sim_cuda_leave(ctx_of(h) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
 }

@@ -120,38 +120,38 @@ int device_attribute(const struct sim_cuda_device *d, unsigned attribute)
 
 EXPORT CUresult cuDeviceGetCount(int *ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	*ret = (int)lib.device_count;
-	return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = (int)sim_cuda.device_count;
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *ret, int ordinal)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	if (ordinal < 0 || (unsigned)ordinal >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	if (ordinal < 0 || (unsigned)ordinal >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*ret = ordinal;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Finds the device, for a function with a result argument. */
 static CUresult enter_device_query(CUdevice dev, bool args_ok, struct sim_cuda_device **d)
 {
-	CUresult r = lib_enter_device(dev, d);
+	CUresult r = sim_cuda_enter_device(dev, d);
 
 	if (r)
 		return r;
-	return args_ok ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_INVALID_VALUE);
+	return args_ok ? CUDA_SUCCESS : sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice dev)
@@ -163,7 +163,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *ret, unsigned int attribute, CUdevice 
 	if (r)
 		return r;
 	*ret = device_attribute(d, attribute);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
@@ -174,7 +174,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 	if (r)
 		return r;
 	(void)snprintf(name, (size_t)len, "%s", d->keys.name);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *ret, CUdevice dev)
@@ -185,7 +185,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *ret, CUdevice dev)
 	if (r)
 		return r;
 	memcpy(ret->bytes, d->uuid, sizeof(ret->bytes));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetUuid(CUuuid *ret, CUdevice dev)
@@ -209,7 +209,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *ret, CUdevice dev)
 	if (r)
 		return r;
 	*ret = d->keys.memory_total - d->keys.memory_reserved;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceTotalMem(unsigned int *ret, CUdevice dev)
@@ -231,7 +231,7 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 		return r;
 	*major = (int)d->keys.cc_major;
 	*minor = (int)d->keys.cc_minor;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
@@ -243,34 +243,34 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 		return r;
 	(void)snprintf(text, (size_t)len, "%04X:%02X:%02X.0", d->keys.pci_domain,
 		d->keys.pci_bus, d->keys.pci_device);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *ret, const char *text)
 {
 	unsigned domain = 0, bus, device;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !text)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	/* NOLINTNEXTLINE(cert-err34-c): hexadecimal of a fixed width, checked by the count */
 	if (sscanf(text, "%8x:%2x:%2x", &domain, &bus, &device) != 3) {
 		domain = 0;
 		/* NOLINTNEXTLINE(cert-err34-c): the same */
 		if (sscanf(text, "%2x:%2x", &bus, &device) != 2)
-			return lib_leave(CUDA_ERROR_INVALID_VALUE);
+			return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	}
-	for (unsigned i = 0; i < lib.device_count; i++) {
-		const struct sim_keys *k = &lib.devices[i].keys;
+	for (unsigned i = 0; i < sim_cuda.device_count; i++) {
+		const struct sim_keys *k = &sim_cuda.devices[i].keys;
 
 		if (k->pci_domain == domain && k->pci_bus == bus && k->pci_device == device) {
 			*ret = (CUdevice)i;
-			return lib_leave(CUDA_SUCCESS);
+			return sim_cuda_leave(CUDA_SUCCESS);
 		}
 	}
-	return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 }
 
 struct CUdevprop {
@@ -288,7 +288,7 @@ EXPORT CUresult cuDeviceGetProperties(CUdevprop *ret, CUdevice dev)
 	*ret = (struct CUdevprop){ h100[1], { h100[2], h100[3], h100[4] },
 		{ h100[5], h100[6], h100[7] }, h100[8], h100[9], h100[10], h100[11], h100[12],
 		device_attribute(d, 13), h100[14] };
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Any two devices of a node have peer access. */
@@ -299,10 +299,10 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *ret, CUdevice a, CUdevice b)
 
 	if (r)
 		return r;
-	if (b < 0 || (unsigned)b >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	if (b < 0 || (unsigned)b >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*ret = a != b;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevice a,
@@ -313,12 +313,12 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *ret, unsigned int attribute, CUdevi
 
 	if (r)
 		return r;
-	if (b < 0 || (unsigned)b >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	if (b < 0 || (unsigned)b >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	if (a == b)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*ret = attribute == 1 ? 0 : 1;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUdevice dev)
@@ -329,7 +329,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *ret, unsigned int type, CUde
 	if (r)
 		return r;
 	*ret = 0; /* not simulated; real drivers: under MPS only */
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *ret, unsigned int format,
@@ -342,5 +342,5 @@ EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *ret, unsigned int for
 	if (r)
 		return r;
 	*ret = (size_t)h100[69] / channels;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

@@ -12,7 +12,7 @@
 #include "testbed/sim/cuda/node.h"
 #include "testbed/sim/cuda/mps.h"
 
-struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER, .driver_version = 13000 };
+struct sim_cuda_lib sim_cuda = { .lock = PTHREAD_MUTEX_INITIALIZER, .driver_version = 13000 };
 
 static atomic_bool ready, orphan, ended;
 
@@ -99,43 +99,43 @@ static void on_exit_begun(void)
 	atomic_store(&ended, true);
 }
 
-CUresult cuda_lib_enter(void)
+CUresult sim_cuda_enter(void)
 {
 	if (lib_has_ended())
 		return CUDA_ERROR_DEINITIALIZED;
 	if (!atomic_load_explicit(&ready, memory_order_acquire) || lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	(void)pthread_mutex_lock(&lib.lock);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
 	return CUDA_SUCCESS;
 }
 
-CUresult lib_enter_device(CUdevice d, struct sim_cuda_device **ret)
+CUresult sim_cuda_enter_device(CUdevice d, struct sim_cuda_device **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	if (d < 0 || (unsigned)d >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
-	*ret = &lib.devices[d];
+	if (d < 0 || (unsigned)d >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
+	*ret = &sim_cuda.devices[d];
 	return CUDA_SUCCESS;
 }
 
-CUresult lib_enter_ctx(struct sim_cuda_ctx **ret)
+CUresult sim_cuda_enter_ctx(struct sim_cuda_ctx **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*ret = ctx_current(&r);
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 unsigned int cuda_lib_stub(void)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
-	return r ? r : lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+	return r ? r : sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED);
 }
 
 uint64_t thread_id(void)
@@ -180,8 +180,8 @@ static uint64_t env_ns(const char *name)
 
 static void init_cuda_lib_once(void)
 {
-	lib.launch_ns = env_ns("GPUSLICE_SIM_LAUNCH_NS");
-	lib.event_ns = env_ns("GPUSLICE_SIM_EVENT_NS");
+	sim_cuda.launch_ns = env_ns("GPUSLICE_SIM_LAUNCH_NS");
+	sim_cuda.event_ns = env_ns("GPUSLICE_SIM_EVENT_NS");
 	(void)pthread_atfork(NULL, NULL, fork_child);
 	(void)atexit(on_exit_begun);
 }
@@ -198,19 +198,19 @@ EXPORT CUresult cuInit(unsigned int flags)
 	if (lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	(void)pthread_once(&once, init_cuda_lib_once);
-	(void)pthread_mutex_lock(&lib.lock);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
 	if (!atomic_load(&ready))
 		r = node_open();
 	if (r == CUDA_SUCCESS)
 		atomic_store_explicit(&ready, true, memory_order_release);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuDriverGetVersion(int *ret)
 {
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
-	(void)pthread_mutex_lock(&lib.lock);
-	*ret = lib.driver_version;
-	return lib_leave(CUDA_SUCCESS);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
+	*ret = sim_cuda.driver_version;
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

@@ -192,7 +192,7 @@ void work_clear(struct cuda_work *w);
 
 /* The process. */
 
-struct lib {
+struct sim_cuda_lib {
 	pthread_mutex_t lock;
 	int driver_version;
 	unsigned device_count;
@@ -204,23 +204,23 @@ struct lib {
 };
 
 /* The only object. .lock guards it. */
-extern struct lib lib;
+extern struct sim_cuda_lib sim_cuda;
 
 /*
- * The start of a function. On success the calling thread holds the lock, on an error it does not. lib_enter_ctx()
- * also finds the calling thread's context, lib_enter_device() the device.
+ * The start of a function. On success the calling thread holds the lock, on an error it does not. sim_cuda_enter_ctx()
+ * also finds the calling thread's context, sim_cuda_enter_device() the device.
  */
-CUresult cuda_lib_enter(void);
-CUresult lib_enter_ctx(struct sim_cuda_ctx **ret);
-CUresult lib_enter_device(CUdevice d, struct sim_cuda_device **ret);
+CUresult sim_cuda_enter(void);
+CUresult sim_cuda_enter_ctx(struct sim_cuda_ctx **ret);
+CUresult sim_cuda_enter_device(CUdevice d, struct sim_cuda_device **ret);
 
 /*
  * The end of a function: frees the lock, returns @r. Inline, so that a static analyzer sees in each file that an
  * error stays one.
  */
-static inline CUresult lib_leave(CUresult r)
+static inline CUresult sim_cuda_leave(CUresult r)
 {
-	(void)pthread_mutex_unlock(&lib.lock);
+	(void)pthread_mutex_unlock(&sim_cuda.lock);
 	return r;
 }
 

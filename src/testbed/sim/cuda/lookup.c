@@ -51,7 +51,7 @@ static CUresult find_proc_address(const char *name, void **function, int version
 
 	if (lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (!name || !function || flags > FLAG_MAX || version > lib.driver_version)
+	if (!name || !function || flags > FLAG_MAX || version > sim_cuda.driver_version)
 		return CUDA_ERROR_INVALID_VALUE;
 	*function = NULL;
 	first = find_name(name);

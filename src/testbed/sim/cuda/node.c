@@ -160,11 +160,11 @@ static bool find_visible(const char *word, size_t len, const struct sim_cuda_dev
  */
 static void one_instance(void)
 {
-	for (unsigned i = 0; i < lib.device_count; i++) {
-		if (lib.devices[i].gi == SIM_NO_INSTANCE)
+	for (unsigned i = 0; i < sim_cuda.device_count; i++) {
+		if (sim_cuda.devices[i].gi == SIM_NO_INSTANCE)
 			continue;
-		lib.devices[0] = lib.devices[i];
-		lib.device_count = 1;
+		sim_cuda.devices[0] = sim_cuda.devices[i];
+		sim_cuda.device_count = 1;
 	}
 }
 
@@ -177,7 +177,7 @@ static void choose_visible(const char *list, const struct sim_cuda_device *all, 
 	bool taken[MAX_DEVICES] = { 0 };
 	unsigned at;
 
-	lib.device_count = 0;
+	sim_cuda.device_count = 0;
 	for (const char *word = list; *word;
 		word += strcspn(word, ",") + (strchr(word, ',') != NULL)) {
 		size_t len;
@@ -187,11 +187,11 @@ static void choose_visible(const char *list, const struct sim_cuda_device *all, 
 		if (!find_visible(word, len, all, n, &at))
 			return;
 		if (taken[at]) {
-			lib.device_count = 0;
+			sim_cuda.device_count = 0;
 			return;
 		}
 		taken[at] = true;
-		lib.devices[lib.device_count++] = all[at];
+		sim_cuda.devices[sim_cuda.device_count++] = all[at];
 	}
 }
 
@@ -203,7 +203,7 @@ static CUresult read_node_devices(const char *dev)
 	unsigned n = 0;
 
 	sim_state_read(state, &SIM_PART_HEAD(&head), 1);
-	lib.driver_version = (int)head.info.cuda_version;
+	sim_cuda.driver_version = (int)head.info.cuda_version;
 	if (head.info.driver == SIM_DRIVER_MISMATCH)
 		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
 	if (head.info.driver != SIM_DRIVER_LOADED)
@@ -225,11 +225,11 @@ static CUresult read_node_devices(const char *dev)
 	if (visible) {
 		choose_visible(visible, all, n);
 	} else {
-		memcpy(lib.devices, all, sizeof(all));
-		lib.device_count = n;
+		memcpy(sim_cuda.devices, all, sizeof(all));
+		sim_cuda.device_count = n;
 	}
 	one_instance();
-	return lib.device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+	return sim_cuda.device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
 CUresult node_open(void)
@@ -238,7 +238,7 @@ CUresult node_open(void)
 	struct sim_location location;
 	CUresult r;
 
-	lib.driver_version = DRIVER_VERSION;
+	sim_cuda.driver_version = DRIVER_VERSION;
 	if (sim_location_from_env(&location, NULL, &err) < 0)
 		return CUDA_ERROR_NO_DEVICE;
 	if (!state && sim_location_open(&location, sim_node_plugin_load, &state, &err) != 0) {
@@ -257,14 +257,14 @@ static bool connected;
 /* A process with a MIG device has no other device. */
 static CUresult request_sim_instance(void)
 {
-	const struct sim_cuda_device *d = &lib.devices[0];
+	const struct sim_cuda_device *d = &sim_cuda.devices[0];
 	struct sim_device_request request = { .op = SIM_DEVICE_INSTANCE,
 		.slot = d->slot,
 		.id = d->gi,
 		.cookie = d->ci };
 	struct sim_device_reply r;
 
-	return !lib.device_count || d->gi == SIM_NO_INSTANCE
+	return !sim_cuda.device_count || d->gi == SIM_NO_INSTANCE
 		       ? CUDA_SUCCESS
 		       : sim_device_call(&client, &request, &r, -1, NULL);
 }

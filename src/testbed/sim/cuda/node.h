@@ -9,7 +9,7 @@
 #include "testbed/sim/cuda/wire.h"
 #include "testbed/sim/device/client/client.h"
 
-/* Fills lib.devices and lib.driver_version. */
+/* Fills sim_cuda.devices and sim_cuda.driver_version. */
 CUresult node_open(void);
 
 /* The connection, and its page. Only after a gpu_call(). */

@@ -443,7 +443,7 @@ static void drop_envs(struct environment *env)
 	env->n = 0;
 }
 
-int environment_can_run(const struct environment *env, enum bench_mode m, size_t pods,
+int environment_check_mode(const struct environment *env, enum bench_mode m, size_t pods,
 	struct error *err)
 {
 	if (m == BENCH_MIG && env->o->n_mig < pods)
@@ -460,7 +460,7 @@ int environment_prepare(struct environment *env, enum bench_mode m,
 	const struct environment_pod *pods, size_t n, environment_done_fn *done, void *arg,
 	struct error *err)
 {
-	if (environment_can_run(env, m, n, err) < 0)
+	if (environment_check_mode(env, m, n, err) < 0)
 		return -1;
 	remove_slices(env);
 	drop_envs(env);

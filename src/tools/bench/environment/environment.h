@@ -65,7 +65,7 @@ int environment_new(struct environment **ret, uv_loop_t *loop,
 	const struct environment_options *options, struct error *err) MUST_USE;
 
 /* ERR_UNSUPPORTED: the mode is unavailable here, with the reason. */
-int environment_can_run(const struct environment *env, enum bench_mode m, size_t pods,
+int environment_check_mode(const struct environment *env, enum bench_mode m, size_t pods,
 	struct error *err) MUST_USE;
 
 /* Prepares the environment for these pods. No pod of the previous environment may still run. */

@@ -81,8 +81,8 @@ static void add_tests(struct isolation_task_list *l, const struct isolation_runn
 		for (unsigned int m = 0; m < BENCH_MODES; m++)
 			if (o->tests & 1U << k && o->modes & 1U << m &&
 				kinds[k]->is_for((enum bench_mode)m) &&
-				environment_can_run(environment, (enum bench_mode)m, 2, &err) ==
-					0)
+				environment_check_mode(environment, (enum bench_mode)m, 2,
+					&err) == 0)
 				add_isolation_task(l, kinds[k], NULL, (enum bench_mode)m);
 }
 

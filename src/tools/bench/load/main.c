@@ -307,7 +307,7 @@ static bool wait_go_line(uint64_t times[static 3])
 
 static void print_load_ready(const struct work_unit *u)
 {
-	int mps = work_unit_is_under_mps(u);
+	int mps = work_unit_probe_mps(u);
 
 	print_load_answer(json_pack("{s:b, s:i, s:I, s:o, s:I, s:I, s:I}", "ready", 1, "pid",
 		(int)getpid(), "multiprocessors", (json_int_t)u->multiprocessors, "mps",

@@ -180,7 +180,7 @@ void work_unit_wait(const struct work_unit *u)
 	cuda_check_result(cu.cuStreamSynchronize(u->stream), "cuStreamSynchronize");
 }
 
-int work_unit_is_under_mps(const struct work_unit *u)
+int work_unit_probe_mps(const struct work_unit *u)
 {
 	int mps = 0;
 

@@ -79,7 +79,7 @@ void work_unit_launch(const struct work_unit *u, uint32_t units);
 void work_unit_wait(const struct work_unit *u);
 
 /* Whether the driver runs this program under MPS. -1: unknown (before CUDA 12.1). */
-int work_unit_is_under_mps(const struct work_unit *u);
+int work_unit_probe_mps(const struct work_unit *u);
 
 /*
  * WORK_UNIT_BURN: sets .plan.rounds so that a kernel takes @kernel_ns. Returns the measured time of a kernel, ns.

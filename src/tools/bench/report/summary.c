@@ -87,7 +87,7 @@ static size_t count_judged_checks(const struct bench_result *r, enum bench_mode 
 static void render_mode_checks(struct buf *b, const struct bench_result *r, enum bench_mode m,
 	size_t n, size_t passed)
 {
-	size_t said = 0, failed = n - passed;
+	size_t n_lines = 0, failed = n - passed;
 
 	buf_puts(b, "<span class=\"whole\">");
 	render_check_mode(b, bench_mode_names[m]);
@@ -99,11 +99,11 @@ static void render_mode_checks(struct buf *b, const struct bench_result *r, enum
 	for (size_t i = 0; i < r->n_checks; i++) {
 		if (!is_check_of_mode(&r->checks[i], m) || r->checks[i].passed)
 			continue;
-		said++;
+		n_lines++;
 		html_textf(b, "%s%.100s",
-			said == 1       ? ""
-			: said < failed ? ", "
-					: " and ",
+			n_lines == 1       ? ""
+			: n_lines < failed ? ", "
+					   : " and ",
 			report_text(r->checks[i].name));
 	}
 	if (failed)
@@ -115,16 +115,16 @@ static void render_mode_checks(struct buf *b, const struct bench_result *r, enum
 static void report_render_checks(struct report_page *p)
 {
 	const struct bench_result *r = p->report->r;
-	size_t said = 0, n, passed;
+	size_t n_lines = 0, n, passed;
 
 	for (unsigned int m = 0; m < BENCH_MODES; m++) {
 		n = count_judged_checks(r, (enum bench_mode)m, &passed);
 		if (!n)
 			continue;
-		buf_puts(p->b, said++ ? "; " : "<p><b class=\"of\">Isolation</b>: ");
+		buf_puts(p->b, n_lines++ ? "; " : "<p><b class=\"of\">Isolation</b>: ");
 		render_mode_checks(p->b, r, (enum bench_mode)m, n, passed);
 	}
-	if (said)
+	if (n_lines)
 		buf_puts(p->b, ".</p>\n");
 }
 

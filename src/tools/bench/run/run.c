@@ -471,8 +471,8 @@ static void next_step(struct bench_runner *r)
 
 	for (; r->at < r->n && !r->stopping; r->at++) {
 		fill_slots(r);
-		if (environment_can_run(r->environment, step_of(r)->mode, r->n_slots, &err) ==
-			0)
+		if (environment_check_mode(r->environment, step_of(r)->mode, r->n_slots,
+			    &err) == 0)
 			break;
 		record_refused_mode(r, &err);
 		r->n_slots = 0;

@@ -87,12 +87,13 @@ static int on_tenant_load_answer(void *arg, const char *line, size_t len, struct
 /* The program's last line shows the cause: a wrong pattern, or the program's own error. */
 static void set_given_up_error(struct tenant *tenant, const struct child_end *end)
 {
-	const char *said = *tenant->last ? tenant->last : end->words;
+	const char *last_line = *tenant->last ? tenant->last : end->words;
 
 	(void)error_set(&tenant->error, ERR_TIMEOUT, "no unit in %g s%s; %s%.200s",
 		tenant->gave_up_s,
 		*tenant->last && tenant->has_regex ? ", no line matched the pattern" : "",
-		*said ? "it said last: " : "it said nothing (python3 wants -u)", said);
+		*last_line ? "it said last: " : "it said nothing (python3 wants -u)",
+		last_line);
 }
 
 static void on_tenant_ended(void *arg, const struct child_end *end)

@@ -53,7 +53,7 @@ static bool is_set_feasible(struct exact_pack_table *t, const struct pack_shape 
 			return false;
 		who[n++] = t->workloads[i];
 	}
-	return memo_check_fit(t->p, s, who, n);
+	return pack_check_fit(t->p, s, who, n);
 }
 
 /* For all sets: the fewest GPUs of the kind of @s. */
@@ -155,12 +155,12 @@ static void total_up(struct exact_pack_table *t)
 static int open_node(struct exact_pack_table *t, uint32_t set, struct error *err)
 {
 	const struct pack_shape *s = &t->p->shapes[t->shape[set]];
-	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
+	CLEANUP(freep) struct pack_node *plan = malloc(sizeof(*plan));
 	uint32_t gpu = 0;
 
 	if (!plan)
 		return error_nomem(err);
-	node_plan_begin(plan, s);
+	pack_node_begin(plan, s);
 	count_gpus(t, s);
 	for (uint32_t left = set; left; left ^= t->last[left], gpu++) {
 		for (uint32_t i = 0; i < t->n; i++) {

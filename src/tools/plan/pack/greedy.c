@@ -42,7 +42,7 @@ static void sift_down_shape(const struct packer *p, uint32_t *heap, size_t n, si
 }
 
 /* A node of an existing cluster costs nothing: it comes first, whatever it takes. */
-static double ratio_of(const struct node_plan *plan)
+static double ratio_of(const struct pack_node *plan)
 {
 	double price = (double)plan->shape->offer->nano_per_hour;
 
@@ -54,20 +54,20 @@ static uint32_t *nodes_left(struct packer *p, const struct pack_shape *s)
 	return &p->unused_nodes[s->offer - p->s->offers];
 }
 
-void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *plan)
+void pack_rate_shape(struct packer *p, uint32_t shape, struct pack_node *plan)
 {
 	struct pack_shape *s = &p->shapes[shape];
 
-	node_plan_begin(plan, s);
+	pack_node_begin(plan, s);
 	s->ratio = 0;
 	if (!*nodes_left(p, s))
 		return;
-	node_plan_fill(p, plan);
+	pack_node_fill(p, plan);
 	s->ratio = ratio_of(plan);
 }
 
 /* How many identical nodes the unplaced replicas can fill: at least one. */
-static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan *plan,
+static uint32_t count_equal_nodes(const struct packer *p, const struct pack_node *plan,
 	uint32_t *counts)
 {
 	uint32_t n = p->unused_nodes[plan->shape->offer - p->s->offers];
@@ -86,7 +86,7 @@ static uint32_t count_equal_nodes(const struct packer *p, const struct node_plan
 	return n;
 }
 
-static int open_equal_nodes(struct packer *p, const struct node_plan *plan, uint32_t *counts,
+static int open_equal_nodes(struct packer *p, const struct pack_node *plan, uint32_t *counts,
 	struct error *err)
 {
 	uint32_t n = count_equal_nodes(p, plan, counts);
@@ -117,7 +117,7 @@ static size_t count_left_workloads(const struct packer *p)
 
 /* One pass: as long as some kind of node takes something. */
 static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_t n_use,
-	uint32_t *counts, struct node_plan *plan, struct error *err)
+	uint32_t *counts, struct pack_node *plan, struct error *err)
 {
 	size_t n = 0, before = count_left_workloads(p), opened = 0;
 
@@ -160,7 +160,7 @@ int pack_solve_greedy(struct packer *p, const uint32_t *use, size_t n_use, struc
 	static const double dear[] = { 1.05, 1.2, 1.5, 2, INFINITY };
 	CLEANUP(freep) uint32_t *heap = malloc((n_use + 1) * sizeof(*heap));
 	CLEANUP(freep) uint32_t *counts = calloc(p->fit->n_workloads + 1, sizeof(*counts));
-	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
+	CLEANUP(freep) struct pack_node *plan = malloc(sizeof(*plan));
 
 	if (!heap || !counts || !plan)
 		return error_nomem(err);

@@ -15,8 +15,8 @@ struct pack_kinds {
 	size_t n, n_use;
 };
 
-#define BEST 64 /* kinds with the highest ratio at first */
-#define LOW  24 /* cheapest kinds, in addition to BEST */
+#define KINDS_BEST     64 /* kinds with the highest ratio at first */
+#define KINDS_CHEAPEST 24 /* cheapest kinds, in addition to KINDS_BEST */
 
 /* Takes the @n kinds with the highest score in @key, and sets their score to -1. */
 static void pick_best_kinds(struct pack_kinds *k, double *key, size_t n_keys, size_t n)
@@ -77,11 +77,11 @@ static int pack_kinds_choose(struct pack_kinds *k, const struct packer *p, struc
 		key[i] = p->first_ratio[i];
 	if (pick_one_of_each(k, p, key, err) < 0)
 		return -1;
-	pick_best_kinds(k, key, n, BEST);
+	pick_best_kinds(k, key, n, KINDS_BEST);
 	for (size_t i = 0; i < n; i++)
 		if (key[i] > 0)
 			key[i] = 1 / (1 + (double)p->shapes[i].offer->nano_per_hour);
-	pick_best_kinds(k, key, n, LOW);
+	pick_best_kinds(k, key, n, KINDS_CHEAPEST);
 	return 0;
 }
 
@@ -294,7 +294,7 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 	struct error *err)
 {
 	struct packer *p = r->p;
-	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
+	CLEANUP(freep) struct pack_node *plan = malloc(sizeof(*plan));
 	uint64_t wanted = count_unplaced_replicas(r);
 	uint32_t best = UINT32_MAX;
 
@@ -307,8 +307,8 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 		if (s->offer->nano_per_hour >= limit ||
 			!p->unused_nodes[s->offer - p->s->offers])
 			continue;
-		node_plan_begin(plan, s);
-		node_plan_fill(p, plan);
+		pack_node_begin(plan, s);
+		pack_node_fill(p, plan);
 		if (plan->n < wanted)
 			continue;
 		best = r->kinds.use[k];
@@ -316,8 +316,8 @@ static int open_covering_node(struct improve_round *r, int64_t limit, bool *done
 	}
 	if (best == UINT32_MAX)
 		return 0;
-	node_plan_begin(plan, &p->shapes[best]);
-	node_plan_fill(p, plan);
+	pack_node_begin(plan, &p->shapes[best]);
+	pack_node_fill(p, plan);
 	for (size_t i = 0; i < r->n_unplaced; i++)
 		p->unplaced[r->unplaced[i]] = 0;
 	p->unused_nodes[p->shapes[best].offer - p->s->offers] -=
@@ -485,7 +485,7 @@ static int init_search_rounds(struct improve_round *r, struct error *err)
 static int first_plan(struct packer *p, struct error *err)
 {
 	CLEANUP(freep) uint32_t *all = pack_shapes_all(p, err);
-	CLEANUP(freep) struct node_plan *plan = malloc(sizeof(*plan));
+	CLEANUP(freep) struct pack_node *plan = malloc(sizeof(*plan));
 
 	if (!all || !plan)
 		return error_nomem(err);

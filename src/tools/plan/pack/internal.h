@@ -16,7 +16,7 @@ struct pack_shape {
 };
 
 /* A node during filling, or a full one. */
-struct node_plan {
+struct pack_node {
 	const struct pack_shape *shape;
 	uint32_t cpu_milli, memory_mib; /* free on the host */
 	uint32_t n;
@@ -58,7 +58,8 @@ struct packer {
 	bool stopped;
 };
 
-extern const uint32_t mps_min_replicas; /* smallest number of replicas of a GPU under MPS */
+extern const uint32_t
+	pack_mps_min_replicas; /* smallest number of replicas of a GPU under MPS */
 
 /*
  * Fills the members of @p about shapes, classes, configs, sizes, worth and orders from p->s, p->fit and
@@ -76,13 +77,13 @@ void pack_shapes_compact(struct packer *p);
 double pack_compute_cost(const struct packer *p, const struct pack_shape *s, uint32_t workload);
 
 /* Makes @plan an empty node of @shape, which must outlive it. */
-void node_plan_begin(struct node_plan *plan, const struct pack_shape *shape);
+void pack_node_begin(struct pack_node *plan, const struct pack_shape *shape);
 
 /* Fills @plan with replicas of p->unplaced that fit, the largest first. p->unplaced stays unchanged. */
-void node_plan_fill(struct packer *p, struct node_plan *plan);
+void pack_node_fill(struct packer *p, struct pack_node *plan);
 
 /* Fills a node of that shape now, and sets the .ratio of the shape. */
-void pack_rate_shape(struct packer *p, uint32_t shape, struct node_plan *plan);
+void pack_rate_shape(struct packer *p, uint32_t shape, struct pack_node *plan);
 
 /*
  * Places p->unplaced on nodes of the @n_use shapes @use alone. Appends the nodes to p->open and lowers p->unplaced.
@@ -111,7 +112,7 @@ int64_t pack_compute_bound(const struct packer *p);
  * Whether one replica of each of the @n @workloads fits together on one GPU of a node of shape @s. A workload may
  * repeat. Caches the answer; raises p->fit_cost.
  */
-bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
+bool pack_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n);
 
 /*
@@ -120,6 +121,6 @@ bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t
  */
 bool pack_may_continue(struct packer *p, double done, int64_t nano_per_hour);
 /* Appends a copy of @plan to p->open. ERR_NOMEM. */
-int pack_open_add(struct packer *p, const struct node_plan *plan, struct error *err) MUST_USE;
+int pack_open_add(struct packer *p, const struct pack_node *plan, struct error *err) MUST_USE;
 /* The price of p->open, nano-units per hour; saturates at PRICE_SUM_MAX. */
 int64_t pack_open_price(const struct packer *p);

@@ -9,7 +9,7 @@
 #define LOAD_MAX \
 	1.25F /* sum of sizes on a GPU above which no check is made: mixes can exceed 1 */
 
-void node_plan_begin(struct node_plan *plan, const struct pack_shape *shape)
+void pack_node_begin(struct pack_node *plan, const struct pack_shape *shape)
 {
 	plan->shape = shape;
 	plan->cpu_milli = shape->offer->cpu_milli;
@@ -20,12 +20,12 @@ void node_plan_begin(struct node_plan *plan, const struct pack_shape *shape)
 	memset(plan->load, 0, sizeof(plan->load));
 }
 
-static bool is_gpu_plan_feasible(struct packer *p, const struct node_plan *plan, uint32_t gpu)
+static bool is_gpu_plan_feasible(struct packer *p, const struct pack_node *plan, uint32_t gpu)
 {
-	return memo_check_fit(p, plan->shape, plan->workloads[gpu], plan->n_on_gpu[gpu]);
+	return pack_check_fit(p, plan->shape, plan->workloads[gpu], plan->n_on_gpu[gpu]);
 }
 
-static void allocate_node_capacity(struct packer *p, struct node_plan *plan, uint32_t workload)
+static void allocate_node_capacity(struct packer *p, struct pack_node *plan, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 
@@ -36,7 +36,7 @@ static void allocate_node_capacity(struct packer *p, struct node_plan *plan, uin
 }
 
 /* Whole GPUs for one replica: the replica is on the first of them, the others are full. */
-static bool add_whole_gpus(struct packer *p, struct node_plan *plan, uint32_t workload,
+static bool add_whole_gpus(struct packer *p, struct pack_node *plan, uint32_t workload,
 	uint32_t gpus)
 {
 	uint32_t n = plan->shape->offer->gpus, empty = 0, first = n;
@@ -68,7 +68,7 @@ static bool add_whole_gpus(struct packer *p, struct node_plan *plan, uint32_t wo
 }
 
 /* Anti-affinity is between nodes, as in Kubernetes. */
-static bool has_node_workload(const struct node_plan *plan, uint32_t workload)
+static bool has_node_workload(const struct pack_node *plan, uint32_t workload)
 {
 	for (uint32_t g = 0; g < plan->shape->offer->gpus; g++)
 		for (uint32_t i = 0; i < plan->n_on_gpu[g]; i++)
@@ -79,7 +79,7 @@ static bool has_node_workload(const struct node_plan *plan, uint32_t workload)
 
 /* The fullest GPU that may have room for @size more and is not in @tried; only one of the empty GPUs, which
  * are equal. Returns the number of GPUs if there is none. */
-static uint32_t find_fullest_gpu(const struct node_plan *plan, float size, uint32_t tried)
+static uint32_t find_fullest_gpu(const struct pack_node *plan, float size, uint32_t tried)
 {
 	uint32_t n = plan->shape->offer->gpus, best = n;
 	bool empty_tried = false;
@@ -101,7 +101,7 @@ static uint32_t find_fullest_gpu(const struct node_plan *plan, float size, uint3
 	return best;
 }
 
-static bool node_plan_add(struct packer *p, struct node_plan *plan, uint32_t workload)
+static bool node_plan_add(struct packer *p, struct pack_node *plan, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	uint32_t tried = 0, g; /* bits: GPUs already checked */
@@ -125,7 +125,7 @@ static bool node_plan_add(struct packer *p, struct node_plan *plan, uint32_t wor
 	return false;
 }
 
-void node_plan_fill(struct packer *p, struct node_plan *plan)
+void pack_node_fill(struct packer *p, struct pack_node *plan)
 {
 	const uint32_t *order = p->fill[plan->shape->config];
 	size_t n = p->n_fill[plan->shape->config];

@@ -32,7 +32,7 @@ static int memo_new(struct packer *p, struct error *err)
 }
 
 /* The order of tenants does not matter, so the hash is a sum. */
-bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
+bool pack_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t *workloads,
 	uint32_t n)
 {
 	struct fit_gpu g = { s->offer, s->mode, s->slots, workloads, n };
@@ -55,7 +55,7 @@ bool memo_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t
 
 /* ---- open nodes --------------------------------------------------------------------------------------------- */
 
-int pack_open_add(struct packer *p, const struct node_plan *plan, struct error *err)
+int pack_open_add(struct packer *p, const struct pack_node *plan, struct error *err)
 {
 	struct pack_open *o;
 
@@ -174,7 +174,7 @@ static enum plan_reason find_reject_reason(const struct packer *p, uint32_t work
 		struct fit_gpu g = { s->offer, s->mode, s->slots, &workload, 1 };
 		enum plan_reason r;
 
-		if (s->slots > mps_min_replicas) /* stricter than with fewer slots */
+		if (s->slots > pack_mps_min_replicas) /* stricter than with fewer slots */
 			continue;
 		r = fit_check(p->fit, &g, NULL, NULL, NULL);
 		if (r == PLAN_FITS && w->cpu_milli > s->offer->cpu_milli)

@@ -13,7 +13,7 @@
 static const uint32_t mps_slots[] = { 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20,
 	24, 32, 48 };
 
-const uint32_t mps_min_replicas = 2;
+const uint32_t pack_mps_min_replicas = 2;
 
 static bool same_config(const struct packer *p, const struct pack_shape *a,
 	const struct pack_shape *b)

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE_ACCOUNTS_MAGIC UINT32_C(0x54545047) /* "GPTT" */
-/* 1: without .revocations and .refusals; 2: without .quantum_ends */
+#define USAGE_ACCOUNTS_MAGIC   UINT32_C(0x54545047) /* "GPTT" */
 #define USAGE_ACCOUNTS_VERSION 3
 #define BOOT_MAX               40
 #define HEAD_BYTES             16384 /* includes the GPUs */

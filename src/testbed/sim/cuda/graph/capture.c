@@ -127,7 +127,7 @@ static void close_capture(struct capture *c)
 	if (*link)
 		*link = c->next;
 	c->ended = true;
-	for (struct sim_cuda_ctx *ctx = lib.contexts; ctx; ctx = ctx->next)
+	for (struct sim_cuda_ctx *ctx = sim_cuda.contexts; ctx; ctx = ctx->next)
 		for (struct sim_cuda_stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
 				detach_capture_stream(s);
@@ -320,7 +320,7 @@ static CUresult begin_stream_capture(struct sim_cuda_stream *s, struct graph *g,
 		return r;
 	}
 	*c = (struct capture){ .refs = 1,
-		.id = ++lib.last_id,
+		.id = ++sim_cuda.last_id,
 		.mode = mode,
 		.thread = thread_id(),
 		.graph = g,
@@ -347,7 +347,7 @@ static bool all_joined(struct capture *c)
 		n->mark = 0;
 	for (size_t i = 0; i < c->origin->dep_count; i++)
 		mark_ancestors(c->origin->deps[i]);
-	for (struct sim_cuda_ctx *ctx = lib.contexts; ctx; ctx = ctx->next)
+	for (struct sim_cuda_ctx *ctx = sim_cuda.contexts; ctx; ctx = ctx->next)
 		for (struct sim_cuda_stream *s = ctx->streams; s; s = s->next)
 			for (size_t i = 0; s->capture == c && i < s->dep_count; i++)
 				if (!s->deps[i]->mark)
@@ -384,14 +384,14 @@ static CUresult end_stream_capture(struct sim_cuda_stream *s, CUgraph *ret)
 
 static CUresult enter_capture_stream(CUstream h, bool args_ok, struct sim_cuda_stream **s)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, s);
+	r = sim_cuda_find_stream(h, s);
 	if (r == CUDA_SUCCESS && !args_ok)
 		r = CUDA_ERROR_INVALID_VALUE;
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream h, unsigned int mode)
@@ -399,7 +399,7 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream h, unsigned int mode)
 	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, true, &s);
 
-	return r ? r : lib_leave(begin_stream_capture(s, NULL, mode));
+	return r ? r : sim_cuda_leave(begin_stream_capture(s, NULL, mode));
 }
 
 EXPORT CUresult cuStreamBeginCapture(CUstream h)
@@ -427,16 +427,16 @@ EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraph
 	if (r)
 		return r;
 	if (!obj_is(g, OBJ_GRAPH) || !are_nodes_of(deps, n, (struct graph *)g))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = begin_stream_capture(s, (struct graph *)g, mode);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	s->capture->to_graph = true;
 	if (!set_deps(s, (struct graph_node *const *)deps, n)) {
 		close_capture(s->capture);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream h, CUgraph g, const CUgraphNode *deps,
@@ -450,7 +450,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream h, CUgraph *ret)
 	struct sim_cuda_stream *s;
 	CUresult r = enter_capture_stream(h, ret != NULL, &s);
 
-	return r ? r : lib_leave(end_stream_capture(s, ret));
+	return r ? r : sim_cuda_leave(end_stream_capture(s, ret));
 }
 
 EXPORT CUresult cuStreamEndCapture_ptsz(CUstream h, CUgraph *ret)
@@ -485,7 +485,7 @@ EXPORT CUresult cuStreamIsCapturing(CUstream h, unsigned int *ret)
 	r = legacy_status(s);
 	if (r == CUDA_SUCCESS)
 		*ret = status_of(s);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream h, unsigned int *ret)
@@ -503,7 +503,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream h, unsigned int *status, uint
 		return r;
 	r = legacy_status(s);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	*status = status_of(s);
 	if (s->capture && id)
 		*id = s->capture->id;
@@ -513,7 +513,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream h, unsigned int *status, uint
 		*deps = (const CUgraphNode *)s->deps;
 	if (s->capture && n)
 		*n = s->dep_count;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream h, unsigned int *status, uint64_t *id,
@@ -556,12 +556,12 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode *deps,
 	if (r)
 		return r;
 	if (!s->capture)
-		return lib_leave(CUDA_ERROR_ILLEGAL_STATE);
+		return sim_cuda_leave(CUDA_ERROR_ILLEGAL_STATE);
 	if (!are_nodes_of(deps, n, s->capture->graph))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	ok = flags ? set_deps(s, (struct graph_node **)deps, n)
 		   : add_deps(s, (struct graph_node **)deps, n);
-	return lib_leave(ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return sim_cuda_leave(ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream h, CUgraphNode *deps, size_t n,
@@ -587,13 +587,13 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream h, CUgraphNod
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(unsigned int *mode)
 {
 	unsigned before = thread_mode;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!mode || *mode > MODE_RELAXED)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	thread_mode = *mode;
 	*mode = before;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

@@ -107,7 +107,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph h,
 	unsigned long long flags)
 {
 	struct exec *e;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
@@ -115,7 +115,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph h,
 				     : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraphExec)e;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *ret, CUgraph h, CUgraphNode *bad, char *log,
@@ -138,7 +138,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph h,
 	CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
 	struct exec *e;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
@@ -154,7 +154,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *ret, CUgraph h,
 	}
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraphExec)e;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *ret, CUgraph h,
@@ -167,13 +167,13 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *ret, CUgraph h,
 static CUresult enter_exec_stream(CUgraphExec h, CUstream stream, struct exec **e,
 	struct sim_cuda_stream **s)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*e = (struct exec *)h;
-	r = obj_is(h, OBJ_EXEC) ? stream_of(stream, s) : CUDA_ERROR_INVALID_VALUE;
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	r = obj_is(h, OBJ_EXEC) ? sim_cuda_find_stream(stream, s) : CUDA_ERROR_INVALID_VALUE;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuGraphUpload(CUgraphExec h, CUstream stream)
@@ -182,7 +182,7 @@ EXPORT CUresult cuGraphUpload(CUgraphExec h, CUstream stream)
 	struct exec *e;
 	CUresult r = enter_exec_stream(h, stream, &e, &s);
 
-	return r ? r : lib_leave(reserve_exec_memory(e));
+	return r ? r : sim_cuda_leave(reserve_exec_memory(e));
 }
 
 EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec h, CUstream stream)
@@ -277,7 +277,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 	struct exec *e;
 	CUresult r;
 
-	lib_spin(lib.launch_ns);
+	lib_spin(sim_cuda.launch_ns);
 	for (bool waited = true; waited;) {
 		waited = false;
 		r = enter_exec_stream(h, stream, &e, &s);
@@ -286,16 +286,16 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec h, CUstream stream)
 		r = s->capture ? CUDA_SUCCESS : queue_wait_launch_slot(s->queue, &waited);
 		/* Other threads may have changed the handles while the lock was free. */
 		if (r || waited)
-			(void)lib_leave(r);
+			(void)sim_cuda_leave(r);
 		if (r)
 			return r;
 	}
 	if (s->capture)
-		return lib_leave(capture_exec(e, s));
+		return sim_cuda_leave(capture_exec(e, s));
 	r = launch_graph_exec(e, s);
 	if (r == CUDA_SUCCESS)
 		queue_launched(s->queue);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec h, CUstream stream)
@@ -306,28 +306,28 @@ EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec h, CUstream stream)
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec h)
 {
 	struct exec *e = (struct exec *)h;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EXEC))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (e->queue && e->block && !e->queue->gone)
 		(void)queue_wait(e->queue, e->seq);
 	exec_drop(e);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphExecGetFlags(CUgraphExec h, uint64_t *ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !obj_is(h, OBJ_EXEC))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = ((struct exec *)h)->flags;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Updates: the same kinds of nodes in the same order, with other parameters. */
@@ -366,15 +366,16 @@ static CUresult update_graph_exec(struct exec *e, struct graph *g, unsigned *why
 
 static CUresult exec_update(CUgraphExec h, CUgraph graph, CUgraphNode *node, unsigned *why)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*node = NULL;
 	*why = UPDATE_ERROR;
 	if (!obj_is(h, OBJ_EXEC) || !obj_is(graph, OBJ_GRAPH))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(update_graph_exec((struct exec *)h, (struct graph *)graph, why, node));
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(
+		update_graph_exec((struct exec *)h, (struct graph *)graph, why, node));
 }
 
 EXPORT CUresult cuGraphExecUpdate(CUgraphExec h, CUgraph g, CUgraphNode *node,

@@ -103,9 +103,9 @@ CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
 
 	if (!p->bytesize || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 		p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE || id < 0 ||
-		(unsigned)id >= lib.device_count || g->is_child)
+		(unsigned)id >= sim_cuda.device_count || g->is_child)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_alloc_new(&lib.devices[id], p->bytesize, &a);
+	r = graph_alloc_new(&sim_cuda.devices[id], p->bytesize, &a);
 	if (r)
 		return r;
 	w.alloc.dptr = a->range->start;
@@ -231,24 +231,24 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 /* The graph of a handle; the lock is taken on success. */
 static CUresult enter_graph(const void *h, bool args_ok, struct graph **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_GRAPH) || !args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(ret, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
 
 static CUresult enter_graph_node(const void *h, bool args_ok, struct graph_node **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_NODE) || !args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(ret, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
@@ -256,16 +256,16 @@ static CUresult enter_graph_node(const void *h, bool args_ok, struct graph_node 
 EXPORT CUresult cuGraphCreate(CUgraph *ret, unsigned int flags)
 {
 	struct graph *g;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || flags)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = graph_new(&g);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraph)g;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphDestroy(CUgraph h)
@@ -276,9 +276,9 @@ EXPORT CUresult cuGraphDestroy(CUgraph h)
 	if (r)
 		return r;
 	if (g->is_child)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	graph_drop(g);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
@@ -291,7 +291,7 @@ EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
 	r = graph_clone(g, &new);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraph) new;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, CUgraph h)
@@ -302,7 +302,7 @@ EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, C
 	if (r)
 		return r;
 	*ret = (CUgraphNode)clone_of(g, (struct graph_node *)original);
-	return lib_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode h, unsigned int *ret)
@@ -313,7 +313,7 @@ EXPORT CUresult cuGraphNodeGetType(CUgraphNode h, unsigned int *ret)
 	if (r)
 		return r;
 	*ret = graph_node_type(&n->work);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
@@ -324,7 +324,7 @@ EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 	if (r)
 		return r;
 	if (n->work.kind == WORK_ALLOC || n->work.kind == WORK_FREE)
-		return lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+		return sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED);
 	for (link = &n->graph->nodes; *link != n;)
 		link = &(*link)->next;
 	*link = n->next;
@@ -336,7 +336,7 @@ EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 			if (o->deps[i] == n)
 				o->deps[i--] = o->deps[--o->dep_count];
 	node_clear(n);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Adds a node to the caller's list if there is room. *have counts all nodes. */
@@ -369,7 +369,7 @@ static CUresult list_nodes(CUgraph h, CUgraphNode *list, size_t *room, bool root
 		if (!roots || !n->dep_count)
 			append_node_handle(list, *room, &have, n);
 	end_list(list, room, have);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphGetNodes(CUgraph h, CUgraphNode *list, size_t *n)
@@ -399,7 +399,7 @@ EXPORT CUresult cuGraphGetEdges(CUgraph h, CUgraphNode *from, CUgraphNode *to, s
 	count = *n;
 	end_list(from, &count, have);
 	end_list(to, n, have);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode h, CUgraphNode *list, size_t *n)
@@ -413,7 +413,7 @@ EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode h, CUgraphNode *list, siz
 	for (size_t i = 0; i < node->dep_count; i++)
 		append_node_handle(list, *n, &have, node->deps[i]);
 	end_list(list, n, have);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode h, CUgraphNode *list, size_t *n)
@@ -429,7 +429,7 @@ EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode h, CUgraphNode *list, s
 			if (o->deps[i] == node)
 				append_node_handle(list, *n, &have, o);
 	end_list(list, n, have);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 struct CUgraphEdgeData {
@@ -483,7 +483,7 @@ EXPORT CUresult cuGraphAddDependencies(CUgraph h, const CUgraphNode *from,
 			    ? node_link(b, a)
 			    : CUDA_ERROR_INVALID_VALUE;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode *from,
@@ -503,7 +503,7 @@ EXPORT CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode *from,
 			if (b->deps[k] == (struct graph_node *)from[i])
 				b->deps[k--] = b->deps[--b->dep_count];
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphAddDependencies_v2(CUgraph h, const CUgraphNode *from,

@@ -27,14 +27,14 @@ static uint64_t round_up_graph_bytes(uint64_t v, uint64_t to)
 
 static void release_graph_phys(struct sim_cuda_device *d, struct phys *p)
 {
-	memory[d - lib.devices].reserved -= p->bytes;
+	memory[d - sim_cuda.devices].reserved -= p->bytes;
 	phys_drop(p);
 }
 
 /* True: some memory was freed. */
 static bool graph_memory_trim(struct sim_cuda_device *d)
 {
-	struct cached **link = &memory[d - lib.devices].cached, *c;
+	struct cached **link = &memory[d - sim_cuda.devices].cached, *c;
 	bool some = false;
 
 	while ((c = *link)) {
@@ -49,7 +49,7 @@ static bool graph_memory_trim(struct sim_cuda_device *d)
 static CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes,
 	struct phys **ret)
 {
-	size_t at = (size_t)(d - lib.devices);
+	size_t at = (size_t)(d - sim_cuda.devices);
 	CUresult r;
 
 	bytes = round_up_graph_bytes(bytes, POOL_GROWTH);
@@ -81,13 +81,13 @@ static void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
 		release_graph_phys(d, p);
 		return;
 	}
-	*c = (struct cached){ .next = memory[d - lib.devices].cached, .phys = p };
-	memory[d - lib.devices].cached = c;
+	*c = (struct cached){ .next = memory[d - sim_cuda.devices].cached, .phys = p };
+	memory[d - sim_cuda.devices].cached = c;
 }
 
 static void graph_memory_used(struct sim_cuda_device *d, int64_t change)
 {
-	size_t at = (size_t)(d - lib.devices);
+	size_t at = (size_t)(d - sim_cuda.devices);
 
 	memory[at].used += (uint64_t)change;
 	if (memory[at].used > memory[at].used_high)
@@ -215,48 +215,48 @@ CUresult graph_free(struct range *r)
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *ret)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!ret || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(ret,
 		(uint64_t[]){ memory[dev].used, memory[dev].used_high, memory[dev].reserved,
 			memory[dev].reserved_high } +
 			attribute,
 		sizeof(uint64_t));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *from)
 {
 	struct sim_cuda_device *d;
 	uint64_t v = 1;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (from)
 		memcpy(&v, from, sizeof(v));
 	if (!from || v)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
 		memory[dev].used_high = memory[dev].used;
 	else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
 		memory[dev].reserved_high = memory[dev].reserved;
 	else
 		r = CUDA_ERROR_INVALID_VALUE;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	(void)graph_memory_trim(d);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

@@ -76,12 +76,12 @@ static CUresult from_child(CUgraph h, struct cuda_work *w)
 
 static CUresult enter_graph_for_add(CUgraph h, bool args_ok)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	return obj_is(h, OBJ_GRAPH) && args_ok ? CUDA_SUCCESS
-					       : lib_leave(CUDA_ERROR_INVALID_VALUE);
+					       : sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The end of an add: frees the lock. */
@@ -94,7 +94,7 @@ static CUresult finish_node_add(CUresult r, CUgraph h, const CUgraphNode *deps, 
 		r = node_add((struct graph *)h, (struct graph_node *const *)deps, n, w, &node);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraphNode)node;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 #define ADD(name, params, args_ok, make)                                   \
@@ -156,7 +156,7 @@ EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *ret, CUgraph h, const CUgrap
 	r = node_alloc((struct graph *)h, (struct graph_node *const *)deps, n, p, &node);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUgraphNode)node;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *ret, CUgraph h, const CUgraphNode *deps,
@@ -236,14 +236,14 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *ret, CUgraph h, const CUgraphNode
 static CUresult enter_node_of_kind(CUgraphNode h, enum work_kind kind, bool args_ok,
 	struct graph_node **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*ret = (struct graph_node *)h;
 	return obj_is(h, OBJ_NODE) && (*ret)->work.kind == kind && args_ok
 		       ? CUDA_SUCCESS
-		       : lib_leave(CUDA_ERROR_INVALID_VALUE);
+		       : sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 /* Pointers to each argument; the node owns them. */
@@ -275,7 +275,7 @@ EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode h, CUDA_KERNEL_NODE_PA
 		.sharedMemBytes = n->work.kernel.shared,
 		.kernelParams = params_of(n),
 		.ctx = (CUcontext)n->work.kernel.function->module->ctx };
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode h, CUDA_KERNEL_NODE_PARAMS_v1 *ret)
@@ -297,7 +297,7 @@ EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode h, CUDA_KERNEL_NODE_PARAM
 		if (r)                                                          \
 			return r;                                               \
 		*ret = (expression);                                            \
-		return lib_leave(CUDA_SUCCESS);                                 \
+		return sim_cuda_leave(CUDA_SUCCESS);                            \
 	}
 
 GET(cuGraphMemcpyNodeGetParams, WORK_COPY, CUDA_MEMCPY3D, n->work.copy)
@@ -317,14 +317,14 @@ static CUresult finish_node_set(CUresult r, struct graph_node *n, struct cuda_wo
 		node_set(n, w);
 	else
 		work_clear(w);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 static CUresult enter_exec(CUgraphExec h, CUgraphNode node, enum work_kind kind, bool args_ok,
 	struct entry_of_exec **ret)
 {
 	struct exec *e = (struct exec *)h;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
@@ -334,7 +334,7 @@ static CUresult enter_exec(CUgraphExec h, CUgraphNode node, enum work_kind kind,
 			*ret = &e->entries[i];
 			return CUDA_SUCCESS;
 		}
-	return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct cuda_work *w)
@@ -345,7 +345,7 @@ static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct cuda_work *
 	} else {
 		work_clear(w);
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 #define SET(name, exec_name, work_kind, node_params, exec_params, args_ok, make) \
@@ -445,7 +445,7 @@ static CUresult find_any(CUgraphExec x, CUgraphNode h, struct entry_of_exec **re
 EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec x, CUgraphNode h, unsigned int enabled)
 {
 	struct entry_of_exec *e;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
@@ -455,18 +455,18 @@ EXPORT CUresult cuGraphNodeSetEnabled(CUgraphExec x, CUgraphNode h, unsigned int
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		e->enabled = enabled;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuGraphNodeGetEnabled(CUgraphExec x, CUgraphNode h, unsigned int *ret)
 {
 	struct entry_of_exec *e;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	r = ret ? find_any(x, h, &e) : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		*ret = e->enabled;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }

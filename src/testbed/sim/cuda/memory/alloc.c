@@ -13,14 +13,14 @@
 /* The lock is taken on success, and no stream captures. */
 static CUresult enter_alloc_context(bool args_ok, struct sim_cuda_ctx **c)
 {
-	CUresult r = lib_enter_ctx(c);
+	CUresult r = sim_cuda_enter_ctx(c);
 
 	if (r)
 		return r;
 	if (!args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = capture_unsafe();
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 /* If the device is full, pools first free their unused memory. */
@@ -44,7 +44,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 	r = alloc_plain_range(c, bytes, &range);
 	if (r == CUDA_SUCCESS)
 		*ret = range->start;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width, size_t height,
@@ -62,23 +62,24 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width
 		return r;
 	row = (width + PITCH - 1) & ~(PITCH - 1);
 	if (width > UINT32_MAX || height > UINT64_MAX / 4 / row)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = alloc_plain_range(c, row * height, &range);
 	if (r == CUDA_SUCCESS) {
 		*ret = range->start;
 		*pitch = row;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 /* The first interface has 32-bit addresses. No address of the simulator fits. */
 EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	return lib_leave(ret && bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(
+		ret && bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* Managed memory has one address for the CPU and the device, and takes no device memory. */
@@ -106,7 +107,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 		return r;
 	at = bytes < UINT64_MAX / 4 ? space_reserve(span, GRANULE, 0) : 0;
 	if (!at)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	if (!map_at(at, span, PROT_READ | PROT_WRITE) ||
 		!range_add((struct range){ .start = at,
 			.bytes = bytes,
@@ -117,10 +118,10 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 			.cpu = (unsigned char *)(uintptr_t)at,
 			.flags = flags })) {
 		space_release(at);
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*ret = at;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static void managed_drop(struct range *r)
@@ -174,25 +175,25 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 	struct range *r;
 	CUresult err;
 
-	err = cuda_lib_enter();
+	err = sim_cuda_enter();
 	if (err)
 		return err;
 	err = capture_unsafe();
 	if (err || !p)
-		return lib_leave(err);
+		return sim_cuda_leave(err);
 	r = range_at(p);
 	if (!r || r->start != p || r->freeing ||
 		(r->kind != RANGE_PLAIN && r->kind != RANGE_MANAGED && r->kind != RANGE_POOL &&
 			r->kind != RANGE_GRAPH && r->kind != RANGE_EXTERNAL))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	c = r->ctx;
 	r->freeing = true; /* other threads must not free it */
 	if (c->active)
 		err = device_wait_free(c);
 	r->freeing = false;
 	if (err)
-		return lib_leave(err);
-	return lib_leave(free_range(r));
+		return sim_cuda_leave(err);
+	return sim_cuda_leave(free_range(r));
 }
 
 EXPORT CUresult cuMemFree(CUdeviceptr_v1 p)
@@ -204,7 +205,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	uint64_t left, all;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
@@ -213,7 +214,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		*free_bytes = left;
 	if (r == CUDA_SUCCESS && total)
 		*total = all;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 static unsigned clamp_bytes_u32(size_t v)
@@ -250,7 +251,7 @@ EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 					     MAP_SHARED | MAP_ANONYMOUS, -1, 0)
 				   : MAP_FAILED;
 	if (p == MAP_FAILED)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	if (!range_add((struct range){ .start = (uintptr_t)p,
 		    .bytes = bytes,
 		    .span = span,
@@ -260,10 +261,10 @@ EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 		    .cpu = p,
 		    .flags = flags })) {
 		(void)munmap(p, span);
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*ret = p;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemAllocHost_v2(void **ret, size_t bytes)
@@ -279,21 +280,21 @@ EXPORT CUresult cuMemAllocHost(void **ret, unsigned int bytes)
 EXPORT CUresult cuMemFreeHost(void *p)
 {
 	struct range *r;
-	CUresult err = cuda_lib_enter();
+	CUresult err = sim_cuda_enter();
 
 	if (err)
 		return err;
 	err = capture_unsafe();
 	if (err || !p)
-		return lib_leave(err);
+		return sim_cuda_leave(err);
 	r = range_at((uintptr_t)p);
 	if (!r || r->start != (uintptr_t)p || r->freeing || r->kind != RANGE_HOST)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r->freeing = true;
 	if (r->ctx->active)
 		(void)device_wait_free(r->ctx);
 	host_drop(r);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
@@ -304,7 +305,7 @@ EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 	if (r)
 		return r;
 	if (!range_clear((uintptr_t)p, bytes))
-		return lib_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+		return sim_cuda_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	if (space_contains((uintptr_t)p) || !range_add((struct range){ .start = (uintptr_t)p,
 						    .bytes = bytes,
 						    .kind = RANGE_REGISTERED,
@@ -312,8 +313,8 @@ EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 						    .device = c->device,
 						    .cpu = p,
 						    .flags = flags }))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
@@ -324,16 +325,16 @@ EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
 EXPORT CUresult cuMemHostUnregister(void *p)
 {
 	struct range *r;
-	CUresult err = cuda_lib_enter();
+	CUresult err = sim_cuda_enter();
 
 	if (err)
 		return err;
 	r = range_at((uintptr_t)p);
 	if (!r || r->start != (uintptr_t)p || r->kind != RANGE_REGISTERED)
-		return lib_leave(
+		return sim_cuda_leave(
 			p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE);
 	range_remove(r);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static const struct range *host_at(const void *p)
@@ -345,40 +346,40 @@ static const struct range *host_at(const void *p)
 
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p, unsigned int flags)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || flags || !host_at(p))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = (uintptr_t)p;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !host_at(p))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = host_at(p)->flags | 2; /* always mapped where addresses are unified */
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Hints. */
 
 EXPORT CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, unsigned int advice, CUdevice dev)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	(void)dev;
 	if (r)
 		return r;
-	return lib_leave(bytes && advice >= 1 && advice <= 6 && range_at(p)
-				 ? CUDA_SUCCESS
-				 : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(bytes && advice >= 1 && advice <= 6 && range_at(p)
+				      ? CUDA_SUCCESS
+				      : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, unsigned int advice,
@@ -391,15 +392,15 @@ static CUresult check_managed_prefetch(CUdeviceptr p, size_t bytes, CUstream h)
 {
 	struct sim_cuda_stream *s;
 	const struct range *range;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	range = range_at(p);
 	if (r == CUDA_SUCCESS && (!bytes || !range || range->kind != RANGE_MANAGED))
 		r = CUDA_ERROR_INVALID_VALUE;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice dev, CUstream h)

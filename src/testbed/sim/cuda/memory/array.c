@@ -58,18 +58,18 @@ EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *
 	struct sim_cuda_ctx *c;
 	struct array *a;
 	uint64_t bytes;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || !desc || desc->Flags & FLAG_SPARSE)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = capture_unsafe();
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	a = obj_new(OBJ_ARRAY, sizeof(*a));
 	if (!a)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	a->desc = *desc;
 	a->ctx = c;
 	bytes = compute_array_layout(a);
@@ -81,13 +81,13 @@ EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *
 	}
 	if (r) {
 		obj_drop(a, OBJ_ARRAY);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	a->at = a->range ? a->range->start : 0;
 	a->next = c->arrays;
 	c->arrays = a;
 	*ret = (CUarray)a;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuArrayCreate_v2(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR *desc)
@@ -134,17 +134,18 @@ EXPORT CUresult cuArrayCreate(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR_v1 *desc
 /* The array of a handle; the lock is taken on success. */
 static CUresult enter_array(CUarray h, bool args_ok, struct array **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*ret = (struct array *)h;
 	if (!args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!h)
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	/* A destroyed array gives this error (measured). */
-	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS
+				    : sim_cuda_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
 static void unlist_array(struct array *a)
@@ -165,12 +166,12 @@ EXPORT CUresult cuArrayDestroy(CUarray h)
 	if (r)
 		return r;
 	if (a->of_mipmap)
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	unlist_array(a);
 	if (a->ctx->active)
 		(void)device_wait_free(a->ctx);
 	array_drop(a);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray h)
@@ -181,7 +182,7 @@ EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray 
 	if (r)
 		return r;
 	*ret = a->desc;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret, CUarray h)
@@ -193,7 +194,7 @@ EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret, CUarray h)
 		return r;
 	*ret = (CUDA_ARRAY_DESCRIPTOR){ a->desc.Width, a->desc.Height, a->desc.Format,
 		a->desc.NumChannels };
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 struct CUDA_ARRAY_MEMORY_REQUIREMENTS {
@@ -213,7 +214,7 @@ EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret
 	*ret = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = (compute_array_layout(a) + 65535) &
 							 ~UINT64_C(65535),
 		.alignment = 65536 };
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Mipmapped arrays: one piece of memory, with an array for each level. */
@@ -279,51 +280,51 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *ret,
 {
 	struct sim_cuda_ctx *c;
 	struct mipmap *m;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || !desc || !levels || levels > LEVELS_MAX || desc->Flags & FLAG_SPARSE)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	m = obj_new(OBJ_MIPMAP, sizeof(*m));
 	if (!m)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	m->ctx = c;
 	r = mipmap_fill(m, desc, levels);
 	if (r) {
 		mipmap_drop(m);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	m->next = c->mipmaps;
 	c->mipmaps = m;
 	*ret = (CUmipmappedArray)m;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *ret, CUmipmappedArray h, unsigned int level)
 {
 	struct mipmap *m = (struct mipmap *)h;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_MIPMAP))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!ret || level >= m->levels)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = (CUarray)m->arrays[level];
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
 {
 	struct mipmap *m = (struct mipmap *)h, **link;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_MIPMAP))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	for (link = &m->ctx->mipmaps; *link && *link != m;)
 		link = &(*link)->next;
 	if (*link)
@@ -331,7 +332,7 @@ EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
 	if (m->ctx->active)
 		(void)device_wait_free(m->ctx);
 	mipmap_drop(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 void arrays_drop_all(struct sim_cuda_ctx *c)

@@ -148,22 +148,22 @@ static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 		uint64_t n;
 		CUresult r;
 
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		r = piece_at(src, bytes, &from);
 		if (r == CUDA_SUCCESS) {
 			r = piece_at(dst, bytes, &to);
 			if (r)
 				phys_drop(from.pin);
 		}
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		if (r)
 			return r;
 		n = from.bytes < to.bytes ? from.bytes : to.bytes;
 		store_word_whole(to.cpu, from.cpu, n);
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		phys_drop(from.pin);
 		phys_drop(to.pin);
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		src += n;
 		dst += n;
 		bytes -= n;
@@ -177,9 +177,9 @@ CUresult copy_run(const CUDA_MEMCPY3D *c)
 	CUresult r = CUDA_SUCCESS;
 	bool ok;
 
-	(void)pthread_mutex_lock(&lib.lock);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
 	ok = sides_of(c, &src, &dst);
-	(void)pthread_mutex_unlock(&lib.lock);
+	(void)pthread_mutex_unlock(&sim_cuda.lock);
 	if (!ok)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint64_t z = 0; z < c->Depth && !r; z++)
@@ -218,13 +218,13 @@ CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes)
 	struct memory_piece piece;
 	CUresult r;
 
-	(void)pthread_mutex_lock(&lib.lock);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
 	r = piece_at(p, bytes, &piece);
 	if (r == CUDA_SUCCESS && piece.bytes >= bytes)
 		store_word_whole(piece.cpu, from, bytes);
 	if (r == CUDA_SUCCESS)
 		phys_drop(piece.pin);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 /* Setting. */
@@ -283,15 +283,15 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 			struct memory_piece piece;
 			CUresult r;
 
-			(void)pthread_mutex_lock(&lib.lock);
+			(void)pthread_mutex_lock(&sim_cuda.lock);
 			r = piece_at(at, left, &piece);
-			(void)pthread_mutex_unlock(&lib.lock);
+			(void)pthread_mutex_unlock(&sim_cuda.lock);
 			if (r)
 				return r;
 			fill_elements(piece.cpu, piece.bytes, done, s->value, s->elementSize);
-			(void)pthread_mutex_lock(&lib.lock);
+			(void)pthread_mutex_lock(&sim_cuda.lock);
 			phys_drop(piece.pin);
-			(void)pthread_mutex_unlock(&lib.lock);
+			(void)pthread_mutex_unlock(&sim_cuda.lock);
 			at += piece.bytes;
 			left -= piece.bytes;
 			done += piece.bytes;
@@ -307,17 +307,17 @@ static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 {
 	struct cuda_work w = { .kind = WORK_COPY, .copy = c };
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r || !c.WidthInBytes || !c.Height || !c.Depth)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	if (s->capture) {
 		if (!wait)
-			return lib_leave(capture_add_work(s, &w));
-		return lib_leave(capture_unsafe_in(s));
+			return sim_cuda_leave(capture_add_work(s, &w));
+		return sim_cuda_leave(capture_unsafe_in(s));
 	}
 	r = s->kind == STREAM_LEGACY ? capture_legacy(s->ctx) : CUDA_SUCCESS;
 	if (r == CUDA_SUCCESS)
@@ -325,10 +325,10 @@ static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 	if (!wait)
 		wait = is_pageable(c.srcMemoryType, c.srcHost, c.srcDevice) ||
 		       is_pageable(c.dstMemoryType, c.dstHost, c.dstDevice);
-	(void)lib_leave(r);
+	(void)sim_cuda_leave(r);
 	if (r)
 		return r;
-	return wait ? submit_wait(h, &w) : stream_submit_work(h, &w);
+	return wait ? sim_cuda_submit_and_wait(h, &w) : stream_submit_work(h, &w);
 }
 
 static CUDA_MEMCPY3D build_linear_copy(unsigned dst_type, CUdeviceptr dst, unsigned src_type,
@@ -554,17 +554,17 @@ static CUresult submit_memset(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 {
 	struct cuda_work w = { .kind = WORK_SET, .set = p };
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && !s->capture)
 		r = set_check(&p);
-	(void)lib_leave(r);
+	(void)sim_cuda_leave(r);
 	if (r || !p.width || !p.height)
 		return r;
-	return wait ? submit_wait(h, &w) : stream_submit_work(h, &w);
+	return wait ? sim_cuda_submit_and_wait(h, &w) : stream_submit_work(h, &w);
 }
 
 static CUDA_MEMSET_NODE_PARAMS build_memset_row(CUdeviceptr p, unsigned v, unsigned size,

@@ -7,7 +7,7 @@
  * Device addresses come from one reserved range of the process's address space. So no two objects share an
  * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct phys` is memory of the
  * device, known to the daemon, and mapped into the process at an address that programs do not see. `struct range`
- * is what an address belongs to. And memory that has no address yet, and pools.
+ * is what an address belongs to. This header also declares memory without an address (`struct vmm_memory`) and pools.
  */
 #include "testbed/sim/cuda/lib.h"
 #include "testbed/sim/cuda/stream/stream.h"

@@ -59,7 +59,7 @@ static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		PUT(unsigned, r->kind == RANGE_MANAGED);
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		PUT(int, r->device - lib.devices);
+		PUT(int, r->device - sim_cuda.devices);
 	case 10: /* for cuIpcGetMemHandle() */
 		PUT(unsigned, r->kind == RANGE_PLAIN);
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -86,7 +86,7 @@ static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p
 }
 
 /* Values for an address that the driver does not know; only in a query of several attributes. */
-static void get_unknown(void *ret, unsigned attribute)
+static void store_unknown_attribute(void *ret, unsigned attribute)
 {
 	static const unsigned words[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 6,
 		CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 10, 13,
@@ -114,14 +114,14 @@ EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdevic
 {
 	const struct range *range;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	range = find_live_range(p);
 	if (!ret || !range)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(get_range_attribute(ret, attribute, p, range));
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(get_range_attribute(ret, attribute, p, range));
 }
 
 EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes, void **values,
@@ -129,59 +129,59 @@ EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes,
 {
 	const struct range *range;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!n || !attributes || !values)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	range = find_live_range(p);
 	for (unsigned i = 0; i < n; i++)
 		if (!range || get_range_attribute(values[i], attributes[i], p, range))
-			get_unknown(values[i], attributes[i]);
-	return lib_leave(CUDA_SUCCESS);
+			store_unknown_attribute(values[i], attributes[i]);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuPointerSetAttribute(const void *from, unsigned int attribute, CUdeviceptr p)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	return lib_leave(from && attribute == 6 && find_live_range(p)
-				 ? CUDA_SUCCESS
-				 : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(from && attribute == 6 && find_live_range(p)
+				      ? CUDA_SUCCESS
+				      : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr p)
 {
 	const struct range *range;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	range = find_live_range(p);
 	if (!range)
-		return lib_leave(CUDA_ERROR_NOT_FOUND);
+		return sim_cuda_leave(CUDA_ERROR_NOT_FOUND);
 	if (start)
 		*start = range->start;
 	if (bytes)
 		*bytes = range->bytes;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemRangeGetAttribute(void *ret, size_t len, unsigned int attribute,
 	CUdeviceptr p, size_t bytes)
 {
 	const struct range *range;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	range = find_live_range(p);
 	if (!ret || !bytes || len < 4 || !attribute || !range || range->kind != RANGE_MANAGED)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memset(ret, 0, len);
 	if (attribute > 1) {
 		int nowhere = -2;
@@ -189,5 +189,5 @@ EXPORT CUresult cuMemRangeGetAttribute(void *ret, size_t len, unsigned int attri
 		for (size_t i = 0; i + 4 <= len; i += 4)
 			memcpy((char *)ret + i, &nowhere, sizeof(nowhere));
 	}
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

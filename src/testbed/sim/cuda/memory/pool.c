@@ -62,7 +62,7 @@ static CUresult pool_new(struct sim_cuda_device *d, const CUmemPoolProps *props,
 	p->props = *props;
 	for (int i = 0; i < 3; i++)
 		p->reuse[i] = 1;
-	p->access[d - lib.devices] = 3;
+	p->access[d - sim_cuda.devices] = 3;
 	p->next = pools;
 	pools = p;
 	*ret = p;
@@ -72,7 +72,7 @@ static CUresult pool_new(struct sim_cuda_device *d, const CUmemPoolProps *props,
 static struct sim_cuda_pool *pool_default(struct sim_cuda_device *d)
 {
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)(d - lib.devices) } };
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, (int)(d - sim_cuda.devices) } };
 
 	if (!d->default_pool && pool_new(d, &props, &d->default_pool) == CUDA_SUCCESS)
 		d->default_pool->is_default = true;
@@ -356,7 +356,7 @@ CUresult pool_free_now(struct range *r)
 static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct sim_cuda_pool *p, CUstream h)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = stream_of(h, &s);
+	CUresult r = sim_cuda_find_stream(h, &s);
 
 	if (r)
 		return r;
@@ -380,9 +380,9 @@ static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct sim_cuda_pool
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret, size_t bytes, CUstream h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
-	return r ? r : lib_leave(alloc_async(ret, bytes, NULL, h));
+	return r ? r : sim_cuda_leave(alloc_async(ret, bytes, NULL, h));
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUstream h)
@@ -393,13 +393,13 @@ EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUstream h)
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret, size_t bytes, CUmemoryPool pool,
 	CUstream h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(pool, OBJ_POOL))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(alloc_async(ret, bytes, (struct sim_cuda_pool *)pool, h));
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(alloc_async(ret, bytes, (struct sim_cuda_pool *)pool, h));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret, size_t bytes, CUmemoryPool pool,
@@ -413,23 +413,23 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 	struct cuda_work w = { .kind = WORK_FREE, .free = p };
 	struct sim_cuda_stream *s;
 	struct range *range;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r || !p)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	range = range_at(p);
 	if (!s->capture && range && range->start == p && !range->freeing &&
 		(range->kind == RANGE_PLAIN || range->kind == RANGE_MANAGED ||
 			range->kind == RANGE_EXTERNAL)) {
 		/* Also frees memory of cuMemAlloc(); waits, as cuMemFree() does. */
-		(void)lib_leave(r);
+		(void)sim_cuda_leave(r);
 		r = cuStreamSynchronize(h);
 		return r ? r : cuMemFree_v2(p);
 	}
-	return lib_leave(stream_add_work(s, &w));
+	return sim_cuda_leave(stream_add_work(s, &w));
 }
 
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream h)
@@ -440,31 +440,31 @@ EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream h)
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret, const CUmemPoolProps *props)
 {
 	struct sim_cuda_pool *p;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 		props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	if (props->location.id < 0 || (unsigned)props->location.id >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
-	r = pool_new(&lib.devices[props->location.id], props, &p);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	if (props->location.id < 0 || (unsigned)props->location.id >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
+	r = pool_new(&sim_cuda.devices[props->location.id], props, &p);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUmemoryPool)p;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 /* The pool of a handle; the lock is taken on success. */
 static CUresult enter_pool(CUmemoryPool h, bool args_ok, struct sim_cuda_pool **p)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*p = (struct sim_cuda_pool *)h;
 	if (!obj_is(h, OBJ_POOL) || (*p)->destroyed || !args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	return CUDA_SUCCESS;
 }
 
@@ -476,13 +476,13 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool h)
 	if (r)
 		return r;
 	if (p->is_default)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (p->device->current_pool == p)
 		p->device->current_pool = NULL;
 	p->destroyed = true; /* blocks in use stay until they are freed */
 	p->threshold = 0;
 	(void)trim_pool(p, 0);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t keep)
@@ -493,7 +493,7 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t keep)
 	if (r)
 		return r;
 	(void)trim_pool(p, keep);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static uint64_t *attribute_of(struct sim_cuda_pool *p, unsigned attribute)
@@ -525,7 +525,7 @@ EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool h, unsigned int attribute, vo
 		memcpy(ret, &p->reuse[attribute - 1], sizeof(int));
 	else
 		memcpy(ret, attribute_of(p, attribute), sizeof(uint64_t));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, void *from)
@@ -538,7 +538,7 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, vo
 		return r;
 	if (attribute <= 3) {
 		memcpy(&p->reuse[attribute - 1], from, sizeof(int));
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	}
 	memcpy(&v, from, sizeof(v));
 	if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
@@ -549,7 +549,7 @@ EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool h, unsigned int attribute, vo
 		p->used_high = p->used;
 	else
 		r = CUDA_ERROR_INVALID_VALUE;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access, size_t n)
@@ -563,12 +563,12 @@ EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc *access
 		int id = access[i].location.id;
 
 		if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-			return lib_leave(CUDA_ERROR_INVALID_VALUE);
-		if (id < 0 || (unsigned)id >= lib.device_count)
-			return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+			return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+		if (id < 0 || (unsigned)id >= sim_cuda.device_count)
+			return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 		p->access[id] = access[i].flags;
 	}
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocation *at)
@@ -578,10 +578,10 @@ EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocat
 
 	if (r)
 		return r;
-	if (at->id < 0 || (unsigned)at->id >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	if (at->id < 0 || (unsigned)at->id >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	*ret = p->access[at->id];
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /*
@@ -606,11 +606,11 @@ EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret, CUmemoryPool h, unsi
 		return r;
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(p->props.handleTypes & type) || p->imported)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		memcpy(ret, &fd, sizeof(fd));
-	return lib_leave(fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
+	return sim_cuda_leave(fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
 }
 
 EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_handle,
@@ -620,19 +620,19 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_h
 		.handleTypes = type,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
 	struct sim_cuda_pool *p;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		fcntl((int)(intptr_t)os_handle, F_GETFD) < 0)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	r = pool_new(&lib.devices[0], &props, &p);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	r = pool_new(&sim_cuda.devices[0], &props, &p);
 	if (r == CUDA_SUCCESS) {
 		p->imported = true;
 		*ret = (CUmemoryPool)p;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret, CUdeviceptr p)
@@ -641,24 +641,24 @@ EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret, CUdeviceptr 
 	struct phys *first, *last;
 	struct pool_data data = { 0 };
 	uint64_t end;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	range = range_at(p);
 	if (!ret || !range || range->kind != RANGE_POOL || range->freeing)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	first = pool_slot(range, range->start, &data.offset);
 	last = pool_slot(range, range->start + range->bytes - 1, &end);
 	if (first != last)
-		return lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+		return sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED);
 	data.id = first->id;
 	data.cookie = first->cookie;
 	data.bytes = range->bytes;
 	data.slot = range->device->slot;
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret, &data, sizeof(data));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
@@ -687,7 +687,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	if (!r)
 		r = phys_adopt(p->device, reply.id, reply.bytes, fd, &phys);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	at = data.offset < phys->bytes && data.bytes <= phys->bytes - data.offset
 		     ? space_reserve(data.bytes, GRANULE, 0)
 		     : 0;
@@ -699,12 +699,12 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 			  .phys = phys,
 			  .offset = data.offset })) {
 		*ret = at;
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	}
 	if (at)
 		space_release(at);
 	phys_drop(phys);
-	return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The pools of a device. */
@@ -713,14 +713,14 @@ static CUresult get_pool(CUmemoryPool *ret, CUdevice dev,
 	struct sim_cuda_pool *(*which)(struct sim_cuda_device *d))
 {
 	struct sim_cuda_device *d;
-	CUresult r = lib_enter_device(dev, &d);
+	CUresult r = sim_cuda_enter_device(dev, &d);
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = (CUmemoryPool)which(d);
-	return lib_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return sim_cuda_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *ret, CUdevice dev)
@@ -740,12 +740,12 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h)
 
 	if (r)
 		return r;
-	if ((unsigned)dev >= lib.device_count)
-		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
-	if (p->device != &lib.devices[dev])
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if ((unsigned)dev >= sim_cuda.device_count)
+		return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
+	if (p->device != &sim_cuda.devices[dev])
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	p->device->current_pool = p;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static bool pool_location(const CUmemLocation *at, unsigned type)

@@ -22,13 +22,13 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 	const struct range *range;
 	struct sim_cuda_ctx *c;
 	struct ipc ipc;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	range = range_at(p);
 	if (!ret || !range || range->freeing || range->kind != RANGE_PLAIN)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	/* The handle stands for the whole allocation, for any address in it. */
 	ipc = (struct ipc){ .id = range->phys->id,
 		.cookie = range->phys->cookie,
@@ -39,7 +39,7 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 		.start = range->start };
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret, &ipc, sizeof(ipc));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult map_foreign(struct sim_cuda_ctx *c, const struct ipc *ipc, struct phys *p,
@@ -72,37 +72,37 @@ EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret, CUipcMemHandle h, unsign
 	struct phys *p;
 	struct ipc ipc;
 	int fd = -1;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || flags > 1)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(&ipc, &h, sizeof(ipc));
 	if (ipc.pid == (uint32_t)getpid())
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	for (size_t i = 0; (range = range_nth(i)); i++)
 		if (range->kind == RANGE_IPC && range->phys->id == ipc.id &&
 			range->offset == ipc.offset) {
 			range->flags++; /* counts the opens */
 			*ret = range->start;
-			return lib_leave(CUDA_SUCCESS);
+			return sim_cuda_leave(CUDA_SUCCESS);
 		}
 	if (ipc.slot != c->device->slot && !device_of_slot(ipc.slot))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_OPEN,
 			     .id = ipc.id,
 			     .cookie = ipc.cookie },
 		&reply, -1, &fd);
 	if (r)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (ipc.offset > reply.bytes || ipc.bytes > reply.bytes - ipc.offset) {
 		if (fd >= 0)
 			(void)close(fd);
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	}
 	r = phys_adopt(device_of_slot(reply.slot), reply.id, reply.bytes, fd, &p);
-	return lib_leave(r ? r : map_foreign(c, &ipc, p, ret));
+	return sim_cuda_leave(r ? r : map_foreign(c, &ipc, p, ret));
 }
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ret, CUipcMemHandle h, unsigned int flags)
@@ -114,19 +114,19 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 {
 	struct range *range;
 	CUdeviceptr at;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	range = range_at(p);
 	if (!range || range->kind != RANGE_IPC || range->start != p)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (--range->flags)
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	at = range->start - range->offset;
 	range_remove(range);
 	space_release(at);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* External memory: another interface exported it as a descriptor. */
@@ -144,17 +144,17 @@ EXPORT CUresult cuImportExternalMemory(CUexternalMemory *ret,
 {
 	struct external *e;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || !desc || !desc->size)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (desc->type != TYPE_OPAQUE_FD)
-		return lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+		return sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED);
 	e = obj_new(OBJ_EXTERNAL, sizeof(*e));
 	if (!e)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	r = import_fd(desc->handle.fd, &e->phys);
 	if (r == CUDA_SUCCESS && desc->size > e->phys->bytes) {
 		phys_drop(e->phys);
@@ -162,12 +162,12 @@ EXPORT CUresult cuImportExternalMemory(CUexternalMemory *ret,
 	}
 	if (r) {
 		obj_drop(e, OBJ_EXTERNAL);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	e->bytes = desc->size;
 	(void)close(desc->handle.fd); /* the import owns it on success */
 	*ret = (CUexternalMemory)e;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemory h,
@@ -176,15 +176,15 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 	struct external *e = (struct external *)h;
 	CUdeviceptr at;
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EXTERNAL))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (!ret || !desc || !desc->size || desc->size > e->bytes ||
 		desc->offset > e->bytes - desc->size)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	at = space_reserve(desc->size, GRANULE, 0);
 	/* All frees treat the range as plain memory: cuMemFree() ends the mapping. */
 	if (at && range_add((struct range){ .start = at,
@@ -195,24 +195,24 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 			  .phys = phys_ref(e->phys),
 			  .offset = desc->offset })) {
 		*ret = at;
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	}
 	if (at) {
 		space_release(at);
 		phys_drop(e->phys);
 	}
-	return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EXTERNAL))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	phys_drop(((struct external *)h)->phys);
 	obj_drop(h, OBJ_EXTERNAL);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

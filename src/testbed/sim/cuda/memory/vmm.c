@@ -10,9 +10,9 @@
 
 struct sim_cuda_device *device_of_slot(uint32_t slot)
 {
-	for (unsigned i = 0; i < lib.device_count; i++)
-		if (lib.devices[i].slot == slot)
-			return &lib.devices[i];
+	for (unsigned i = 0; i < sim_cuda.device_count; i++)
+		if (sim_cuda.devices[i].slot == slot)
+			return &sim_cuda.devices[i];
 	return NULL;
 }
 
@@ -25,7 +25,8 @@ CUresult import_fd(int fd, struct phys **ret)
 
 	if (err)
 		return CUDA_ERROR_INVALID_VALUE;
-	return phys_adopt(device_of_slot(r.slot) ? device_of_slot(r.slot) : &lib.devices[0],
+	return phys_adopt(device_of_slot(r.slot) ? device_of_slot(r.slot)
+						 : &sim_cuda.devices[0],
 		r.id, r.bytes, map, ret);
 }
 
@@ -77,7 +78,7 @@ static CUresult check_prop(const CUmemAllocationProp *p)
 	if (p->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_PERMITTED; /* as without the fabric service */
 	if (on_device(p) &&
-		(p->location.id < 0 || (unsigned)p->location.id >= lib.device_count))
+		(p->location.id < 0 || (unsigned)p->location.id >= sim_cuda.device_count))
 		return CUDA_ERROR_INVALID_DEVICE;
 	return CUDA_SUCCESS;
 }
@@ -85,16 +86,16 @@ static CUresult check_prop(const CUmemAllocationProp *p)
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret, const CUmemAllocationProp *prop,
 	unsigned int option)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !prop || option > 1)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = check_prop(prop);
 	if (r == CUDA_SUCCESS)
 		*ret = GRANULE;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
@@ -102,75 +103,75 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
 {
 	struct sim_cuda_device *d;
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !prop || flags || !bytes || bytes % GRANULE)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = check_prop(prop);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	m = obj_new(OBJ_MEMORY, sizeof(*m));
 	if (!m)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	d = on_device(prop) ? &lib.devices[prop->location.id] : NULL;
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	d = on_device(prop) ? &sim_cuda.devices[prop->location.id] : NULL;
 	r = d ? phys_new(d, bytes, 0, &m->phys) : phys_new_host(bytes, &m->phys);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY && d && pools_release(d))
 		r = phys_new(d, bytes, 0, &m->phys);
 	if (r) {
 		obj_drop(m, OBJ_MEMORY);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	m->prop = *prop;
 	m->handles = 1;
 	*ret = encode_vmm_handle(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	m = find_vmm_memory(h);
 	if (!m)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	m->handles--;
 	maybe_drop(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, void *p)
 {
 	struct range *range;
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	range = range_at((uintptr_t)p);
 	if (!ret || !range || range->kind != RANGE_MAPPED)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	m = range->owner;
 	m->handles++;
 	*ret = encode_vmm_handle(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 	CUmemGenericAllocationHandle h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !find_vmm_memory(h))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = find_vmm_memory(h)->prop;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Addresses. */
@@ -178,55 +179,55 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret, size_t bytes, size_t align,
 	CUdeviceptr hint, unsigned long long flags)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || !bytes || bytes % GRANULE || (align & (align - 1)) || flags)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = space_reserve(bytes, align, hint);
-	return lib_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+	return sim_cuda_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 EXPORT CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!bytes || space_size(p) != bytes || !range_clear(p, bytes))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	space_release(p);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle h, unsigned long long flags)
 {
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	m = find_vmm_memory(h);
 	if (!m || !bytes || p % GRANULE || flags)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (offset || bytes % GRANULE)
-		return lib_leave(CUDA_ERROR_NOT_SUPPORTED); /* measured */
+		return sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED); /* measured */
 	if (bytes > m->phys->bytes || !space_covers(p, bytes) || !range_clear(p, bytes))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!range_add((struct range){ .start = p,
 		    .bytes = bytes,
 		    .kind = RANGE_MAPPED,
-		    .device = m->phys->device ? m->phys->device : &lib.devices[0],
+		    .device = m->phys->device ? m->phys->device : &sim_cuda.devices[0],
 		    .phys = phys_ref(m->phys),
 		    .offset = offset,
 		    .owner = m })) {
 		phys_drop(m->phys);
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	m->mapped++;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Whether whole mappings make up the piece, without a gap. */
@@ -258,12 +259,12 @@ static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
 EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 {
 	struct range *range;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!bytes || p % GRANULE || bytes % GRANULE || !whole_mapped(p, bytes))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	while ((range = range_after(p)) && range->start < p + bytes) {
 		struct vmm_memory *m = range->owner;
 
@@ -271,45 +272,45 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 		m->mapped--;
 		maybe_drop(m);
 	}
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
 	size_t n)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!bytes || !access || !n || p % GRANULE || bytes % GRANULE || !each_mapped(p, bytes))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	for (size_t i = 0; i < n; i++) {
 		const CUmemLocation *at = &access[i].location;
 
 		if (access[i].flags != 0 && access[i].flags != 1 && access[i].flags != 3)
-			return lib_leave(CUDA_ERROR_INVALID_VALUE);
+			return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 		if (at->type == CU_MEM_LOCATION_TYPE_DEVICE &&
-			(at->id < 0 || (unsigned)at->id >= lib.device_count))
-			return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+			(at->id < 0 || (unsigned)at->id >= sim_cuda.device_count))
+			return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	}
 	for (struct range *range = range_at(p); range && range->start < p + bytes;
 		range = range_after(range->start + range->bytes))
 		range->access = access[n - 1].flags;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at, CUdeviceptr p)
 {
 	const struct range *range;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	range = range_at(p);
 	if (!ret || !at || !range || range->kind != RANGE_MAPPED)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = range->access;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* Sharing. */
@@ -318,40 +319,40 @@ EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHa
 	unsigned int type, unsigned long long flags)
 {
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	m = find_vmm_memory(h);
 	if (!ret || !m || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(m->prop.requestedHandleTypes & type))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return lib_leave(export_fd(m->phys, ret));
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(export_fd(m->phys, ret));
 }
 
 EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret,
 	void *os_handle, unsigned int type)
 {
 	struct vmm_memory *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	m = obj_new(OBJ_MEMORY, sizeof(*m));
 	if (!m)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	r = import_fd((int)(intptr_t)os_handle, &m->phys);
 	if (r) {
 		obj_drop(m, OBJ_MEMORY);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	m->handles = 1;
 	m->prop = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = type,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE,
-			(int)(m->phys->device - lib.devices) } };
+			(int)(m->phys->device - sim_cuda.devices) } };
 	*ret = encode_vmm_handle(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

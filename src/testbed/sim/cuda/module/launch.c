@@ -102,22 +102,22 @@ void kernel_effect(const struct cuda_work *w)
 		uint32_t *to;
 		uint64_t n;
 
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		if (words > UINT64_MAX / 8 || at % 4 ||
 			(!range_at(at) && !space_contains(at)) ||
 			piece_at(at, words * 4, &piece)) {
 			ctx_fault(w->kernel.function->module->ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
-			(void)pthread_mutex_unlock(&lib.lock);
+			(void)pthread_mutex_unlock(&sim_cuda.lock);
 			return;
 		}
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		to = (uint32_t *)(void *)piece.cpu;
 		n = piece.bytes / 4;
 		for (uint64_t i = 0; i < n; i++)
 			to[i] = effect_on(w->kernel.function->kernel, to[i], v);
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		phys_drop(piece.pin);
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		at += n * 4;
 		words = piece.bytes % 4 ? 0 : words - n;
 	}
@@ -212,39 +212,39 @@ static CUresult launch_with(CUfunction h, const unsigned *grid, const unsigned *
 	struct cuda_work w;
 	CUresult r;
 
-	lib_spin(lib.launch_ns);
+	lib_spin(sim_cuda.launch_ns);
 	for (bool waited = true; waited;) {
 		waited = false;
-		r = lib_enter_ctx(&c);
+		r = sim_cuda_enter_ctx(&c);
 		if (r)
 			return r;
-		r = stream_of(stream, &s);
+		r = sim_cuda_find_stream(stream, &s);
 		if (r == CUDA_SUCCESS && s->ctx != c)
 			r = CUDA_ERROR_INVALID_HANDLE;
 		if (r == CUDA_SUCCESS && !s->capture)
 			r = queue_wait_launch_slot(s->queue, &waited);
 		/* Other threads may have changed the handles while the lock was free. */
 		if (waited && r == CUDA_SUCCESS)
-			(void)lib_leave(r);
+			(void)sim_cuda_leave(r);
 		else if (r)
-			return lib_leave(r);
+			return sim_cuda_leave(r);
 	}
 	r = kernel_work(h, grid, block, shared, params, extra, &w);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	w.kernel.programmatic = programmatic;
 	if (w.kernel.function->module->ctx != s->ctx && !w.kernel.function->module->is_library)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r) {
 		work_clear(&w);
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	}
 	if (s->capture)
-		return lib_leave(stream_add_work(s, &w));
+		return sim_cuda_leave(stream_add_work(s, &w));
 	r = stream_add_work(s, &w);
 	if (r == CUDA_SUCCESS)
 		queue_launched(s->queue);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 static CUresult launch_function(CUfunction h, const unsigned *grid, const unsigned *block,
@@ -319,12 +319,13 @@ EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, voi
 
 static CUresult enter_launch_function(CUfunction h, struct function **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*ret = (struct function *)h;
-	return obj_is(h, OBJ_FUNCTION) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	return obj_is(h, OBJ_FUNCTION) ? CUDA_SUCCESS
+				       : sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
 EXPORT CUresult cuFuncSetBlockShape(CUfunction h, int x, int y, int z)
@@ -335,10 +336,10 @@ EXPORT CUresult cuFuncSetBlockShape(CUfunction h, int x, int y, int z)
 	if (r)
 		return r;
 	if (x <= 0 || y <= 0 || z <= 0)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(f->block, (unsigned[]){ (unsigned)x, (unsigned)y, (unsigned)z },
 		sizeof(f->block));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuFuncSetSharedSize(CUfunction h, unsigned int bytes)
@@ -349,7 +350,7 @@ EXPORT CUresult cuFuncSetSharedSize(CUfunction h, unsigned int bytes)
 	if (r)
 		return r;
 	f->shared = bytes;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuParamSetSize(CUfunction h, unsigned int bytes)
@@ -358,8 +359,8 @@ EXPORT CUresult cuParamSetSize(CUfunction h, unsigned int bytes)
 	CUresult r = enter_launch_function(h, &f);
 
 	return r ? r
-		 : lib_leave(bytes <= sizeof(f->legacy_args) ? CUDA_SUCCESS
-							     : CUDA_ERROR_INVALID_VALUE);
+		 : sim_cuda_leave(bytes <= sizeof(f->legacy_args) ? CUDA_SUCCESS
+								  : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuParamSetv(CUfunction h, int offset, void *from, unsigned int bytes)
@@ -370,9 +371,9 @@ EXPORT CUresult cuParamSetv(CUfunction h, int offset, void *from, unsigned int b
 	if (r)
 		return r;
 	if (offset < 0 || !from || (size_t)offset + bytes > sizeof(f->legacy_args))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	memcpy(f->legacy_args + offset, from, bytes);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuParamSeti(CUfunction h, int offset, unsigned int v)
@@ -398,7 +399,7 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction h, int width, int height, CUstream 
 	memcpy(args, f->legacy_args, sizeof(args));
 	memcpy(block, f->block, sizeof(block));
 	shared = f->shared;
-	(void)lib_leave(r);
+	(void)sim_cuda_leave(r);
 	if (width <= 0 || height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	return launch_function(h, (unsigned[]){ (unsigned)width, (unsigned)height, 1 }, block,

@@ -229,16 +229,16 @@ EXPORT CUresult cuModuleLoadData(CUmodule *ret, const void *image)
 {
 	struct sim_cuda_ctx *c;
 	struct module *m;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || !image)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = load_cuda_module(c, image, false, &m);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUmodule)m;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *ret, const void *image, unsigned int n,
@@ -271,14 +271,14 @@ EXPORT CUresult cuModuleLoad(CUmodule *ret, const char *path)
 /* The module of a handle; the lock is taken on success. */
 static CUresult enter_module(const void *h, bool args_ok, struct module **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!obj_is(h, OBJ_MODULE))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	memcpy(ret, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
@@ -291,7 +291,7 @@ EXPORT CUresult cuModuleUnload(CUmodule h)
 	if (r)
 		return r;
 	module_drop(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult find_function(const void *h, const char *name, void *ret)
@@ -304,9 +304,9 @@ static CUresult find_function(const void *h, const char *name, void *ret)
 	for (struct function *f = m->functions; f; f = f->next)
 		if (!strcmp(f->name, name)) {
 			memcpy(ret, &f, sizeof(f));
-			return lib_leave(CUDA_SUCCESS);
+			return sim_cuda_leave(CUDA_SUCCESS);
 		}
-	return lib_leave(CUDA_ERROR_NOT_FOUND);
+	return sim_cuda_leave(CUDA_ERROR_NOT_FOUND);
 }
 
 static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret, size_t *bytes)
@@ -322,9 +322,9 @@ static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret,
 				*ret = v->range->start;
 			if (bytes)
 				*bytes = v->range->bytes;
-			return lib_leave(CUDA_SUCCESS);
+			return sim_cuda_leave(CUDA_SUCCESS);
 		}
-	return lib_leave(CUDA_ERROR_NOT_FOUND);
+	return sim_cuda_leave(CUDA_ERROR_NOT_FOUND);
 }
 
 static CUresult count_module_functions(const void *h, unsigned *ret)
@@ -337,7 +337,7 @@ static CUresult count_module_functions(const void *h, unsigned *ret)
 	*ret = 0;
 	for (struct function *f = m->functions; f; f = f->next)
 		(*ret)++;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult list_module_functions(const void *h, void **ret, unsigned n)
@@ -349,7 +349,7 @@ static CUresult list_module_functions(const void *h, void **ret, unsigned n)
 		return r;
 	for (struct function *f = m->functions; f && n; f = f->next, n--)
 		*ret++ = f;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *ret, CUmodule h, const char *name)
@@ -375,14 +375,14 @@ EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *ret, unsigned int n, CUmo
 
 EXPORT CUresult cuModuleGetLoadingMode(unsigned int *ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!ret)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*ret = 2; /* lazy */
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /*
@@ -397,7 +397,7 @@ static CUresult library_context(struct sim_cuda_ctx **ret)
 	*ret = ctx_current(&r);
 	if (*ret)
 		return r;
-	for (struct sim_cuda_ctx *c = lib.contexts; c; c = c->next)
+	for (struct sim_cuda_ctx *c = sim_cuda.contexts; c; c = c->next)
 		if (c->active) {
 			*ret = c;
 			return CUDA_SUCCESS;
@@ -411,7 +411,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, unsigned int
 {
 	struct sim_cuda_ctx *c;
 	struct module *m;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	(void)jit;
 	(void)jit_values;
@@ -422,13 +422,13 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *ret, const void *code, unsigned int
 	if (r)
 		return r;
 	if (!ret || !code)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	r = library_context(&c);
 	if (r == CUDA_SUCCESS)
 		r = load_cuda_module(c, code, true, &m);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUlibrary)m;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *ret, const char *path, unsigned int *jit,
@@ -455,7 +455,7 @@ EXPORT CUresult cuLibraryUnload(CUlibrary h)
 	if (r)
 		return r;
 	module_drop(m);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuLibraryGetKernel(CUkernel *ret, CUlibrary h, const char *name)
@@ -481,7 +481,7 @@ EXPORT CUresult cuLibraryGetModule(CUmodule *ret, CUlibrary h)
 	if (r)
 		return r;
 	*ret = (CUmodule)m;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *ret, size_t *bytes, CUlibrary h,
@@ -494,14 +494,14 @@ EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *ret, size_t *bytes, CUlibrary h,
 
 static CUresult enter_function(const void *h, bool args_ok, struct function **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!args_ok)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!obj_is(h, OBJ_FUNCTION))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	memcpy(ret, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
@@ -514,7 +514,7 @@ static CUresult get_attribute(int *ret, unsigned attribute, const void *h)
 	if (r)
 		return r;
 	*ret = f->attributes[attribute];
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult set_attribute(unsigned attribute, int v, const void *h)
@@ -525,9 +525,9 @@ static CUresult set_attribute(unsigned attribute, int v, const void *h)
 	if (r)
 		return r;
 	if (attribute == 8 && (v < 0 || v > device_attribute(f->module->ctx->device, 97)))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	f->attributes[attribute] = v;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size)
@@ -538,11 +538,11 @@ static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size
 	if (r)
 		return r;
 	if (i >= f->param_count)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	*offset = f->offsets[i];
 	if (size)
 		*size = f->sizes[i];
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult get_function_name(const void *h, const char **ret)
@@ -553,7 +553,7 @@ static CUresult get_function_name(const void *h, const char **ret)
 	if (r)
 		return r;
 	*ret = f->name;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult module_of(const void *h, void *ret)
@@ -564,7 +564,7 @@ static CUresult module_of(const void *h, void *ret)
 	if (r)
 		return r;
 	memcpy(ret, &f->module, sizeof(f->module));
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult check_function_handle(const void *h)
@@ -572,7 +572,7 @@ static CUresult check_function_handle(const void *h)
 	struct function *f;
 	CUresult r = enter_function(h, true, &f);
 
-	return r ? r : lib_leave(CUDA_SUCCESS);
+	return r ? r : sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuFuncGetAttribute(int *ret, unsigned int attribute, CUfunction h)
@@ -688,7 +688,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, C
 	max = device_attribute(d, 106);
 	*ret = by_threads < max ? by_threads : max;
 	*ret = by_shared < *ret ? by_shared : *ret;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret, CUfunction h, int block,
@@ -712,7 +712,7 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
 	per_sm = device_attribute(f->module->ctx->device, 39) / size;
 	*block = size;
 	*grid = (per_sm ? per_sm : 1) * (int)f->module->ctx->device->keys.sm_count;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction h,
@@ -733,5 +733,5 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret, CUfunction 
 		return r;
 	each = device_attribute(f->module->ctx->device, 81) / blocks;
 	*ret = each > BLOCK_SHARED ? (size_t)(each - BLOCK_SHARED) : 0;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }

@@ -37,13 +37,13 @@ static bool to_work(const CUstreamBatchMemOpParams *p, struct cuda_work *w)
 EXPORT CUresult cuStreamBatchMemOp_v2(CUstream h, unsigned int n, CUstreamBatchMemOpParams *ops,
 	unsigned int flags)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 	struct sim_cuda_stream *s;
 	struct cuda_work w;
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && (flags || (n && !ops) || n > 256))
 		r = CUDA_ERROR_INVALID_VALUE;
 	/* All or nothing. */
@@ -55,7 +55,7 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream h, unsigned int n, CUstreamBatchM
 		if (w.kind != WORK_EMPTY)
 			r = stream_add_work(s, &w);
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream h, unsigned int n,
@@ -69,16 +69,16 @@ EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream h, unsigned int n,
 static CUresult batch_stream(CUstream h, bool args_ok)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && (!args_ok || s->kind == STREAM_LEGACY))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && s->capture)
 		r = capture_unsafe_in(s);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dst, CUdeviceptr *src, size_t *bytes,
@@ -208,11 +208,11 @@ static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t
 	bool args_ok, CUstream h)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && (!args_ok || !n || !at || !bytes))
 		r = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n && !r; i++) {
@@ -221,7 +221,7 @@ static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t
 		if (!range || range->kind != RANGE_MANAGED)
 			r = CUDA_ERROR_INVALID_VALUE;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 #define ADVISE(name)                                                                          \
@@ -258,7 +258,7 @@ EXPORT CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *at, size_t *bytes, size
 EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int n,
 	unsigned int flags)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
@@ -266,7 +266,7 @@ EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, u
 	for (unsigned i = 0; i < n && !r; i++)
 		if (!obj_is(list[i].hStream, OBJ_STREAM))
 			r = CUDA_ERROR_INVALID_VALUE;
-	(void)lib_leave(r);
+	(void)sim_cuda_leave(r);
 	for (unsigned i = 0; i < n && !r; i++) {
 		const CUDA_LAUNCH_PARAMS *p = &list[i];
 		CUcontext its = NULL, ignored;

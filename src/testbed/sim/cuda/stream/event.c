@@ -34,15 +34,15 @@ static uint64_t event_target(const struct sim_cuda_event *e)
 /* The event of a handle; the lock is taken on success. */
 static CUresult enter_event(CUevent h, struct sim_cuda_event **ret)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EVENT))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	*ret = (struct sim_cuda_event *)h;
 	r = ctx_check((*ret)->ctx);
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
@@ -50,20 +50,20 @@ EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 	struct sim_device_reply reply;
 	struct sim_cuda_ctx *c;
 	struct sim_cuda_event *e;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || flags & ~(unsigned)FLAGS || (flags & INTERPROCESS && !(flags & NO_TIMING)))
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	e = obj_new(OBJ_EVENT, sizeof(struct sim_cuda_event));
 	if (!e)
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &reply, -1,
 		NULL);
 	if (r) {
 		obj_drop(e, OBJ_EVENT);
-		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	e->ctx = c;
 	e->flags = flags;
@@ -71,25 +71,25 @@ EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 	e->token = reply.id;
 	e->cookie = reply.cookie;
 	*ret = (CUevent)e;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent h)
 {
 	struct sim_cuda_event *e;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_EVENT))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	e = (struct sim_cuda_event *)h;
 	capture_event_forget(e);
 	(void)gpu_call(
 		(struct sim_device_request){ .op = SIM_DEVICE_EVENT_DESTROY, .object = e->id },
 		NULL, -1, NULL);
 	obj_drop(e, OBJ_EVENT);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuEventDestroy(CUevent h)
@@ -119,16 +119,16 @@ EXPORT CUresult cuEventRecord(CUevent h, CUstream stream)
 	struct sim_cuda_stream *s;
 	CUresult r;
 
-	lib_spin(lib.event_ns);
+	lib_spin(sim_cuda.event_ns);
 	r = enter_event(h, &e);
 	if (r)
 		return r;
-	r = stream_of(stream, &s);
+	r = sim_cuda_find_stream(stream, &s);
 	if (r == CUDA_SUCCESS && s->ctx != e->ctx)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS)
 		r = event_record(s, e, false);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned int flags)
@@ -155,8 +155,8 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags
 	if (r)
 		return r;
 	if (flags > 1)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	r = stream_of(stream, &s);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
+	r = sim_cuda_find_stream(stream, &s);
 	if (r == CUDA_SUCCESS && (s->capture || e->capture)) {
 		r = capture_wait(s, e);
 	} else if (r == CUDA_SUCCESS && event_target(e)) {
@@ -165,7 +165,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags
 
 		r = stream_add_work(s, &w);
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent h, unsigned int flags)
@@ -181,7 +181,7 @@ EXPORT CUresult cuEventQuery(CUevent h)
 	if (r)
 		return r;
 	if (e->capture)
-		return lib_leave(capture_event_touched(e));
+		return sim_cuda_leave(capture_event_touched(e));
 	r = capture_unsafe();
 	if (r == CUDA_SUCCESS && atomic_load(&get_event_cell(e)->completed) < event_target(e))
 		r = CUDA_ERROR_NOT_READY;
@@ -190,7 +190,7 @@ EXPORT CUresult cuEventQuery(CUevent h)
 
 		r = broken ? broken : r;
 	}
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent h)
@@ -204,28 +204,28 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 	if (r)
 		return r;
 	if (e->capture)
-		return lib_leave(capture_event_touched(e));
+		return sim_cuda_leave(capture_event_touched(e));
 	r = capture_unsafe();
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	at = get_event_cell(e);
 	until = event_target(e);
 	c = e->ctx;
 	if (atomic_load(&at->completed) < until) {
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		/* A broken context drops the recording, so check it every 20 ms. */
 		while (!sim_device_wait(gpu_client(), &at->completed, &at->waiters, until,
 			time_mono_ns() + 20 * NS_PER_MS)) {
-			(void)pthread_mutex_lock(&lib.lock);
+			(void)pthread_mutex_lock(&sim_cuda.lock);
 			r = ctx_check(c);
 			if (r)
-				return lib_leave(r);
-			(void)pthread_mutex_unlock(&lib.lock);
+				return sim_cuda_leave(r);
+			(void)pthread_mutex_unlock(&sim_cuda.lock);
 		}
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 	}
 	pools_trim_all();
-	return lib_leave(ctx_check(c));
+	return sim_cuda_leave(ctx_check(c));
 }
 
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
@@ -236,22 +236,22 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 	if (r)
 		return r;
 	if (!obj_is(from, OBJ_EVENT))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	f = (struct sim_cuda_event *)from;
 	if (!ms)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (e->flags & NO_TIMING || f->flags & NO_TIMING || !event_target(e) ||
 		!event_target(f))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	if (e->capture || f->capture)
-		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
+		return sim_cuda_leave(CUDA_ERROR_CAPTURED_EVENT);
 	if (atomic_load(&get_event_cell(e)->completed) < event_target(e) ||
 		atomic_load(&get_event_cell(f)->completed) < event_target(f))
-		return lib_leave(CUDA_ERROR_NOT_READY);
+		return sim_cuda_leave(CUDA_ERROR_NOT_READY);
 	*ms = (float)((double)(int64_t)(atomic_load(&get_event_cell(e)->time_ns) -
 					atomic_load(&get_event_cell(f)->time_ns)) /
 		      1e6);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
@@ -269,11 +269,12 @@ EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 	if (r)
 		return r;
 	if (!ret || !(e->flags & INTERPROCESS))
-		return lib_leave(ret ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(
+			ret ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->reserved, &e->token, 8);
 	memcpy(ret->reserved + 8, &e->cookie, 8);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
@@ -282,19 +283,20 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 	struct sim_device_reply reply;
 	struct sim_cuda_ctx *c;
 	struct sim_cuda_event *e;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	e = ret ? obj_new(OBJ_EVENT, sizeof(struct sim_cuda_event)) : NULL;
 	if (!e)
-		return lib_leave(ret ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(
+			ret ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
 	memcpy(&request.id, h.reserved, 8);
 	memcpy(&request.cookie, h.reserved + 8, 8);
 	r = gpu_call(request, &reply, -1, NULL);
 	if (r) {
 		obj_drop(e, OBJ_EVENT);
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	}
 	e->ctx = c;
 	e->flags = NO_TIMING | INTERPROCESS;
@@ -303,7 +305,7 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 	e->token = request.id;
 	e->cookie = request.cookie;
 	*ret = (CUevent)e;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 /* ---- events of a whole context ------------------------------------------------------------------------------ */
@@ -320,7 +322,7 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 
 static CUresult ensure_fence_queue(struct sim_cuda_ctx *c, struct sim_cuda_queue **at)
 {
-	return *at ? CUDA_SUCCESS : queue_new(c, 0, at);
+	return *at ? CUDA_SUCCESS : sim_cuda_queue_new(c, 0, at);
 }
 
 static bool is_blocking_fence(const struct sim_cuda_ctx *c, const struct sim_cuda_queue *q)
@@ -368,21 +370,21 @@ static CUresult wait_for_all(const struct sim_cuda_ctx *c, struct sim_cuda_queue
 static CUresult enter_fence_event(CUcontext ch, CUevent eh, struct sim_cuda_ctx **c,
 	struct sim_cuda_event **e)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	*c = ctx_of(ch);
 	if (!*c)
-		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_CONTEXT);
 	r = ctx_check(*c);
 	if (r)
-		return lib_leave(r);
+		return sim_cuda_leave(r);
 	*e = (struct sim_cuda_event *)eh;
 	if (!obj_is(eh, OBJ_EVENT))
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	r = capture_unsafe_ctx(*c);
-	return r ? lib_leave(r) : CUDA_SUCCESS;
+	return r ? sim_cuda_leave(r) : CUDA_SUCCESS;
 }
 
 static CUresult record_fence_event(struct sim_cuda_ctx *c, struct sim_cuda_event *e)
@@ -413,11 +415,12 @@ EXPORT CUresult cuCtxRecordEvent(CUcontext ch, CUevent eh)
 	struct sim_cuda_event *e;
 	CUresult r;
 
-	lib_spin(lib.event_ns);
+	lib_spin(sim_cuda.event_ns);
 	r = enter_fence_event(ch, eh, &c, &e);
 	if (r)
 		return r;
-	return lib_leave(e->ctx == c ? record_fence_event(c, e) : CUDA_ERROR_INVALID_HANDLE);
+	return sim_cuda_leave(
+		e->ctx == c ? record_fence_event(c, e) : CUDA_ERROR_INVALID_HANDLE);
 }
 
 EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
@@ -429,19 +432,19 @@ EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
 	if (r)
 		return r;
 	if (e->capture)
-		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
+		return sim_cuda_leave(CUDA_ERROR_CAPTURED_EVENT);
 	if (!event_target(e))
-		return lib_leave(CUDA_SUCCESS);
+		return sim_cuda_leave(CUDA_SUCCESS);
 	r = ensure_fence_queue(c, &c->gate);
 	if (r == CUDA_SUCCESS)
 		r = queue_push(c->gate,
 			(struct sim_device_command){ .kind = SIM_DEVICE_WAIT_EVENT,
 				.object = e->id,
 				.amount = event_target(e) });
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
-CUresult gate_wait(struct sim_cuda_stream *s)
+CUresult sim_cuda_wait_context_gate(struct sim_cuda_stream *s)
 {
 	struct sim_cuda_queue *gate = s->ctx->gate;
 
@@ -455,7 +458,7 @@ CUresult gate_wait(struct sim_cuda_stream *s)
 					    .amount = gate->last });
 }
 
-void fence_drop(struct sim_cuda_ctx *c)
+void sim_cuda_drop_context_fence(struct sim_cuda_ctx *c)
 {
 	if (c->fence)
 		queue_drop(c->fence);

@@ -29,7 +29,7 @@ bool queue_done(const struct sim_cuda_queue *q, uint64_t seq)
 	return q->gone || seq == 0 || atomic_load(&get_stream_cell(q)->completed) >= seq;
 }
 
-CUresult queue_new(struct sim_cuda_ctx *c, int priority, struct sim_cuda_queue **ret)
+CUresult sim_cuda_queue_new(struct sim_cuda_ctx *c, int priority, struct sim_cuda_queue **ret)
 {
 	struct sim_cuda_queue *q = malloc(sizeof(*q));
 	struct sim_device_reply r;
@@ -114,14 +114,14 @@ CUresult queue_wait(struct sim_cuda_queue *q, uint64_t seq)
 
 	if (!queue_done(q, seq)) {
 		queue_ref(q);
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		if (!sim_device_wait(gpu_client(), &get_stream_cell(q)->completed,
 			    &get_stream_cell(q)->waiters, seq, UINT64_MAX)) {
-			(void)pthread_mutex_lock(&lib.lock);
+			(void)pthread_mutex_lock(&sim_cuda.lock);
 			queue_drop(q);
 			return CUDA_ERROR_UNKNOWN;
 		}
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		queue_drop(q);
 	}
 	return ctx_check(c);
@@ -279,20 +279,20 @@ static void *host_main(void *arg)
 {
 	bool callbacks = arg != NULL;
 
-	(void)pthread_mutex_lock(&lib.lock);
+	(void)pthread_mutex_lock(&sim_cuda.lock);
 	while (true) {
 		uint32_t seen = atomic_load(&gpu_daemon_page()->host_word);
 		struct sim_cuda_queue *q = NULL;
 		bool poll = false;
 		struct host_work_item *i = next_item(callbacks, &q, &poll);
 
-		(void)pthread_mutex_unlock(&lib.lock);
+		(void)pthread_mutex_unlock(&sim_cuda.lock);
 		if (i)
 			run_item(q, i);
 		else
 			sim_device_wait_host(gpu_client(), seen,
 				poll ? time_mono_ns() + POLL_NS : UINT64_MAX);
-		(void)pthread_mutex_lock(&lib.lock);
+		(void)pthread_mutex_lock(&sim_cuda.lock);
 		if (i) {
 			work_clear(&i->work);
 			free(i);

@@ -17,7 +17,7 @@ static CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsign
 
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = queue_new(c, priority, &s->queue);
+	err = sim_cuda_queue_new(c, priority, &s->queue);
 	if (err) {
 		obj_drop(s, OBJ_STREAM);
 		return err;
@@ -26,7 +26,7 @@ static CUresult stream_new(struct sim_cuda_ctx *c, enum stream_kind kind, unsign
 	s->kind = kind;
 	s->flags = flags;
 	s->priority = priority;
-	s->id = ++lib.last_id;
+	s->id = ++sim_cuda.last_id;
 	s->next = c->streams;
 	c->streams = s;
 	*ret = s;
@@ -79,7 +79,7 @@ static CUresult thread_stream(struct sim_cuda_ctx *c, struct sim_cuda_stream **r
 	return err;
 }
 
-CUresult stream_of(CUstream h, struct sim_cuda_stream **ret)
+CUresult sim_cuda_find_stream(CUstream h, struct sim_cuda_stream **ret)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct sim_cuda_ctx *c;
@@ -113,7 +113,7 @@ static CUresult queue_stream_wait(struct sim_cuda_stream *s,
 static CUresult order_with_legacy(struct sim_cuda_stream *s)
 {
 	struct sim_cuda_stream *legacy = s->ctx->legacy;
-	CUresult err = gate_wait(s);
+	CUresult err = sim_cuda_wait_context_gate(s);
 
 	if (err)
 		return err;
@@ -214,31 +214,31 @@ CUresult stream_add_work(struct sim_cuda_stream *s, struct cuda_work *w)
 CUresult stream_submit_work(CUstream h, struct cuda_work *w)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r) {
 		work_clear(w);
 		return r;
 	}
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS)
 		r = stream_add_work(s, w);
 	else
 		work_clear(w);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 /* The bytes move on the calling thread, without the lock. */
-CUresult submit_wait(CUstream h, struct cuda_work *w)
+CUresult sim_cuda_submit_and_wait(CUstream h, struct cuda_work *w)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && s->capture)
-		return lib_leave(capture_add_work(s, w));
+		return sim_cuda_leave(capture_add_work(s, w));
 	if (r == CUDA_SUCCESS && s->kind == STREAM_LEGACY)
 		r = capture_legacy(s->ctx);
 	if (r == CUDA_SUCCESS)
@@ -249,7 +249,7 @@ CUresult submit_wait(CUstream h, struct cuda_work *w)
 		r = enqueue_copy(s, w);
 	if (r == CUDA_SUCCESS)
 		r = queue_wait(s->queue, s->queue->last);
-	(void)lib_leave(r);
+	(void)sim_cuda_leave(r);
 	if (r)
 		return r;
 	return w->kind == WORK_COPY ? copy_run(&w->copy) : set_run(&w->set);
@@ -272,7 +272,7 @@ static bool stream_idle(const struct sim_cuda_stream *s)
 static CUresult wait_all(struct sim_cuda_ctx *c,
 	bool (*wanted)(const struct sim_cuda_stream *s))
 {
-	uint64_t limit = lib.last_id;
+	uint64_t limit = sim_cuda.last_id;
 	CUresult err = CUDA_SUCCESS;
 	struct sim_cuda_stream *s = c->streams;
 
@@ -330,12 +330,12 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags, in
 {
 	struct sim_cuda_ctx *c;
 	struct sim_cuda_stream *s = NULL;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
 	if (!ret || flags > NON_BLOCKING)
-		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (priority < PRIORITY_HIGHEST)
 		priority = PRIORITY_HIGHEST;
 	if (priority > PRIORITY_LOWEST)
@@ -343,7 +343,7 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags, in
 	r = stream_new(c, STREAM_OWN, flags, priority, &s);
 	if (r == CUDA_SUCCESS)
 		*ret = (CUstream)s;
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
@@ -353,14 +353,14 @@ EXPORT CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream h)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
 	if (!obj_is(h, OBJ_STREAM) || ((struct sim_cuda_stream *)h)->kind != STREAM_OWN)
-		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+		return sim_cuda_leave(CUDA_ERROR_INVALID_HANDLE);
 	cuda_stream_drop((struct sim_cuda_stream *)h);
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuStreamDestroy(CUstream h)
@@ -371,41 +371,41 @@ EXPORT CUresult cuStreamDestroy(CUstream h)
 EXPORT CUresult cuStreamSynchronize(CUstream h)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && s->capture)
 		r = capture_unsafe_in(s);
 	if (r == CUDA_SUCCESS)
 		r = stream_wait_submitted(s);
 	if (r == CUDA_SUCCESS)
 		pools_trim_all();
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuStreamQuery(CUstream h)
 {
 	struct sim_cuda_stream *s;
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, &s);
+	r = sim_cuda_find_stream(h, &s);
 	if (r == CUDA_SUCCESS && s->capture)
 		r = capture_unsafe_in(s);
 	if (r == CUDA_SUCCESS && !stream_idle(s))
 		r = CUDA_ERROR_NOT_READY;
 	if (r == CUDA_SUCCESS)
 		r = ctx_check(s->ctx);
-	return lib_leave(r);
+	return sim_cuda_leave(r);
 }
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
 	struct sim_cuda_ctx *c;
-	CUresult r = lib_enter_ctx(&c);
+	CUresult r = sim_cuda_enter_ctx(&c);
 
 	if (r)
 		return r;
@@ -413,19 +413,19 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 		*least = PRIORITY_LOWEST;
 	if (greatest)
 		*greatest = PRIORITY_HIGHEST;
-	return lib_leave(CUDA_SUCCESS);
+	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
 static CUresult stream_enter(CUstream h, bool args_ok, struct sim_cuda_stream **s)
 {
-	CUresult r = cuda_lib_enter();
+	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	r = stream_of(h, s);
+	r = sim_cuda_find_stream(h, s);
 	if (r == CUDA_SUCCESS && !args_ok)
 		r = CUDA_ERROR_INVALID_VALUE;
-	return r ? lib_leave(r) : r;
+	return r ? sim_cuda_leave(r) : r;
 }
 
 #define STREAM_GETTER(name, type, expression)                  \
@@ -437,7 +437,7 @@ static CUresult stream_enter(CUstream h, bool args_ok, struct sim_cuda_stream **
 		if (r)                                         \
 			return r;                              \
 		*ret = (expression);                           \
-		return lib_leave(CUDA_SUCCESS);                \
+		return sim_cuda_leave(CUDA_SUCCESS);           \
 	}                                                      \
 	EXPORT CUresult name##_ptsz(CUstream h, type *ret)     \
 	{                                                      \
@@ -448,7 +448,7 @@ STREAM_GETTER(cuStreamGetPriority, int, s->priority)
 STREAM_GETTER(cuStreamGetFlags, unsigned int, s->flags)
 STREAM_GETTER(cuStreamGetId, unsigned long long, s->id)
 STREAM_GETTER(cuStreamGetCtx, CUcontext, (CUcontext)s->ctx)
-STREAM_GETTER(cuStreamGetDevice, CUdevice, (CUdevice)(s->ctx->device - lib.devices))
+STREAM_GETTER(cuStreamGetDevice, CUdevice, (CUdevice)(s->ctx->device - sim_cuda.devices))
 
 EXPORT CUresult cuStreamGetCtx_v2(CUstream h, CUcontext *ret, CUgreenCtx *green)
 {
@@ -483,9 +483,9 @@ EXPORT CUresult cuStreamAttachMemAsync(CUstream h, CUdeviceptr p, size_t bytes,
 	(void)bytes;
 	if (r)
 		return r;
-	return lib_leave(range_at(p) && range_at(p)->kind == RANGE_MANAGED
-				 ? CUDA_SUCCESS
-				 : CUDA_ERROR_INVALID_VALUE);
+	return sim_cuda_leave(range_at(p) && range_at(p)->kind == RANGE_MANAGED
+				      ? CUDA_SUCCESS
+				      : CUDA_ERROR_INVALID_VALUE);
 }
 
 EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream h, CUdeviceptr p, size_t bytes,

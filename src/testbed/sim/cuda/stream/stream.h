@@ -73,7 +73,7 @@ struct sim_cuda_event {
  * The stream of a handle; borrowed. NULL and CU_STREAM_LEGACY: the legacy stream of the calling thread's context, made
  * at the first need, as is the stream of CU_STREAM_PER_THREAD. Errors: 400, and those of ctx_current() and ctx_check().
  */
-CUresult stream_of(CUstream h, struct sim_cuda_stream **ret);
+CUresult sim_cuda_find_stream(CUstream h, struct sim_cuda_stream **ret);
 /* Ends all streams of the context. Their queues stay while they have references. */
 void stream_drop_all(struct sim_cuda_ctx *c);
 
@@ -87,13 +87,13 @@ CUresult stream_submit_work(CUstream h, struct cuda_work *w);
  * A whole call that copies or sets memory (@w) and returns when that is done. Only captures the work if the stream
  * captures. Takes and frees the lock.
  */
-CUresult submit_wait(CUstream h, struct cuda_work *w);
+CUresult sim_cuda_submit_and_wait(CUstream h, struct cuda_work *w);
 
 /* Waits for all streams of the context, and for its fence. */
 CUresult ctx_wait(struct sim_cuda_ctx *c);
 /* Makes the stream's next command wait for what the context waits for. */
-CUresult gate_wait(struct sim_cuda_stream *s);
-void fence_drop(struct sim_cuda_ctx *c); /* for the end of the context */
+CUresult sim_cuda_wait_context_gate(struct sim_cuda_stream *s);
+void sim_cuda_drop_context_fence(struct sim_cuda_ctx *c); /* for the end of the context */
 /* Before memory is freed: waits for all streams of the context. */
 CUresult device_wait_free(struct sim_cuda_ctx *c);
 
@@ -108,7 +108,7 @@ CUresult queue_wait(struct sim_cuda_queue *q, uint64_t seq);
 struct sim_cuda_queue *queue_ref(struct sim_cuda_queue *q);
 void queue_drop(struct sim_cuda_queue *q);
 /* Makes a stream of the daemon, with one reference. @priority as in CUDA: lower numbers come first. */
-CUresult queue_new(struct sim_cuda_ctx *c, int priority, struct sim_cuda_queue **ret);
+CUresult sim_cuda_queue_new(struct sim_cuda_ctx *c, int priority, struct sim_cuda_queue **ret);
 /* Sends a command; sets its .stream and .seq. Waits for room. */
 CUresult queue_push(struct sim_cuda_queue *q, struct sim_device_command c);
 /*

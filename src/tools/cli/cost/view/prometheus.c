@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LABELS    "namespace,pod,container,gpu,UUID,mode,node,currency"
-#define CURRENCY  "USD" /* currency of costs from older agents, which set no label */
+#define CURRENCY  "USD" /* of series without the label */
 #define WORDS_MAX 160   /* bytes of the server's text in an error */
 
 const struct cost_query cost_queries[] = {

@@ -200,7 +200,7 @@ static void status__late_answer_is_not_used_for_the_next_request(void **state)
 
 	connect_arbiter(e);
 	arbiter_link_status(e->l, on_status, &late);
-	env_now_ns += ARBITER_PATIENCE_MS * MS - 1;
+	env_now_ns += ARBITER_STATUS_TIMEOUT_MS * MS - 1;
 	tick(e);
 	assert_int_equal(late.calls, 0);
 	env_now_ns++;

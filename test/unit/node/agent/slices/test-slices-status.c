@@ -387,7 +387,7 @@ static void slices_refresh__times_out_after_2_s(void **state)
 	(void)env_allocate(e, "GPU-0::0");
 	e->arbiter.answer = NULL;
 	slices_refresh(&e->s, on_done, &done);
-	env_now_ns += ARBITER_PATIENCE_MS * NS_PER_MS;
+	env_now_ns += ARBITER_STATUS_TIMEOUT_MS * NS_PER_MS;
 	agent_fixture_until(e->f, done == 1);
 	ASSERT_STATUS(e, rows);
 }

@@ -123,7 +123,7 @@ static int map_page_of(const struct page_owner *who, int fd)
 {
 	void *at = NULL;
 	ino_t ino;
-	int r = page_map(who, fd, BYTES, BYTES, &at, &ino);
+	int r = page_map(who, fd, BYTES, &at, &ino);
 
 	if (r == 0)
 		(void)munmap(at, BYTES);
