@@ -213,7 +213,6 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 			r = node_add(new, NULL, 0, &w, &copy);
 		if (r == CUDA_SUCCESS) {
 			copy->original = n; /* for comparison only */
-			copy->original_serial = n->obj.serial;
 		}
 	}
 	for (struct graph_node *n = g->nodes; n && !r; n = n->next)

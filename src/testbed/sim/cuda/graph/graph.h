@@ -30,7 +30,6 @@ struct graph_node {
 	struct cuda_work work;
 	struct graph_alloc *alloc;   /* of WORK_ALLOC */
 	struct graph_node *original; /* of a clone */
-	uint32_t original_serial;
 	void **params; /* pointers to the kernel's arguments, for the program */
 	unsigned mark; /* for sorting */
 };
