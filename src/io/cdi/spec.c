@@ -31,9 +31,9 @@ static const char *const socket_options[] = { "nosuid", "nodev", "noexec", "rbin
 
 /* Features that a specification may need, and the CDI version of each, in order. The writer does not
  * use types of mounts (0.4.0), annotations (0.6.0) and network devices (1.1.0). */
-enum need { NEED_NOTHING, NEED_HOST_PATH, NEED_DIGIT_FIRST, NEED_GIDS };
+enum cdi_feature { NEED_NOTHING, NEED_HOST_PATH, NEED_DIGIT_FIRST, NEED_GIDS };
 static const struct {
-	enum need need;
+	enum cdi_feature need;
 	const char *version;
 } versions[] = {
 	{ NEED_NOTHING, "0.3.0" },
@@ -42,22 +42,22 @@ static const struct {
 	{ NEED_GIDS, "0.7.0" },
 };
 
-struct spec {
+struct spec_source {
 	const struct cdi_found *found;
 	const struct config *config;
-	unsigned needs; /* a set of 1 << enum need */
+	unsigned needs; /* a set of 1 << enum cdi_feature */
 	bool by_mounts; /* mounts give libraries their names, not a hook's symlinks */
 	bool failed;    /* out of memory, or a path is too long */
 };
 
-static bool hook_wanted(const struct spec *s, const char *name)
+static bool hook_wanted(const struct spec_source *s, const char *name)
 {
 	const struct strv *off = &s->config->cdi_disabled_hooks;
 
 	return s->config->cdi_hook_path_set && !strv_has(off, "all") && !strv_has(off, name);
 }
 
-static json_t *build_spec_text(struct spec *s, const char *value)
+static json_t *build_spec_text(struct spec_source *s, const char *value)
 {
 	json_t *j = json_string(value);
 
@@ -66,18 +66,19 @@ static json_t *build_spec_text(struct spec *s, const char *value)
 }
 
 /* Takes over @value, which may be NULL after a failure. */
-static void set_spec_value(struct spec *s, json_t *object, const char *key, json_t *value)
+static void set_spec_value(struct spec_source *s, json_t *object, const char *key,
+	json_t *value)
 {
 	s->failed = json_object_set_new(object, key, value) < 0 || s->failed;
 }
 
-static void add_spec_item(struct spec *s, json_t *list, json_t *value)
+static void add_spec_item(struct spec_source *s, json_t *list, json_t *value)
 {
 	s->failed = json_array_append_new(list, value) < 0 || s->failed;
 }
 
 /* Leaves out an empty list: not every reader of CDI accepts one. */
-static void set_spec_list(struct spec *s, json_t *object, const char *key, json_t *list)
+static void set_spec_list(struct spec_source *s, json_t *object, const char *key, json_t *list)
 {
 	if (json_array_size(list) > 0)
 		set_spec_value(s, object, key, list);
@@ -85,7 +86,7 @@ static void set_spec_list(struct spec *s, json_t *object, const char *key, json_
 		json_decref(list);
 }
 
-static json_t *build_spec_texts(struct spec *s, const char *const *v)
+static json_t *build_spec_texts(struct spec_source *s, const char *const *v)
 {
 	json_t *list = json_array();
 
@@ -96,7 +97,7 @@ static json_t *build_spec_texts(struct spec *s, const char *const *v)
 
 /* ---- device nodes ---- */
 
-static void add_spec_nodes(struct spec *s, json_t *list, const struct cdi_edits *e)
+static void add_spec_nodes(struct spec_source *s, json_t *list, const struct cdi_edits *e)
 {
 	char host[PATH_MAX];
 
@@ -117,7 +118,7 @@ static void add_spec_nodes(struct spec *s, json_t *list, const struct cdi_edits 
 	}
 }
 
-static void add_gids(struct spec *s, json_t *list, const struct cdi_edits *e)
+static void add_gids(struct spec_source *s, json_t *list, const struct cdi_edits *e)
 {
 	if (strv_has(&s->config->cdi_features, "no-additional-gids-for-device-nodes"))
 		return;
@@ -135,8 +136,8 @@ static void add_gids(struct spec *s, json_t *list, const struct cdi_edits *e)
 
 /* ---- mounts ---- */
 
-static void add_spec_mount(struct spec *s, json_t *list, const char *real, const char *path,
-	const char *const *options)
+static void add_spec_mount(struct spec_source *s, json_t *list, const char *real,
+	const char *path, const char *const *options)
 {
 	json_t *mount = json_object();
 	char host[PATH_MAX];
@@ -150,7 +151,7 @@ static void add_spec_mount(struct spec *s, json_t *list, const char *real, const
 	add_spec_item(s, list, mount);
 }
 
-static void mount_library(struct spec *s, json_t *list, const struct cdi_library *l,
+static void mount_library(struct spec_source *s, json_t *list, const struct cdi_library *l,
 	const char *dir, const char *sub, const char *name)
 {
 	char path[PATH_MAX];
@@ -162,7 +163,7 @@ static void mount_library(struct spec *s, json_t *list, const struct cdi_library
 		add_spec_mount(s, list, l->real, path, file_options);
 }
 
-static void mount_libraries(struct spec *s, json_t *list)
+static void mount_libraries(struct spec_source *s, json_t *list)
 {
 	for (size_t i = 0; i < s->found->n_libraries; i++) {
 		const struct cdi_library *l = &s->found->libraries[i];
@@ -180,7 +181,7 @@ static void mount_libraries(struct spec *s, json_t *list)
 	}
 }
 
-static void mount_files(struct spec *s, json_t *list, const struct cdi_edits *e)
+static void mount_files(struct spec_source *s, json_t *list, const struct cdi_edits *e)
 {
 	for (size_t i = 0; i < e->n_files; i++)
 		add_spec_mount(s, list, e->files[i].real, e->files[i].path,
@@ -198,7 +199,7 @@ static const char *get_path_base(const char *path)
 
 /* The first arguments of a hook; NULL: the hook is disabled. nvidia-ctk has the hooks in a
  * subcommand. */
-static json_t *hook_args(struct spec *s, const char *name)
+static json_t *hook_args(struct spec_source *s, const char *name)
 {
 	const char *program = get_path_base(s->config->cdi_hook_path);
 	json_t *args;
@@ -217,7 +218,7 @@ static json_t *hook_args(struct spec *s, const char *name)
 }
 
 /* Takes over @args. */
-static void add_hook(struct spec *s, json_t *list, json_t *args)
+static void add_hook(struct spec_source *s, json_t *list, json_t *args)
 {
 	json_t *hook = json_object();
 
@@ -227,14 +228,15 @@ static void add_hook(struct spec *s, json_t *list, json_t *args)
 	add_spec_item(s, list, hook);
 }
 
-static void add_option(struct spec *s, json_t *args, const char *option, const char *value)
+static void add_option(struct spec_source *s, json_t *args, const char *option,
+	const char *value)
 {
 	add_spec_item(s, args, build_spec_text(s, option));
 	add_spec_item(s, args, build_spec_text(s, value));
 }
 
-static void add_link_option(struct spec *s, json_t *args, const char *target, const char *dir,
-	const char *name)
+static void add_link_option(struct spec_source *s, json_t *args, const char *target,
+	const char *dir, const char *name)
 {
 	char link[PATH_MAX];
 	int n = snprintf(link, sizeof(link), "%s::%s/%s", target, dir, name);
@@ -246,7 +248,7 @@ static void add_link_option(struct spec *s, json_t *args, const char *target, co
 }
 
 /* libcuda.so.1 points to the file, libcuda.so to libcuda.so.1. */
-static void link_libraries(struct spec *s, json_t *hooks)
+static void link_libraries(struct spec_source *s, json_t *hooks)
 {
 	json_t *args = s->by_mounts ? NULL : hook_args(s, "create-symlinks");
 	bool any = false;
@@ -268,7 +270,7 @@ static void link_libraries(struct spec *s, json_t *hooks)
 		json_decref(args);
 }
 
-static void update_cache(struct spec *s, json_t *hooks)
+static void update_cache(struct spec_source *s, json_t *hooks)
 {
 	json_t *args = s->by_mounts ? NULL : hook_args(s, "update-ldcache");
 	const struct cdi_found *f = s->found;
@@ -286,7 +288,7 @@ static void update_cache(struct spec *s, json_t *hooks)
 	add_hook(s, hooks, args);
 }
 
-static void common_hooks(struct spec *s, json_t *hooks)
+static void common_hooks(struct spec_source *s, json_t *hooks)
 {
 	char version[sizeof(s->found->driver_version) + 32];
 	json_t *args;
@@ -305,7 +307,7 @@ static void common_hooks(struct spec *s, json_t *hooks)
 		add_hook(s, hooks, args);
 }
 
-static void link_nodes(struct spec *s, json_t *hooks, const struct cdi_edits *e)
+static void link_nodes(struct spec_source *s, json_t *hooks, const struct cdi_edits *e)
 {
 	json_t *args = e->links.n ? hook_args(s, "create-symlinks") : NULL;
 
@@ -319,7 +321,7 @@ static void link_nodes(struct spec *s, json_t *hooks, const struct cdi_edits *e)
 /* ---- the whole ---- */
 
 /* The directory in the container where libcuda is. */
-static const char *cuda_dir(const struct spec *s)
+static const char *cuda_dir(const struct spec_source *s)
 {
 	for (size_t i = 0; i < s->found->n_libraries && !s->by_mounts; i++)
 		if (!strncmp(s->found->libraries[i].name, "libcuda.so.", 11))
@@ -327,7 +329,8 @@ static const char *cuda_dir(const struct spec *s)
 	return container_dirs[0];
 }
 
-static json_t *build_container_edits(struct spec *s, const struct cdi_edits *e, bool common)
+static json_t *build_container_edits(struct spec_source *s, const struct cdi_edits *e,
+	bool common)
 {
 	json_t *o = json_object(), *env = json_array(), *nodes = json_array();
 	json_t *mounts = json_array(), *hooks = json_array(), *gids = json_array();
@@ -353,7 +356,7 @@ static json_t *build_container_edits(struct spec *s, const struct cdi_edits *e, 
 	return o;
 }
 
-static json_t *build_spec_devices(struct spec *s, enum cdi_class class_)
+static json_t *build_spec_devices(struct spec_source *s, enum cdi_class class_)
 {
 	json_t *list = json_array();
 
@@ -371,7 +374,7 @@ static json_t *build_spec_devices(struct spec *s, enum cdi_class class_)
 	return list;
 }
 
-static const char *version_of(const struct spec *s)
+static const char *version_of(const struct spec_source *s)
 {
 	const char *version = versions[0].version;
 
@@ -400,7 +403,7 @@ static int check_paths(const struct config *c, const struct cdi_found *f, struct
 int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *found,
 	const struct config *config, struct error *err)
 {
-	struct spec s = { .found = found, .config = config };
+	struct spec_source s = { .found = found, .config = config };
 	char kind[CDI_FILE_NAME_MAX];
 	json_t *top, *list, *common = NULL;
 	char *out = NULL, *json;

@@ -75,7 +75,7 @@ static int add_device_node(struct allocation *a, const char *dev_root, const cha
 }
 
 /* The physical device behind a known ID: a GPU or one of its MIG devices. */
-struct physical {
+struct physical_device {
 	const struct gpu *gpu;
 	const struct gpu_mig *mig; /* NULL: the whole GPU */
 };
@@ -88,11 +88,11 @@ struct alloc_request {
 	const char *const *ids;
 	size_t n_ids;
 	/* [n_ids] physical device of each ID; filled by check_allocation_request() */
-	struct physical *of;
+	struct physical_device *of;
 };
 
-static bool find_physical_device(struct physical *ret, const struct alloc_request *request,
-	const char *id)
+static bool find_physical_device(struct physical_device *ret,
+	const struct alloc_request *request, const char *id)
 {
 	const struct offer_device *d = resource_find(request->r, id);
 
@@ -105,7 +105,7 @@ static bool find_physical_device(struct physical *ret, const struct alloc_reques
 }
 
 /* NVML's index: "0" of a GPU, "0:1" of its MIG device. */
-static void index_text(const struct physical *p, char *ret, size_t cap)
+static void index_text(const struct physical_device *p, char *ret, size_t cap)
 {
 	if (p->mig)
 		(void)snprintf(ret, cap, "%" PRIu32 ":%" PRIu32, p->gpu->index, p->mig->index);
@@ -219,7 +219,7 @@ static int add_volume_mounts(struct allocation *a, const struct alloc_request *r
 static int check_minors(const struct alloc_request *request, struct error *err)
 {
 	for (size_t i = 0; i < request->n_ids; i++) {
-		const struct physical *p = &request->of[i];
+		const struct physical_device *p = &request->of[i];
 
 		if (!p->gpu->has_minor)
 			return error_set(err, ERR_UNAVAILABLE,
@@ -235,7 +235,7 @@ static int check_minors(const struct alloc_request *request, struct error *err)
 }
 
 /* The device nodes of one physical device, in NVIDIA's order. Returns their number. */
-static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH_MAX])
+static size_t node_paths(const struct physical_device *p, char ret[NODES_MAX][NODE_PATH_MAX])
 {
 	(void)snprintf(ret[0], NODE_PATH_MAX, "/dev/nvidia%" PRIu32, p->gpu->minor);
 	if (!p->mig)
@@ -349,7 +349,7 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
-	CLEANUP(freep) struct physical *of = calloc(n_ids + 1, sizeof(*of));
+	CLEANUP(freep) struct physical_device *of = calloc(n_ids + 1, sizeof(*of));
 	const struct alloc_request request = { .r = r,
 		.inv = inv,
 		.config = config,

@@ -22,7 +22,7 @@
  */
 
 /* How a resource is shared. Where its devices differ, the greatest number counts. */
-struct shared {
+struct sharing_label {
 	uint32_t replicas;
 	enum sharing_strategy strategy;
 	const char *mark; /* suffix of the product: "-SHARED" if the name is unchanged */
@@ -101,7 +101,7 @@ static uint32_t count_unit_slices(const struct gpu_labels *labels, uint32_t devi
 
 /* Counts the slices of the devices of @resource. The slices themselves have resource names of their own. */
 static void add_slices(const struct gpu_labels *labels, const char *resource,
-	struct shared *ret)
+	struct sharing_label *ret)
 {
 	for (uint32_t i = 0; i < labels->devices.n; i++) {
 		uint32_t n = strcmp(labels->devices.v[i].name, resource)
@@ -115,10 +115,10 @@ static void add_slices(const struct gpu_labels *labels, const char *resource,
 	}
 }
 
-static struct shared sharing_of(const struct gpu_labels *labels, const char *resource)
+static struct sharing_label sharing_of(const struct gpu_labels *labels, const char *resource)
 {
 	const struct sharing *s = &labels->config->sharing;
-	struct shared ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
+	struct sharing_label ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
 
 	for (size_t i = 0; i < s->n_entries; i++) {
 		const struct replicated *e = &s->entries[i];
@@ -138,7 +138,8 @@ static struct shared sharing_of(const struct gpu_labels *labels, const char *res
 	return ret;
 }
 
-static void add_replica_labels(struct label_set *set, const char *key, const struct shared *s)
+static void add_replica_labels(struct label_set *set, const char *key,
+	const struct sharing_label *s)
 {
 	label_set_add(set, key, "replicas", "%" PRIu32, s->replicas);
 	label_set_add(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
@@ -178,11 +179,13 @@ static uint32_t count_model(const struct gpu_labels *labels, const char *name)
 static void add_gpu_labels(const struct gpu_labels *labels, const char *key,
 	const struct gpu *g)
 {
-	struct shared s = sharing_of(labels, offer_original_name(labels->config, g));
+	struct sharing_label s = sharing_of(labels, offer_original_name(labels->config, g));
 
 	/* A representative with MIG means that all are MIG GPUs: no whole GPU is shared. */
 	if (g->mig_enabled)
-		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
+		s = (struct sharing_label){ .replicas = 0,
+			.strategy = SHARING_NONE,
+			.mark = "" };
 	label_set_add_text(labels->set, key, "product", g->name, s.mark);
 	label_set_add(labels->set, key, "count", "%" PRIu32, count_model(labels, g->name));
 	add_replica_labels(labels->set, key, &s);
@@ -272,7 +275,7 @@ static void add_mig_labels(const struct gpu_labels *labels, const char *key,
 	const struct gpu_mig *m, uint32_t count)
 {
 	char resource[RESOURCE_NAME_MAX], profile[sizeof(m->profile)], end[64];
-	struct shared s;
+	struct sharing_label s;
 
 	mig_resource_name(resource, labels, m);
 	s = sharing_of(labels, resource);
@@ -444,7 +447,7 @@ static void add_slice_profile_labels(const struct gpu_labels *labels,
 {
 	const struct offer_candidate *candidate = &labels->devices.v[group->candidate];
 	const struct slice_profile *p = group->profile;
-	const struct shared s = { .replicas = replicas,
+	const struct sharing_label s = { .replicas = replicas,
 		.strategy = SHARING_SLICES,
 		.mark = "" };
 	uint64_t memory = slice_limit(&p->isolation, 1,

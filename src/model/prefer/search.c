@@ -13,7 +13,7 @@
  * that reaches that total. */
 enum pass { PASS_RATE, SEARCH, WALK };
 
-struct exact {
+struct exact_search {
 	uint32_t size, pad; /* pad: empty places in the one set that is not full */
 	uint32_t required;
 	const int32_t *score; /* [2^n] score of each subset as one set */
@@ -25,16 +25,16 @@ struct exact {
 	uint32_t found; /* the first set with that total; 0: none yet */
 };
 
-static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min);
+static int32_t find_best_division(struct exact_search *x, uint32_t rest, int32_t min);
 
 /* Full sets do not use up @rest, so the empty places are still in @rest. */
-static bool is_padding_left(const struct exact *x, uint32_t rest)
+static bool is_padding_left(const struct exact_search *x, uint32_t rest)
 {
 	return x->count[rest] % x->size != 0;
 }
 
 /* Takes @set out of @rest and evaluates the total. True: stop. */
-static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool padded)
+static bool try_division_set(struct exact_search *x, uint32_t rest, uint32_t set, bool padded)
 {
 	uint32_t common = set & x->required;
 	int32_t min = x->goal + (x->pass != WALK) - x->score[set], below;
@@ -56,8 +56,8 @@ static bool try_division_set(struct exact *x, uint32_t rest, uint32_t set, bool 
 
 /* Completes @set with @k more places of @more, in lexicographic order. If exactly the empty places are
  * missing, they come last. */
-static bool complete_division_set(struct exact *x, uint32_t rest, uint32_t set, uint32_t more,
-	uint32_t k, uint32_t pad)
+static bool complete_division_set(struct exact_search *x, uint32_t rest, uint32_t set,
+	uint32_t more, uint32_t k, uint32_t pad)
 {
 	uint32_t need = k > pad ? k - pad : k, left = x->count[more];
 
@@ -74,7 +74,7 @@ static bool complete_division_set(struct exact *x, uint32_t rest, uint32_t set, 
 }
 
 /* Enumerates all sets that contain the lowest place of @rest. */
-static void enumerate_division_sets(struct exact *x, uint32_t rest)
+static void enumerate_division_sets(struct exact_search *x, uint32_t rest)
 {
 	uint32_t first = rest & -rest;
 
@@ -83,9 +83,9 @@ static void enumerate_division_sets(struct exact *x, uint32_t rest)
 }
 
 /* The best total of @rest if it is at least @min (which is >= 0), else a value below @min. */
-static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min)
+static int32_t find_best_division(struct exact_search *x, uint32_t rest, int32_t min)
 {
-	struct exact sub;
+	struct exact_search sub;
 
 	if (x->most[rest] < min)
 		return IMPOSSIBLE;
@@ -101,7 +101,7 @@ static int32_t find_best_division(struct exact *x, uint32_t rest, int32_t min)
 }
 
 /* A total of @rest that is possible, or 0: the total with the set of the best upper bound. */
-static int32_t estimate_best_total(struct exact *x, uint32_t rest)
+static int32_t estimate_best_total(struct exact_search *x, uint32_t rest)
 {
 	int32_t below = IMPOSSIBLE;
 
@@ -154,7 +154,7 @@ static void fill_upper_bounds(uint32_t n, uint32_t size, const uint8_t *count,
 }
 
 /* Follows the first best division and returns its best set. */
-static uint32_t first_best(struct exact *x, uint32_t all)
+static uint32_t first_best(struct exact_search *x, uint32_t all)
 {
 	uint32_t rest = all, best = 0;
 
@@ -179,7 +179,8 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 	CLEANUP(freep) int32_t *tables = NULL;
 	CLEANUP(freep) bool *known = NULL;
 	CLEANUP(freep) uint8_t *count = NULL;
-	struct exact x = { .size = s->size, .pad = (s->size - s->n % s->size) % s->size };
+	struct exact_search x = { .size = s->size,
+		.pad = (s->size - s->n % s->size) % s->size };
 	uint32_t set = 0;
 
 	for (uint32_t i = 0; i < s->n; i++)

@@ -18,7 +18,7 @@ static unsigned set_text_reply(struct web_reply *r, unsigned status, const char 
 /* ---- the reply ---- */
 
 /* The memory that a reply borrows from until it is sent. */
-struct owned {
+struct reply_memory {
 	void *map; /* of .len bytes; NULL: the body is in .packet */
 	size_t len;
 	char packet[];
@@ -26,7 +26,7 @@ struct owned {
 
 static void owned_free(void *owner)
 {
-	struct owned *o = owner;
+	struct reply_memory *o = owner;
 
 	if (o->map)
 		(void)munmap(o->map, o->len);
@@ -35,7 +35,7 @@ static void owned_free(void *owner)
 
 /* The seal keeps every process from shrinking the file under the map, which would be a fatal signal
  * (SIGBUS). */
-static int map_body(int fd, size_t len, struct owned *o)
+static int map_body(int fd, size_t len, struct reply_memory *o)
 {
 	int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 	struct stat st;
@@ -52,7 +52,7 @@ static int map_body(int fd, size_t len, struct owned *o)
 	return 0;
 }
 
-static int fill_reply(const struct web_packed_reply *reply, int fd, struct owned *o,
+static int fill_reply(const struct web_packed_reply *reply, int fd, struct reply_memory *o,
 	struct web_reply *r)
 {
 	if (reply->shared && map_body(fd, reply->len, o) < 0)
@@ -75,7 +75,7 @@ static int fill_reply(const struct web_packed_reply *reply, int fd, struct owned
 static unsigned unpack_agent_reply(struct web_server *w, size_t len, int fd,
 	struct web_reply *reply)
 {
-	struct owned *o = calloc(1, sizeof(*o) + len);
+	struct reply_memory *o = calloc(1, sizeof(*o) + len);
 	struct web_packed_reply a = { .status = 0 };
 
 	if (!o)

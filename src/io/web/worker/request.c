@@ -124,7 +124,7 @@ static enum MHD_Result on_request_header(void *cls, enum MHD_ValueKind kind, con
 
 /* ---- the request ---- */
 
-struct gathered {
+struct query_arguments {
 	struct web_request *req;
 	bool wrong;
 };
@@ -132,7 +132,7 @@ struct gathered {
 static enum MHD_Result on_query_argument(void *cls, enum MHD_ValueKind kind, const char *name,
 	size_t name_len, const char *value, size_t value_len)
 {
-	struct gathered *g = cls;
+	struct query_arguments *g = cls;
 
 	(void)kind;
 	if (!value)
@@ -183,7 +183,7 @@ static enum MHD_Result serve_web_request(struct web_server *w, struct web_conn *
 {
 	const char *accept = get_request_header(mhd, MHD_HTTP_HEADER_ACCEPT);
 	const char *known = get_request_header(mhd, MHD_HTTP_HEADER_IF_NONE_MATCH);
-	struct gathered g = { .req = req };
+	struct query_arguments g = { .req = req };
 	struct web_reply r = { .type = NULL };
 	unsigned status;
 

@@ -289,12 +289,12 @@ bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *i
 	return false;
 }
 
-struct args {
+struct tool_args {
 	const char *v[TOOL_ARGS_MAX];
 	size_t n;
 };
 
-static void add_mig_tool_arg(struct args *args, const char *option, const char *value)
+static void add_mig_tool_arg(struct tool_args *args, const char *option, const char *value)
 {
 	if (value && !*value)
 		return;
@@ -303,7 +303,7 @@ static void add_mig_tool_arg(struct args *args, const char *option, const char *
 		args->v[args->n++] = value;
 }
 
-static void add_idle_servers(const struct mig *m, struct args *args, bool dry_run,
+static void add_idle_servers(const struct mig *m, struct tool_args *args, bool dry_run,
 	struct buf *text)
 {
 	uint32_t pids[IGNORED_MAX], n;
@@ -318,7 +318,7 @@ static void add_idle_servers(const struct mig *m, struct args *args, bool dry_ru
 void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 {
 	const struct mig_options *o = &m->c.options;
-	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
+	struct tool_args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
 	struct child_spec what = { .name = "mig",
 		.argv = args.v,
 		.input_len = m->tried.text.len,

@@ -14,7 +14,7 @@ struct usage_piece {
 	uint64_t allocated_ns;
 };
 
-struct pieces {
+struct usage_pieces {
 	struct usage_piece *v;
 	uint32_t n;
 };
@@ -93,8 +93,9 @@ static uint64_t find_reallocation_ns(const struct monitoring_allocations *now,
 	return 0;
 }
 
-static void add_allocation_piece(struct pieces *p, const struct monitoring_devices *devices,
-	struct monitoring_allocation *allocation, bool live, uint64_t held_ns)
+static void add_allocation_piece(struct usage_pieces *p,
+	const struct monitoring_devices *devices, struct monitoring_allocation *allocation,
+	bool live, uint64_t held_ns)
 {
 	uint32_t device = monitoring_devices_find_uuid(devices, allocation->device_uuid);
 
@@ -125,7 +126,7 @@ static uint64_t get_allocated_before_ns(const struct monitoring_allocations *now
 }
 
 /* Both lists have the same order. */
-static void collect_pieces(struct pieces *p, const struct monitoring_devices *devices,
+static void collect_pieces(struct usage_pieces *p, const struct monitoring_devices *devices,
 	struct monitoring_allocations *now, struct monitoring_allocations *before,
 	struct monitoring_span span)
 {
@@ -152,8 +153,9 @@ static void collect_pieces(struct pieces *p, const struct monitoring_devices *de
 	}
 }
 
-static void collect_current_pieces(struct pieces *p, const struct monitoring_devices *devices,
-	struct monitoring_allocations *now, uint64_t held_ns)
+static void collect_current_pieces(struct usage_pieces *p,
+	const struct monitoring_devices *devices, struct monitoring_allocations *now,
+	uint64_t held_ns)
 {
 	for (size_t i = 0; i < now->n; i++)
 		add_allocation_piece(p, devices, &now->v[i], true, held_ns);
@@ -205,7 +207,7 @@ static void add_piece(struct monitoring_usage_entry *u, const struct usage_piece
 		u->in.share += allocation->share;
 }
 
-static int group_pieces(struct monitoring_usage *ret, struct pieces *p, struct error *err)
+static int group_pieces(struct monitoring_usage *ret, struct usage_pieces *p, struct error *err)
 {
 	ret->v = calloc(p->n + 1, sizeof(*ret->v));
 	if (!ret->v)
@@ -227,7 +229,7 @@ int monitoring_usage_make(struct monitoring_usage *ret, struct monitoring_alloca
 	struct monitoring_span span, bool counted, struct error *err)
 {
 	CLEANUP(freep) struct usage_piece *v = calloc(now->n + before->n + 1, sizeof(*v));
-	struct pieces p = { .v = v };
+	struct usage_pieces p = { .v = v };
 
 	*ret = (struct monitoring_usage){ .n = 0 };
 	if (!v)

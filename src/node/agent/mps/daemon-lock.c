@@ -90,7 +90,7 @@ struct mps_lock_owner mps_lock_find_owner(const char *dir)
  * 3. Each round brings the next level to the top. The rounds end when one removes and renames nothing, or at the
  *    time limit.
  */
-struct emptying {
+struct directory_removal {
 	int top;
 	uint64_t until_ns, next; /* .next: number of the next such name */
 	bool progress;
@@ -101,7 +101,7 @@ static bool is_aside(const char *name)
 	return strncmp(name, ASIDE, strlen(ASIDE)) == 0;
 }
 
-static void set_aside(struct emptying *x, int dir, const char *name)
+static void set_aside(struct directory_removal *x, int dir, const char *name)
 {
 	char to[sizeof(ASIDE) + 24];
 	int r = -1;
@@ -115,7 +115,7 @@ static void set_aside(struct emptying *x, int dir, const char *name)
 	x->progress |= r == 0;
 }
 
-static bool remove_dir_entry(struct emptying *x, int dir, const char *name)
+static bool remove_dir_entry(struct directory_removal *x, int dir, const char *name)
 {
 	bool gone = unlinkat(dir, name, 0) == 0 || unlinkat(dir, name, AT_REMOVEDIR) == 0;
 
@@ -134,7 +134,7 @@ static DIR *list_dir(int at, const char *name)
 }
 
 /* NULL: no further name, or the time is over. */
-static const char *next_name(const struct emptying *x, DIR *d)
+static const char *next_name(const struct directory_removal *x, DIR *d)
 {
 	const struct dirent *e = NULL;
 
@@ -146,7 +146,7 @@ static const char *next_name(const struct emptying *x, DIR *d)
 	return NULL;
 }
 
-static void clear_top(struct emptying *x)
+static void clear_top(struct directory_removal *x)
 {
 	DIR *d = list_dir(x->top, ".");
 	const char *name;
@@ -156,7 +156,7 @@ static void clear_top(struct emptying *x)
 			set_aside(x, x->top, name);
 }
 
-static void clear_aside(struct emptying *x)
+static void clear_aside(struct directory_removal *x)
 {
 	DIR *d = list_dir(x->top, "."), *below;
 	const char *name, *inner;
@@ -176,7 +176,7 @@ void dir_empty(const char *path, uint64_t most_ns)
 {
 	CLEANUP(closep)
 	int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	struct emptying x = { .top = top, .until_ns = time_mono_ns() + most_ns };
+	struct directory_removal x = { .top = top, .until_ns = time_mono_ns() + most_ns };
 
 	do {
 		x.progress = false;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum what {
+enum web_config_key_kind {
 	SECTION,
 	CERT,
 	KEY,
@@ -23,7 +23,7 @@ enum what {
 static const struct web_config_row {
 	const char *section; /* "": the file itself */
 	const char *key;
-	enum what what;
+	enum web_config_key_kind what;
 	const char *text; /* the words, or what to use instead */
 } rows[] = {
 	{ "", "basic_auth_users", REFUSED,

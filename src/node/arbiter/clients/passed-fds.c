@@ -71,7 +71,7 @@ static bool was_packet(ssize_t n, int flags)
 	return n > 0 || (n == 0 && (flags & MSG_CTRUNC));
 }
 
-enum next { NEXT_NONE, NEXT_PLAIN, NEXT_HAS_DESCRIPTORS };
+enum next_packet_kind { NEXT_NONE, NEXT_PLAIN, NEXT_HAS_DESCRIPTORS };
 
 static bool set_passcred(int sock, int on)
 {
@@ -79,7 +79,7 @@ static bool set_passcred(int sock, int on)
 }
 
 /* The next packet of a socket that was shut down. If the kernel does not tell, the packet may have descriptors. */
-static enum next peek_next_packet(int sock)
+static enum next_packet_kind peek_next_packet(int sock)
 {
 	int flags;
 	char byte;
@@ -104,7 +104,7 @@ bool passed_fds_hang_up(int *sock)
 	/* No packet arrives after this. */
 	(void)shutdown(*sock, SHUT_RDWR);
 	for (int i = 0; i <= DRAIN_MAX; i++) {
-		enum next next = peek_next_packet(*sock);
+		enum next_packet_kind next = peek_next_packet(*sock);
 
 		if (next == NEXT_NONE) {
 			closep(sock);

@@ -62,7 +62,7 @@ with open(sys.argv[4], "w", encoding="utf-8") as f:
           sep="\n", file=f)
     for name in sorted({n for w in lookups for n in w[2:4]}):
         print(f"unsigned int {name}(void);", file=f)
-    print("\nconst struct lookup lookups[] = {", file=f)
+    print("\nconst struct sim_cuda_lookup lookups[] = {", file=f)
     for words in sorted(lookups, key=lambda w: (w[0], int(w[1]))):
         each = f", {words[3]}, {words[4]}" if len(words) == 5 else ", NULL, 0"
         print(f'\t{{ "{words[0]}", {words[1]}, {words[2]}{each} }},', file=f)

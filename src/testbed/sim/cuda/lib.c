@@ -21,7 +21,7 @@ static atomic_bool ready, orphan, ended;
 #define MAGIC       UINT32_C(0x53434F00)
 #define BLOCK_BYTES 65536
 
-static struct obj *unused[OBJ_KINDS];
+static struct sim_cuda_object *unused[OBJ_KINDS];
 
 /* All blocks, for leak checkers: they find what the objects hold. */
 static struct sim_object_block {
@@ -40,7 +40,8 @@ static bool refill_unused_objects(enum obj_kind kind, size_t size)
 	block->next = blocks;
 	blocks = block;
 	while (n-- > 0) {
-		struct obj *o = (struct obj *)(void *)(block->objects + n * size);
+		struct sim_cuda_object *o =
+			(struct sim_cuda_object *)(void *)(block->objects + n * size);
 
 		o->next = unused[kind];
 		unused[kind] = o;
@@ -50,7 +51,7 @@ static bool refill_unused_objects(enum obj_kind kind, size_t size)
 
 void *obj_new(enum obj_kind kind, size_t size)
 {
-	struct obj *o;
+	struct sim_cuda_object *o;
 	uint32_t serial;
 
 	size = (size + 15) & ~(size_t)15;
@@ -60,13 +61,13 @@ void *obj_new(enum obj_kind kind, size_t size)
 	unused[kind] = o->next;
 	serial = o->serial + 1;
 	memset(o, 0, size);
-	*o = (struct obj){ .magic = MAGIC + kind, .serial = serial };
+	*o = (struct sim_cuda_object){ .magic = MAGIC + kind, .serial = serial };
 	return o;
 }
 
 void obj_drop(void *object, enum obj_kind kind)
 {
-	struct obj *o = object;
+	struct sim_cuda_object *o = object;
 
 	o->magic = MAGIC;
 	o->next = unused[kind];
@@ -75,7 +76,7 @@ void obj_drop(void *object, enum obj_kind kind)
 
 bool obj_is(const void *object, enum obj_kind kind)
 {
-	const struct obj *o = object;
+	const struct sim_cuda_object *o = object;
 
 	return o && ((uintptr_t)o & 15) == 0 && o->magic == MAGIC + kind;
 }

@@ -78,10 +78,10 @@ enum obj_kind {
 	OBJ_KINDS
 };
 
-struct obj {
-	uint32_t magic;   /* tells the kind */
-	uint32_t serial;  /* number of the object in this memory */
-	struct obj *next; /* free: the next free one */
+struct sim_cuda_object {
+	uint32_t magic;               /* tells the kind */
+	uint32_t serial;              /* number of the object in this memory */
+	struct sim_cuda_object *next; /* free: the next free one */
 };
 
 /*
@@ -113,7 +113,7 @@ struct sim_cuda_device {
 #define CODE_MAX 64
 
 struct sim_cuda_ctx {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct sim_cuda_device *device;
 	uint64_t id;
 	bool primary, active; /* a primary context is never freed, only deactivated */
@@ -128,9 +128,9 @@ struct sim_cuda_ctx {
 	struct sim_cuda_queue *fence; /* records events of the whole context */
 	struct sim_cuda_queue *gate;  /* waits for events on behalf of the whole context */
 	struct sim_cuda_ctx *next;
-	struct phys *code[CODE_MAX]; /* memory of modules */
+	struct physical_memory *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
-	struct array *arrays;
+	struct sim_cuda_array *arrays;
 	struct mipmap *mipmaps;
 };
 

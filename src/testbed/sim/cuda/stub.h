@@ -17,7 +17,7 @@ unsigned int cuda_lib_stub(void);
  * What cuGetProcAddress knows (lookups.txt), sorted by name and version. A caller may ask for the per-thread
  * default stream. Then cuGetProcAddress searches only the rows with such a function, if the name has any.
  */
-struct lookup {
+struct sim_cuda_lookup {
 	const char *name;
 	int version; /* first CUDA version with the function */
 	unsigned int (*function)(void);
@@ -26,5 +26,5 @@ struct lookup {
 };
 
 /* lookup_count rows. */
-extern const struct lookup lookups[];
+extern const struct sim_cuda_lookup lookups[];
 extern const size_t lookup_count;

@@ -122,7 +122,7 @@ static double moments_variance(const struct moments *m)
 }
 
 /* Variances by bootstrap: of all repetitions together, and the mean of the variances of each repetition. */
-struct within {
+struct repetition_variances {
 	double all, each;
 };
 
@@ -150,10 +150,10 @@ static void add_bootstrap_replicate(struct estimate_state *w, uint64_t *seed,
 	moments_add(all, compute_statistic(w->what, &w->all));
 }
 
-static struct within compute_bootstrap_variance(struct estimate_state *w)
+static struct repetition_variances compute_bootstrap_variance(struct estimate_state *w)
 {
 	struct moments all = { 0 };
-	struct within ret = { 0 };
+	struct repetition_variances ret = { 0 };
 	uint64_t seed = SEED;
 
 	for (unsigned int i = 0; i < REPLICATES; i++)
@@ -182,7 +182,7 @@ static void compute_estimate(struct estimate *ret, struct estimate_state *w)
 {
 	struct moments between = { 0 };
 	double freedom = 0, n = (double)w->n, extra;
-	struct within in;
+	struct repetition_variances in;
 
 	ret->value = compute_measured_value(w, &between);
 	in = compute_bootstrap_variance(w);
@@ -193,7 +193,7 @@ static void compute_estimate(struct estimate *ret, struct estimate_state *w)
 	 * the whole error.
 	 */
 	if (freedom < n)
-		in = (struct within){ 0 };
+		in = (struct repetition_variances){ 0 };
 	extra = moments_variance(&between) - in.each;
 	extra = extra > 0 ? extra / n : 0;
 	ret->error = sqrt(in.all + extra);

@@ -34,13 +34,14 @@ struct class
 	double seen; /* mean queue at the GPU when one of them arrives */
 };
 
-struct closed {
+struct closed_classes {
 	size_t n;
 	struct class class[MODEL_PODS_MAX];
 	uint16_t of[MODEL_PODS_MAX]; /* the class of each pod */
 };
 
-static void classify_closed_pods(struct closed *c, const struct model_pod *pods, size_t n)
+static void classify_closed_pods(struct closed_classes *c, const struct model_pod *pods,
+	size_t n)
 {
 	c->n = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -61,7 +62,7 @@ static void classify_closed_pods(struct closed *c, const struct model_pod *pods,
 
 /* Number of populations of the classes, from none to all pods; above STATES_MAX the result is only a lower
  * bound. */
-static size_t states_of(const struct closed *c)
+static size_t states_of(const struct closed_classes *c)
 {
 	size_t states = 1;
 
@@ -74,7 +75,7 @@ static size_t states_of(const struct closed *c)
  * Exact mean-value analysis: the queue of a population follows from those with one pod less of each class.
  * Populations are numbered with the last class fastest; one pod less of class k is .step[k] before.
  */
-static void solve_exact_mva(struct closed *c, double stretch, size_t states)
+static void solve_exact_mva(struct closed_classes *c, double stretch, size_t states)
 {
 	double queue[STATES_MAX];
 	size_t step[MODEL_PODS_MAX], left = states;
@@ -100,7 +101,7 @@ static void solve_exact_mva(struct closed *c, double stretch, size_t states)
 }
 
 /* Schweitzer: an arriving pod finds the mean queue without its own part. */
-static void solve_approximate_mva(struct closed *c, double stretch)
+static void solve_approximate_mva(struct closed_classes *c, double stretch)
 {
 	double queue[MODEL_PODS_MAX], sum = 0;
 
@@ -127,7 +128,7 @@ static void solve_approximate_mva(struct closed *c, double stretch)
 }
 
 /* Load beside a request: share of the GPU's time in use, that of open pods; number of pods, of closed ones. */
-struct others {
+struct background_load {
 	double used, rho;
 	size_t n, closed;
 };
@@ -138,7 +139,7 @@ struct others {
  * queue in use for @used of the time. Closed pods that leave little idle time would make that infinite. So the
  * limit is the queue of the open pods alone, times one more than the number of closed pods.
  */
-static double compute_queue_quantile(double beyond, struct others o)
+static double compute_queue_quantile(double beyond, struct background_load o)
 {
 	double max;
 
@@ -152,7 +153,7 @@ static double compute_queue_quantile(double beyond, struct others o)
 }
 
 static void set_tail_times(struct model_times *t, const struct model_pod *p, double sigma,
-	struct others o)
+	struct background_load o)
 {
 	double served = p->demand_s * (1 + sigma);
 
@@ -200,7 +201,7 @@ static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i
 /* A new request: @served_s of the GPU, while @queue other pods have work on average. Returns whether its pod
  * is below an equal share, and so waits only for the end of one short stretch. */
 static bool set_request_times(struct model_times *t, const struct model_pod *pods, size_t i,
-	const struct model_rotation *r, double served_s, double queue, struct others o)
+	const struct model_rotation *r, double served_s, double queue, struct background_load o)
 {
 	const struct model_pod *p = &pods[i];
 	double stretch = stretch_of_others(pods, o.n, i, r), shared = served_s * (1 + queue);
@@ -210,7 +211,8 @@ static bool set_request_times(struct model_times *t, const struct model_pod *pod
 	if (r->short_s > 0 && stretch > r->short_s &&
 		per_s * p->demand_s * (1 + r->sigma) < 1 / (double)o.n) {
 		t->mean_s = mean;
-		set_tail_times(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
+		set_tail_times(t, p, r->sigma,
+			(struct background_load){ o.rho, o.rho, o.n, 0 });
 		t->p50_s += wait / 2;
 		t->p95_s += wait;
 		t->p99_s += wait;
@@ -222,7 +224,7 @@ static bool set_request_times(struct model_times *t, const struct model_pod *pod
 
 /* All times of a pod. For a closed pod, mean and rate already are those of its share. */
 static void set_times(struct model_times *t, const struct model_pod *pods, size_t i,
-	const struct model_rotation *r, double stretch, double seen, struct others o)
+	const struct model_rotation *r, double stretch, double seen, struct background_load o)
 {
 	const struct model_pod *p = &pods[i];
 	bool by_request = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
@@ -244,7 +246,7 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 	struct model_times *ret, double *rho, struct error *err)
 {
 	double sigma = n > 1 ? r->sigma : 0, stretch, used, queue = 0;
-	struct closed c = { 0 };
+	struct closed_classes c = { 0 };
 	size_t states, n_closed = 0;
 
 	*rho = 0;
@@ -282,7 +284,7 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 	for (size_t i = 0; i < n; i++)
 		set_times(&ret[i], pods, i, r, stretch,
 			pods[i].rate > 0 ? queue : c.class[c.of[i]].seen,
-			(struct others){ used, *rho, n, n_closed });
+			(struct background_load){ used, *rho, n, n_closed });
 	return 0;
 }
 

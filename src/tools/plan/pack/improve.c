@@ -241,14 +241,14 @@ static size_t pick_node(struct improve_round *r)
 	return best;
 }
 
-struct sizes {
+struct workload_sizes {
 	const struct packer *p;
 	const float *size;
 };
 
 static int compare_workload_sizes(const void *a, const void *b, void *arg)
 {
-	const struct sizes *s = arg;
+	const struct workload_sizes *s = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	float of_x = s->size[x] + (float)s->p->fit->workloads[x].gpus;
 	float of_y = s->size[y] + (float)s->p->fit->workloads[y].gpus;
@@ -267,7 +267,7 @@ static void set_fill(struct improve_round *r)
 		r->n_fill[c] = SIZE_MAX;
 	for (size_t i = 0; i < r->kinds.n_use; i++) {
 		uint32_t c = p->shapes[r->kinds.use[i]].config;
-		struct sizes s = { p, p->size + c * p->fit->n_workloads };
+		struct workload_sizes s = { p, p->size + c * p->fit->n_workloads };
 
 		if (r->n_fill[c] != SIZE_MAX)
 			continue;

@@ -265,14 +265,14 @@ static float compute_replica_size(const struct packer *p, const struct pack_shap
 	return 1;
 }
 
-struct sized {
+struct sized_workload {
 	uint32_t workload;
 	float size;
 };
 
 static int compare_sized_workloads(const void *a, const void *b)
 {
-	const struct sized *x = a, *y = b;
+	const struct sized_workload *x = a, *y = b;
 
 	if (x->size != y->size)
 		return x->size > y->size ? -1 : 1;
@@ -282,7 +282,7 @@ static int compare_sized_workloads(const void *a, const void *b)
 static int order_for(struct packer *p, const struct pack_shape *s, struct error *err)
 {
 	size_t n = p->fit->n_workloads, kept = 0;
-	CLEANUP(freep) struct sized *sized = calloc(n + 1, sizeof(*sized));
+	CLEANUP(freep) struct sized_workload *sized = calloc(n + 1, sizeof(*sized));
 	float *size = p->size + s->config * n;
 
 	p->order[s->config] = calloc(n + 1, sizeof(**p->order));
@@ -291,8 +291,8 @@ static int order_for(struct packer *p, const struct pack_shape *s, struct error 
 	for (uint32_t w = 0; w < n; w++) {
 		size[w] = compute_replica_size(p, s, w);
 		if (size[w] <= 1)
-			sized[kept++] =
-				(struct sized){ w, size[w] + (float)p->fit->workloads[w].gpus };
+			sized[kept++] = (struct sized_workload){ w,
+				size[w] + (float)p->fit->workloads[w].gpus };
 	}
 	qsort(sized, kept, sizeof(*sized), compare_sized_workloads);
 	for (size_t i = 0; i < kept; i++)

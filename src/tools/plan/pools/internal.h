@@ -6,7 +6,7 @@
 #include "tools/plan/pools/pools.h"
 
 /* A node, and the properties that decide its pool. */
-struct pooled {
+struct pool_node {
 	const struct plan_node *node;
 	/* Of its GPUs, in the order of a pool; NULL: not partitioned. */
 	struct pool_partition *partitions;

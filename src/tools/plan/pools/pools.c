@@ -112,7 +112,7 @@ static int compare_uint(uint64_t a, uint64_t b)
 /* Nodes that compare equal may be in one pool. */
 static int by_kind(const void *x, const void *y)
 {
-	const struct pooled *a = x, *b = y;
+	const struct pool_node *a = x, *b = y;
 	const struct plan_node *m = a->node, *n = b->node;
 	int order = 0;
 
@@ -138,7 +138,7 @@ static int compare_workload_indexes(const void *a, const void *b)
 	return compare_uint(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-static void pooled_free(struct pooled *list, size_t n)
+static void pooled_free(struct pool_node *list, size_t n)
 {
 	for (size_t i = 0; list && i < n; i++) {
 		free(list[i].partitions);
@@ -147,10 +147,10 @@ static void pooled_free(struct pooled *list, size_t n)
 	free(list);
 }
 
-static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct error *err)
+static int pooled_new(struct pool_node **ret, const struct plan_answer *a, struct error *err)
 {
 	size_t n = a->plan.n_nodes;
-	struct pooled *list = calloc(n + 1, sizeof(*list));
+	struct pool_node *list = calloc(n + 1, sizeof(*list));
 	bool failed = !list;
 
 	for (size_t i = 0; i < n && !failed; i++) {
@@ -244,7 +244,7 @@ static void pool_fini(struct plan_pool *p)
 
 /* Makes a pool of the @n nodes of @list, which are equal. */
 static int pool_make(struct plan_pool *ret, const struct plan_answer *a,
-	const struct pooled *list, size_t n, struct error *err)
+	const struct pool_node *list, size_t n, struct error *err)
 {
 	const struct plan_node *first = list[0].node;
 	uint32_t gpus = first->offer->gpus;
@@ -374,7 +374,7 @@ static void set_pool_name(struct pools *pools, struct plan_pool *p)
 }
 
 /* Kinds of nodes in @list, which is sorted. */
-static size_t count_node_kinds(const struct pooled *list, size_t n)
+static size_t count_node_kinds(const struct pool_node *list, size_t n)
 {
 	size_t kinds = n > 0;
 
@@ -384,7 +384,7 @@ static size_t count_node_kinds(const struct pooled *list, size_t n)
 }
 
 /* Makes the pools of the nodes in @list, which is sorted and has at most POOLS_MAX kinds. */
-static int make_kind_pools(struct pools *pools, const struct pooled *list, size_t n,
+static int make_kind_pools(struct pools *pools, const struct pool_node *list, size_t n,
 	struct error *err)
 {
 	for (size_t i = 0, to; i < n; i = to) {
@@ -404,7 +404,7 @@ static int make_kind_pools(struct pools *pools, const struct pooled *list, size_
  * Marks the nodes of infeasible pools .alone in @list, which is in the order of the pools, and sets *again. A pool
  * that cannot be split, or may not be because of @wide, gets a note.
  */
-static int check_all(struct pools *pools, struct pooled *list, bool wide, bool *again,
+static int check_all(struct pools *pools, struct pool_node *list, bool wide, bool *again,
 	struct error *err)
 {
 	*again = false;
@@ -450,7 +450,7 @@ static int add_wide_note(struct pools *pools, struct error *err)
 }
 
 /* Sorts the nodes of @list. If .alone makes too many pools, clears it for all nodes and sets *wide. */
-static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err)
+static int sort_all(struct pool_node *list, size_t n, bool *wide, struct error *err)
 {
 	if (n)
 		qsort(list, n, sizeof(*list), by_kind);
@@ -468,7 +468,7 @@ static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err
 		POOLS_MAX);
 }
 
-static int pools_fill(struct pools *pools, struct pooled *list, struct error *err)
+static int pools_fill(struct pools *pools, struct pool_node *list, struct error *err)
 {
 	size_t n = pools->a->plan.n_nodes;
 	bool again = true, wide = false;
@@ -488,7 +488,7 @@ static int pools_fill(struct pools *pools, struct pooled *list, struct error *er
 int pools_new(struct pools **ret, const struct plan_answer *a, struct error *err)
 {
 	CLEANUP(pools_freep) struct pools *pools = calloc(1, sizeof(*pools));
-	struct pooled *list = NULL;
+	struct pool_node *list = NULL;
 	int got;
 
 	if (!pools)

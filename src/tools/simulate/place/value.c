@@ -42,7 +42,7 @@ struct value_policy {
 };
 
 /* The free GPUs of a node. */
-struct rest {
+struct free_resources {
 	double worth;
 	uint32_t whole; /* GPUs that are completely free */
 	uint32_t cpu_milli, memory_mib;
@@ -54,7 +54,7 @@ static double pick_smaller_bound(double a, double b)
 }
 
 static double compute_stranded_gpus(const struct value_policy *v, uint32_t model,
-	const struct rest *r)
+	const struct free_resources *r)
 {
 	const struct pod_kinds *k = &v->of_model[model];
 	double used = 0;
@@ -74,9 +74,10 @@ static double compute_stranded_gpus(const struct value_policy *v, uint32_t model
 	return v->weight * r->worth - used;
 }
 
-static struct rest compute_node_rest(const struct value_policy *v, const struct place_node *n)
+static struct free_resources compute_node_rest(const struct value_policy *v,
+	const struct place_node *n)
 {
-	struct rest r = { .cpu_milli = n->cpu_milli, .memory_mib = n->memory_mib };
+	struct free_resources r = { .cpu_milli = n->cpu_milli, .memory_mib = n->memory_mib };
 
 	for (uint32_t g = 0; g < n->gpus; g++) {
 		r.worth += v->cutting_stock.value[n->free_milli[g]];
@@ -194,7 +195,7 @@ struct gpu_search {
 	struct value_policy *v;
 	const struct place_node *node;
 	const struct place_pod *pod;
-	struct rest before;
+	struct free_resources before;
 	double stranded; /* before the placement */
 	double least;
 };
@@ -203,7 +204,7 @@ struct gpu_search {
 static void weigh_placement(struct gpu_search *s, size_t node, uint32_t gpu)
 {
 	const double *value = s->v->cutting_stock.value;
-	struct rest after = s->before;
+	struct free_resources after = s->before;
 	double loss = 0;
 
 	after.cpu_milli -= s->pod->cpu_milli;

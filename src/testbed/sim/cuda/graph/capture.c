@@ -157,7 +157,7 @@ CUresult capture_add_work(struct sim_cuda_stream *s, struct cuda_work *w)
 	if (!r && w->kind == WORK_CALLBACK)
 		r = break_it(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	if (!r && w->kind == WORK_FREE) {
-		const struct range *range = range_at(w->free);
+		const struct address_range *range = range_at(w->free);
 
 		if (!range || range->kind != RANGE_GRAPH || range->start != w->free)
 			r = CUDA_ERROR_INVALID_VALUE;

@@ -204,7 +204,7 @@ static CUresult enqueue_exec_entry(struct exec *e, struct entry_of_exec *at,
 	struct sim_cuda_stream *s, uint64_t *offset)
 {
 	struct cuda_work w = { .kind = WORK_EMPTY };
-	struct range *range;
+	struct address_range *range;
 	CUresult r;
 
 	if (!at->enabled)

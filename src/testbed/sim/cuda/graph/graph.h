@@ -9,20 +9,20 @@
 struct graph_block {
 	unsigned refs;
 	struct sim_cuda_device *device;
-	struct phys *phys;
+	struct physical_memory *phys;
 };
 
 /* One allocation of a graph. Its address is fixed when its node is made. */
 struct graph_alloc {
 	unsigned refs; /* nodes and execs */
 	struct sim_cuda_device *device;
-	struct range *range;
+	struct address_range *range;
 	struct graph_block *block; /* a reference; a free by the graph keeps it */
 	bool live;
 };
 
 struct graph_node {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct graph *graph;
 	struct graph_node *next; /* of the graph, in order of creation */
 	struct graph_node **deps;
@@ -30,12 +30,12 @@ struct graph_node {
 	struct cuda_work work;
 	struct graph_alloc *alloc;   /* of WORK_ALLOC */
 	struct graph_node *original; /* of a clone */
-	void **params; /* pointers to the kernel's arguments, for the program */
-	unsigned mark; /* for sorting */
+	void **params;               /* pointers to the kernel's arguments, for the program */
+	unsigned mark;               /* for sorting */
 };
 
 struct graph {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct graph_node *nodes, **nodes_end;
 	size_t count;
 	bool is_child, has_memory;
@@ -50,7 +50,7 @@ struct entry_of_exec {
 };
 
 struct exec {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct graph *graph; /* of an exec with memory nodes, while the graph exists */
 	uint32_t graph_serial;
 	struct entry_of_exec *entries;

@@ -12,7 +12,7 @@
 
 struct cached {
 	struct cached *next;
-	struct phys *phys;
+	struct physical_memory *phys;
 };
 
 static struct {
@@ -25,7 +25,7 @@ static uint64_t round_up_graph_bytes(uint64_t v, uint64_t to)
 	return (v + to - 1) / to * to;
 }
 
-static void release_graph_phys(struct sim_cuda_device *d, struct phys *p)
+static void release_graph_phys(struct sim_cuda_device *d, struct physical_memory *p)
 {
 	memory[d - sim_cuda.devices].reserved -= p->bytes;
 	phys_drop(p);
@@ -47,7 +47,7 @@ static bool graph_memory_trim(struct sim_cuda_device *d)
 }
 
 static CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes,
-	struct phys **ret)
+	struct physical_memory **ret)
 {
 	size_t at = (size_t)(d - sim_cuda.devices);
 	CUresult r;
@@ -73,7 +73,7 @@ static CUresult graph_memory_acquire(struct sim_cuda_device *d, uint64_t bytes,
 	return CUDA_SUCCESS;
 }
 
-static void graph_memory_release(struct sim_cuda_device *d, struct phys *p)
+static void graph_memory_release(struct sim_cuda_device *d, struct physical_memory *p)
 {
 	struct cached *c = malloc(sizeof(*c));
 
@@ -135,7 +135,7 @@ CUresult graph_alloc_new(struct sim_cuda_device *d, uint64_t bytes, struct graph
 	}
 	a->refs = 1;
 	a->device = d;
-	a->range = range_add((struct range){ .start = at,
+	a->range = range_add((struct address_range){ .start = at,
 		.bytes = bytes,
 		.span = span,
 		.kind = RANGE_GRAPH,
@@ -196,7 +196,7 @@ void graph_alloc_end(struct graph_alloc *a)
 	maybe_free(a);
 }
 
-CUresult graph_free(struct range *r)
+CUresult graph_free(struct address_range *r)
 {
 	struct graph_alloc *a = r->owner;
 

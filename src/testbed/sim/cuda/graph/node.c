@@ -163,7 +163,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *ret, CUgraph h, const CUgraph
 	size_t n, CUdeviceptr p)
 {
 	struct cuda_work w = { .kind = WORK_FREE, .free = p };
-	const struct range *range;
+	const struct address_range *range;
 	CUresult r = enter_graph_for_add(h, ret != NULL);
 
 	if (r)

@@ -24,7 +24,8 @@ static CUresult enter_alloc_context(bool args_ok, struct sim_cuda_ctx **c)
 }
 
 /* If the device is full, pools first free their unused memory. */
-static CUresult alloc_plain_range(struct sim_cuda_ctx *c, uint64_t bytes, struct range **ret)
+static CUresult alloc_plain_range(struct sim_cuda_ctx *c, uint64_t bytes,
+	struct address_range **ret)
 {
 	CUresult r = plain_new(c, bytes, RANGE_PLAIN, ret);
 
@@ -36,7 +37,7 @@ static CUresult alloc_plain_range(struct sim_cuda_ctx *c, uint64_t bytes, struct
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 {
 	struct sim_cuda_ctx *c;
-	struct range *range;
+	struct address_range *range;
 	CUresult r = enter_alloc_context(ret && bytes, &c);
 
 	if (r)
@@ -51,7 +52,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width
 	unsigned int element)
 {
 	struct sim_cuda_ctx *c;
-	struct range *range;
+	struct address_range *range;
 	uint64_t row;
 	CUresult r =
 		enter_alloc_context(ret && pitch && width && height &&
@@ -109,7 +110,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 	if (!at)
 		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	if (!map_at(at, span, PROT_READ | PROT_WRITE) ||
-		!range_add((struct range){ .start = at,
+		!range_add((struct address_range){ .start = at,
 			.bytes = bytes,
 			.span = span,
 			.kind = RANGE_MANAGED,
@@ -124,7 +125,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-static void managed_drop(struct range *r)
+static void managed_drop(struct address_range *r)
 {
 	CUdeviceptr at = r->start;
 
@@ -133,14 +134,14 @@ static void managed_drop(struct range *r)
 	space_release(at);
 }
 
-static void host_drop(struct range *r)
+static void host_drop(struct address_range *r)
 {
 	if (r->kind == RANGE_HOST)
 		(void)munmap(r->cpu, r->span);
 	range_remove(r);
 }
 
-static void foreign_drop(struct range *r)
+static void foreign_drop(struct address_range *r)
 {
 	CUdeviceptr at = r->kind == RANGE_IPC ? r->start - r->offset : r->start;
 
@@ -148,7 +149,7 @@ static void foreign_drop(struct range *r)
 	space_release(at);
 }
 
-static CUresult free_range(struct range *r)
+static CUresult free_range(struct address_range *r)
 {
 	switch ((int)r->kind) {
 	case RANGE_PLAIN:
@@ -172,7 +173,7 @@ static CUresult free_range(struct range *r)
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {
 	struct sim_cuda_ctx *c;
-	struct range *r;
+	struct address_range *r;
 	CUresult err;
 
 	err = sim_cuda_enter();
@@ -252,7 +253,7 @@ EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 				   : MAP_FAILED;
 	if (p == MAP_FAILED)
 		return sim_cuda_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	if (!range_add((struct range){ .start = (uintptr_t)p,
+	if (!range_add((struct address_range){ .start = (uintptr_t)p,
 		    .bytes = bytes,
 		    .span = span,
 		    .kind = RANGE_HOST,
@@ -279,7 +280,7 @@ EXPORT CUresult cuMemAllocHost(void **ret, unsigned int bytes)
 
 EXPORT CUresult cuMemFreeHost(void *p)
 {
-	struct range *r;
+	struct address_range *r;
 	CUresult err = sim_cuda_enter();
 
 	if (err)
@@ -306,13 +307,14 @@ EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 		return r;
 	if (!range_clear((uintptr_t)p, bytes))
 		return sim_cuda_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-	if (space_contains((uintptr_t)p) || !range_add((struct range){ .start = (uintptr_t)p,
-						    .bytes = bytes,
-						    .kind = RANGE_REGISTERED,
-						    .ctx = c,
-						    .device = c->device,
-						    .cpu = p,
-						    .flags = flags }))
+	if (space_contains((uintptr_t)p) ||
+		!range_add((struct address_range){ .start = (uintptr_t)p,
+			.bytes = bytes,
+			.kind = RANGE_REGISTERED,
+			.ctx = c,
+			.device = c->device,
+			.cpu = p,
+			.flags = flags }))
 		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
@@ -324,7 +326,7 @@ EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
 
 EXPORT CUresult cuMemHostUnregister(void *p)
 {
-	struct range *r;
+	struct address_range *r;
 	CUresult err = sim_cuda_enter();
 
 	if (err)
@@ -337,9 +339,9 @@ EXPORT CUresult cuMemHostUnregister(void *p)
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-static const struct range *host_at(const void *p)
+static const struct address_range *host_at(const void *p)
 {
-	const struct range *r = range_at((uintptr_t)p);
+	const struct address_range *r = range_at((uintptr_t)p);
 
 	return r && (r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED) ? r : NULL;
 }
@@ -391,7 +393,7 @@ EXPORT CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, unsigned int advice,
 static CUresult check_managed_prefetch(CUdeviceptr p, size_t bytes, CUstream h)
 {
 	struct sim_cuda_stream *s;
-	const struct range *range;
+	const struct address_range *range;
 	CUresult r = sim_cuda_enter();
 
 	if (r)
@@ -431,7 +433,7 @@ EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr p, size_t bytes, CUmemLoc
 /* Frees all memory of a context, at its end. */
 void memory_drop_all(struct sim_cuda_ctx *c)
 {
-	struct range *r;
+	struct address_range *r;
 
 	for (size_t i = 0; (r = range_nth(i));) {
 		if (r->ctx != c) {

@@ -32,7 +32,7 @@ static unsigned channel_bytes(unsigned format)
 }
 
 /* Fills in rows and slices. Returns the total bytes; 0: not a valid shape. */
-static uint64_t compute_array_layout(struct array *a)
+static uint64_t compute_array_layout(struct sim_cuda_array *a)
 {
 	const CUDA_ARRAY3D_DESCRIPTOR *d = &a->desc;
 	uint64_t width = d->Width * channel_bytes(d->Format) * d->NumChannels;
@@ -46,7 +46,7 @@ static uint64_t compute_array_layout(struct array *a)
 	return a->slice * depth;
 }
 
-static void array_drop(struct array *a)
+static void array_drop(struct sim_cuda_array *a)
 {
 	if (a->range)
 		plain_drop(a->range);
@@ -56,7 +56,7 @@ static void array_drop(struct array *a)
 EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
 	struct sim_cuda_ctx *c;
-	struct array *a;
+	struct sim_cuda_array *a;
 	uint64_t bytes;
 	CUresult r = sim_cuda_enter_ctx(&c);
 
@@ -132,13 +132,13 @@ EXPORT CUresult cuArrayCreate(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR_v1 *desc
 }
 
 /* The array of a handle; the lock is taken on success. */
-static CUresult enter_array(CUarray h, bool args_ok, struct array **ret)
+static CUresult enter_array(CUarray h, bool args_ok, struct sim_cuda_array **ret)
 {
 	CUresult r = sim_cuda_enter();
 
 	if (r)
 		return r;
-	*ret = (struct array *)h;
+	*ret = (struct sim_cuda_array *)h;
 	if (!args_ok)
 		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!h)
@@ -148,9 +148,9 @@ static CUresult enter_array(CUarray h, bool args_ok, struct array **ret)
 				    : sim_cuda_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-static void unlist_array(struct array *a)
+static void unlist_array(struct sim_cuda_array *a)
 {
-	struct array **link = &a->ctx->arrays;
+	struct sim_cuda_array **link = &a->ctx->arrays;
 
 	while (*link && *link != a)
 		link = &(*link)->next;
@@ -160,7 +160,7 @@ static void unlist_array(struct array *a)
 
 EXPORT CUresult cuArrayDestroy(CUarray h)
 {
-	struct array *a;
+	struct sim_cuda_array *a;
 	CUresult r = enter_array(h, true, &a);
 
 	if (r)
@@ -176,7 +176,7 @@ EXPORT CUresult cuArrayDestroy(CUarray h)
 
 EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray h)
 {
-	struct array *a;
+	struct sim_cuda_array *a;
 	CUresult r = enter_array(h, ret != NULL, &a);
 
 	if (r)
@@ -187,7 +187,7 @@ EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray 
 
 EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret, CUarray h)
 {
-	struct array *a;
+	struct sim_cuda_array *a;
 	CUresult r = enter_array(h, ret != NULL, &a);
 
 	if (r)
@@ -205,7 +205,7 @@ struct CUDA_ARRAY_MEMORY_REQUIREMENTS {
 EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret, CUarray h,
 	CUdevice dev)
 {
-	struct array *a;
+	struct sim_cuda_array *a;
 	CUresult r = enter_array(h, ret != NULL, &a);
 
 	(void)dev;
@@ -220,12 +220,12 @@ EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret
 /* Mipmapped arrays: one piece of memory, with an array for each level. */
 
 struct mipmap {
-	struct obj obj;
-	struct range *range;
+	struct sim_cuda_object obj;
+	struct address_range *range;
 	struct mipmap *next;
 	struct sim_cuda_ctx *ctx;
 	unsigned levels;
-	struct array *arrays[LEVELS_MAX];
+	struct sim_cuda_array *arrays[LEVELS_MAX];
 };
 
 static void mipmap_drop(struct mipmap *m)
@@ -250,7 +250,7 @@ static CUresult mipmap_fill(struct mipmap *m, const CUDA_ARRAY3D_DESCRIPTOR *des
 	CUresult r;
 
 	for (unsigned i = 0; i < levels; i++) {
-		struct array *a = obj_new(OBJ_ARRAY, sizeof(*a));
+		struct sim_cuda_array *a = obj_new(OBJ_ARRAY, sizeof(*a));
 		uint64_t bytes;
 
 		if (!a)
@@ -337,7 +337,7 @@ EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
 
 void arrays_drop_all(struct sim_cuda_ctx *c)
 {
-	struct array *a;
+	struct sim_cuda_array *a;
 	struct mipmap *m;
 
 	while ((a = c->arrays)) {

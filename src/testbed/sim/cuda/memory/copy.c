@@ -15,8 +15,8 @@ struct copy_side {
 };
 
 static bool side_of(struct copy_side *s, unsigned type, const void *host, CUdeviceptr device,
-	const struct array *array, uint64_t pitch, uint64_t height, const CUDA_MEMCPY3D *c,
-	bool is_src)
+	const struct sim_cuda_array *array, uint64_t pitch, uint64_t height,
+	const CUDA_MEMCPY3D *c, bool is_src)
 {
 	uint64_t x = is_src ? c->srcXInBytes : c->dstXInBytes;
 	uint64_t y = is_src ? c->srcY : c->dstY, z = is_src ? c->srcZ : c->dstZ;
@@ -52,15 +52,17 @@ static bool side_of(struct copy_side *s, unsigned type, const void *host, CUdevi
 static bool sides_of(const CUDA_MEMCPY3D *c, struct copy_side *src, struct copy_side *dst)
 {
 	return side_of(src, c->srcMemoryType, c->srcHost, c->srcDevice,
-		       (const struct array *)c->srcArray, c->srcPitch, c->srcHeight, c, true) &&
+		       (const struct sim_cuda_array *)c->srcArray, c->srcPitch, c->srcHeight, c,
+		       true) &&
 	       side_of(dst, c->dstMemoryType, c->dstHost, c->dstDevice,
-		       (const struct array *)c->dstArray, c->dstPitch, c->dstHeight, c, false);
+		       (const struct sim_cuda_array *)c->dstArray, c->dstPitch, c->dstHeight, c,
+		       false);
 }
 
 bool copy_is_host_side(unsigned type, const void *host, CUdeviceptr device)
 {
 	CUdeviceptr p = type == TYPE_HOST ? (uintptr_t)host : device;
-	const struct range *r;
+	const struct address_range *r;
 
 	if (type == TYPE_ARRAY)
 		return false;

@@ -26,7 +26,7 @@ static struct {
 } spaces;
 
 static struct {
-	struct range **rows; /* by address */
+	struct address_range **rows; /* by address */
 	size_t count, room;
 } ranges;
 
@@ -133,7 +133,7 @@ bool space_contains(CUdeviceptr p)
 
 /* Ranges. */
 
-static CUdeviceptr range_end(const struct range *r)
+static CUdeviceptr range_end(const struct address_range *r)
 {
 	return r->start + (r->span > r->bytes ? r->span : r->bytes);
 }
@@ -153,11 +153,11 @@ static size_t range_index(CUdeviceptr p)
 	return low;
 }
 
-struct range *range_add(struct range r)
+struct address_range *range_add(struct address_range r)
 {
 	static uint64_t last_buffer;
 	size_t i = range_index(r.start);
-	struct range *new;
+	struct address_range *new;
 
 	if (!ARRAY_GROW(&ranges.rows, ranges.count, &ranges.room, ARRAY_NO_LIMIT))
 		return NULL;
@@ -173,33 +173,33 @@ struct range *range_add(struct range r)
 	return new;
 }
 
-struct range *range_after(CUdeviceptr p)
+struct address_range *range_after(CUdeviceptr p)
 {
 	size_t i = range_index(p);
 
 	return i < ranges.count ? ranges.rows[i] : NULL;
 }
 
-struct range *range_at(CUdeviceptr p)
+struct address_range *range_at(CUdeviceptr p)
 {
-	struct range *r = range_after(p);
+	struct address_range *r = range_after(p);
 
 	return r && r->start <= p ? r : NULL;
 }
 
-struct range *range_nth(size_t n)
+struct address_range *range_nth(size_t n)
 {
 	return n < ranges.count ? ranges.rows[n] : NULL;
 }
 
 bool range_clear(CUdeviceptr start, uint64_t bytes)
 {
-	const struct range *r = range_after(start);
+	const struct address_range *r = range_after(start);
 
 	return !r || r->start >= start + bytes;
 }
 
-void range_remove(struct range *r)
+void range_remove(struct address_range *r)
 {
 	size_t i = range_index(r->start);
 
@@ -211,7 +211,8 @@ void range_remove(struct range *r)
 }
 
 /* ret->bytes: in, the requested bytes; out, the contiguous ones. */
-static CUresult slot_piece(struct phys *slot, uint64_t offset, struct memory_piece *ret)
+static CUresult slot_piece(struct physical_memory *slot, uint64_t offset,
+	struct memory_piece *ret)
 {
 	if (!slot || !phys_cpu(slot))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -224,7 +225,7 @@ static CUresult slot_piece(struct phys *slot, uint64_t offset, struct memory_pie
 
 static CUresult ghost_piece(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 {
-	struct phys *slot;
+	struct physical_memory *slot;
 	uint64_t offset, left;
 
 	if (!pool_ghost_at(p, &left, &slot, &offset))
@@ -235,7 +236,7 @@ static CUresult ghost_piece(CUdeviceptr p, uint64_t bytes, struct memory_piece *
 
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 {
-	const struct range *r = range_after(p);
+	const struct address_range *r = range_after(p);
 	uint64_t in;
 
 	if ((!r || r->start > p || (r->kind == RANGE_POOL && p - r->start >= r->bytes)) &&
@@ -257,7 +258,7 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret)
 	*ret = (struct memory_piece){ .bytes = r->bytes - in < bytes ? r->bytes - in : bytes };
 	if (r->kind == RANGE_POOL) {
 		uint64_t offset;
-		struct phys *slot = pool_slot(r, p, &offset);
+		struct physical_memory *slot = pool_slot(r, p, &offset);
 
 		return slot_piece(slot, offset, ret);
 	} else if (r->phys) {

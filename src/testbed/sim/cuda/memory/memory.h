@@ -5,14 +5,15 @@
  * Memory: what lies at which address. Callers hold the lock.
  *
  * Device addresses come from one reserved range of the process's address space. So no two objects share an
- * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct phys` is memory of the
- * device, known to the daemon, and mapped into the process at an address that programs do not see. `struct range`
- * is what an address belongs to. This header also declares memory without an address (`struct vmm_memory`) and pools.
+ * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct physical_memory` is
+ * memory of the device: the daemon knows it, and the process has it mapped at an address that programs do not see.
+ * `struct address_range` is what an address belongs to. This header also declares memory without an address
+ * (`struct vmm_memory`) and pools.
  */
 #include "testbed/sim/cuda/lib.h"
 #include "testbed/sim/cuda/stream/stream.h"
 
-struct phys {
+struct physical_memory {
 	struct sim_cuda_device *device; /* NULL: host memory of this process */
 	uint64_t id;                    /* the daemon's */
 	uint64_t bytes;
@@ -26,13 +27,15 @@ struct phys {
  * for this process, with its descriptor @fd (-1: none), which phys_adopt() takes. All start with one reference. After an
  * error phys_adopt() has released @id.
  */
-CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret);
-CUresult phys_new_host(uint64_t bytes, struct phys **ret);
+CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags,
+	struct physical_memory **ret);
+CUresult phys_new_host(uint64_t bytes, struct physical_memory **ret);
 CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
-	struct phys **ret);
-struct phys *phys_ref(struct phys *p);   /* returns @p */
-void phys_drop(struct phys *p);          /* may be NULL; the last reference frees the memory */
-unsigned char *phys_cpu(struct phys *p); /* NULL: could not be mapped */
+	struct physical_memory **ret);
+struct physical_memory *phys_ref(struct physical_memory *p); /* returns @p */
+void phys_drop(
+	struct physical_memory *p); /* may be NULL; the last reference frees the memory */
+unsigned char *phys_cpu(struct physical_memory *p); /* NULL: could not be mapped */
 
 enum range_kind {
 	RANGE_PLAIN,
@@ -48,14 +51,14 @@ enum range_kind {
 	RANGE_ARRAY,
 };
 
-struct range {
+struct address_range {
 	CUdeviceptr start;
 	uint64_t bytes, span; /* as requested; taken of the addresses */
 	enum range_kind kind;
 	struct sim_cuda_ctx *ctx;
 	struct sim_cuda_device *device;
-	struct phys *phys; /* a reference; NULL: `cpu`, or no memory now */
-	uint64_t offset;   /* in phys */
+	struct physical_memory *phys; /* a reference; NULL: `cpu`, or no memory now */
+	uint64_t offset;              /* in phys */
 	unsigned char *cpu;
 	void *owner; /* chunk, pool block, handle or graph */
 	unsigned flags, access;
@@ -63,11 +66,11 @@ struct range {
 	bool sync_memops, freeing;
 };
 
-struct range *range_add(struct range r);             /* adds a copy; NULL: no memory */
-struct range *range_at(CUdeviceptr p);               /* the range with @p, or NULL */
-struct range *range_after(CUdeviceptr p);            /* with @p, or the next one; NULL: none */
-struct range *range_nth(size_t n);                   /* by address; NULL: no more */
-void range_remove(struct range *r);                  /* with its phys reference */
+struct address_range *range_add(struct address_range r); /* adds a copy; NULL: no memory */
+struct address_range *range_at(CUdeviceptr p);           /* the range with @p, or NULL */
+struct address_range *range_after(CUdeviceptr p);    /* with @p, or the next one; NULL: none */
+struct address_range *range_nth(size_t n);           /* by address; NULL: no more */
+void range_remove(struct address_range *r);          /* with its phys reference */
 bool range_clear(CUdeviceptr start, uint64_t bytes); /* true: no range there */
 
 /* Addresses. */
@@ -81,7 +84,7 @@ bool space_contains(CUdeviceptr p);                   /* a device address, reser
 struct memory_piece {
 	unsigned char *cpu;
 	uint64_t bytes;
-	struct phys *pin; /* a reference, for phys_drop(); NULL: none needed */
+	struct physical_memory *pin; /* a reference, for phys_drop(); NULL: none needed */
 };
 /*
  * The contiguous bytes from @p on, at most @bytes. An address that the library does not know is the program's own
@@ -90,17 +93,19 @@ struct memory_piece {
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct memory_piece *ret);
 
 /* The pool memory (pool.c) behind one address of a pool's range. */
-struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
+struct physical_memory *pool_slot(const struct address_range *r, CUdeviceptr at,
+	uint64_t *offset);
 /*
  * Pool memory behind the address of a freed block that submitted work still uses. *bytes: from @at to the end of the
  * block. False: no such block.
  */
-bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
+bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct physical_memory **slot,
+	uint64_t *offset);
 
 /* Plain memory of a context, rounded as the driver does. */
 CUresult plain_new(struct sim_cuda_ctx *c, uint64_t bytes, enum range_kind kind,
-	struct range **ret);
-void plain_drop(struct range *r); /* frees the memory, the range and its addresses */
+	struct address_range **ret);
+void plain_drop(struct address_range *r); /* frees the memory, the range and its addresses */
 
 /*
  * Copies between any two places, and fills, in rows. The _run() functions do the work: call them without the lock. The
@@ -117,12 +122,12 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s);
 CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes);
 CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);
 
-struct array {
-	struct obj obj;
-	struct array *next; /* of the context */
+struct sim_cuda_array {
+	struct sim_cuda_object obj;
+	struct sim_cuda_array *next; /* of the context */
 	CUDA_ARRAY3D_DESCRIPTOR desc;
 	struct sim_cuda_ctx *ctx;
-	struct range *range;
+	struct address_range *range;
 	uint64_t row, slice; /* bytes */
 	CUdeviceptr at;
 	bool of_mipmap;
@@ -133,8 +138,8 @@ struct array {
 /* cuMemCreate() and imports make it. */
 
 struct vmm_memory {
-	struct obj obj;
-	struct phys *phys;
+	struct sim_cuda_object obj;
+	struct physical_memory *phys;
 	CUmemAllocationProp prop;
 	unsigned handles, mapped; /* references; freed when both are 0 */
 };
@@ -142,23 +147,23 @@ struct vmm_memory {
 struct sim_cuda_device *device_of_slot(uint32_t slot); /* NULL: not visible to the process */
 
 /* The memory of a descriptor of the daemon. */
-CUresult import_fd(int fd, struct phys **ret);
+CUresult import_fd(int fd, struct physical_memory **ret);
 
 /* ---- pools, and the memory of graphs ------------------------------------------------------------------------ */
 
 #define POOL_GROWTH (32 * MIB) /* pools and graphs take memory in multiples of it (measured) */
 
 /* cuMemFree() of memory of a pool or graph, when no work runs any more. */
-CUresult pool_free_now(struct range *r);
+CUresult pool_free_now(struct address_range *r);
 
 /* Frees unused memory that pools of the device keep. True: some memory was freed. */
 bool pools_release(struct sim_cuda_device *d);
 
 /* The pool of a range; NULL: none. */
-void *pool_handle_of(const struct range *r);
+void *pool_handle_of(const struct address_range *r);
 
 /* Frees what a graph allocated, from outside the graph (testbed/sim/cuda/graph/memory.c). */
-CUresult graph_free(struct range *r);
+CUresult graph_free(struct address_range *r);
 
 /*
  * Ghosts (pool-ghost.c): former extents of blocks whose memory the same queue uses again. Earlier work in the

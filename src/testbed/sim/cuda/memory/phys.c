@@ -22,9 +22,9 @@ static unsigned char *map_fd(int fd, uint64_t bytes)
 }
 
 CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int fd,
-	struct phys **ret)
+	struct physical_memory **ret)
 {
-	struct phys *p = malloc(sizeof(*p));
+	struct physical_memory *p = malloc(sizeof(*p));
 
 	if (!p) {
 		if (fd >= 0)
@@ -34,13 +34,14 @@ CUresult phys_adopt(struct sim_cuda_device *d, uint64_t id, uint64_t bytes, int 
 			NULL, -1, NULL);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*p = (struct phys){ .device = d, .id = id, .bytes = bytes, .refs = 1 };
+	*p = (struct physical_memory){ .device = d, .id = id, .bytes = bytes, .refs = 1 };
 	p->cpu = map_fd(fd, bytes);
 	*ret = p;
 	return CUDA_SUCCESS;
 }
 
-CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, struct phys **ret)
+CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags,
+	struct physical_memory **ret)
 {
 	struct sim_device_reply r;
 	CUresult err;
@@ -59,9 +60,9 @@ CUresult phys_new(struct sim_cuda_device *d, uint64_t bytes, unsigned flags, str
 	return err;
 }
 
-CUresult phys_new_host(uint64_t bytes, struct phys **ret)
+CUresult phys_new_host(uint64_t bytes, struct physical_memory **ret)
 {
-	struct phys *p = malloc(sizeof(*p));
+	struct physical_memory *p = malloc(sizeof(*p));
 	void *cpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -71,18 +72,18 @@ CUresult phys_new_host(uint64_t bytes, struct phys **ret)
 		free(p);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*p = (struct phys){ .bytes = bytes, .refs = 1, .cpu = cpu };
+	*p = (struct physical_memory){ .bytes = bytes, .refs = 1, .cpu = cpu };
 	*ret = p;
 	return CUDA_SUCCESS;
 }
 
-struct phys *phys_ref(struct phys *p)
+struct physical_memory *phys_ref(struct physical_memory *p)
 {
 	p->refs++;
 	return p;
 }
 
-void phys_drop(struct phys *p)
+void phys_drop(struct physical_memory *p)
 {
 	if (!p || --p->refs)
 		return;
@@ -95,7 +96,7 @@ void phys_drop(struct phys *p)
 	free(p);
 }
 
-unsigned char *phys_cpu(struct phys *p)
+unsigned char *phys_cpu(struct physical_memory *p)
 {
 	return p->cpu;
 }
@@ -114,7 +115,7 @@ struct phys_chunk {
 	struct sim_cuda_ctx *ctx;
 	enum range_kind kind;
 	CUdeviceptr start;
-	struct phys *phys;
+	struct physical_memory *phys;
 	unsigned used;
 	bool taken[UNITS];
 };
@@ -175,7 +176,7 @@ static void chunk_drop(struct phys_chunk *c)
 }
 
 static CUresult small_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
-	struct range **ret)
+	struct address_range **ret)
 {
 	size_t n = (bytes + UNIT - 1) / UNIT, at = UNITS;
 	struct phys_chunk *c;
@@ -190,7 +191,7 @@ static CUresult small_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_k
 			return err;
 		at = 0;
 	}
-	*ret = range_add((struct range){ .start = c->start + at * UNIT,
+	*ret = range_add((struct address_range){ .start = c->start + at * UNIT,
 		.bytes = bytes,
 		.span = n * UNIT,
 		.kind = kind,
@@ -211,18 +212,18 @@ static CUresult small_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_k
 }
 
 static CUresult big_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
-	struct range **ret)
+	struct address_range **ret)
 {
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
 	CUdeviceptr at = space_reserve(span, GRANULE, 0);
-	struct phys *p;
+	struct physical_memory *p;
 	CUresult err;
 
 	if (!at)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = phys_new(ctx->device, span, 0, &p);
 	if (err == CUDA_SUCCESS) {
-		*ret = range_add((struct range){ .start = at,
+		*ret = range_add((struct address_range){ .start = at,
 			.bytes = bytes,
 			.span = span,
 			.kind = kind,
@@ -239,7 +240,7 @@ static CUresult big_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kin
 }
 
 CUresult plain_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kind,
-	struct range **ret)
+	struct address_range **ret)
 {
 	if (bytes > UINT64_MAX / 4)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -247,7 +248,7 @@ CUresult plain_new(struct sim_cuda_ctx *ctx, uint64_t bytes, enum range_kind kin
 				  : big_new(ctx, bytes, kind, ret);
 }
 
-void plain_drop(struct range *r)
+void plain_drop(struct address_range *r)
 {
 	struct phys_chunk *c = r->owner;
 	CUdeviceptr start = r->start;

@@ -8,13 +8,13 @@
 
 enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
-static bool is_host(const struct range *r)
+static bool is_host(const struct address_range *r)
 {
 	return r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED;
 }
 
 /* Start and size of the granules of a range. */
-static void mapping_of(const struct range *r, CUdeviceptr *start, uint64_t *bytes)
+static void mapping_of(const struct address_range *r, CUdeviceptr *start, uint64_t *bytes)
 {
 	*start = r->start;
 	*bytes = r->span > r->bytes ? r->span : r->bytes;
@@ -32,7 +32,7 @@ static void mapping_of(const struct range *r, CUdeviceptr *start, uint64_t *byte
 	} while (0)
 
 static CUresult get_range_attribute(void *ret, unsigned attribute, CUdeviceptr p,
-	const struct range *r)
+	const struct address_range *r)
 {
 	CUdeviceptr start;
 	uint64_t bytes;
@@ -103,16 +103,16 @@ static void store_unknown_attribute(void *ret, unsigned attribute)
 	memset(ret, 0, attribute == 5 ? 16 : 8);
 }
 
-static const struct range *find_live_range(CUdeviceptr p)
+static const struct address_range *find_live_range(CUdeviceptr p)
 {
-	const struct range *r = range_at(p);
+	const struct address_range *r = range_at(p);
 
 	return r && !r->freeing && p - r->start < r->bytes ? r : NULL;
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdeviceptr p)
 {
-	const struct range *range;
+	const struct address_range *range;
 	struct sim_cuda_ctx *c;
 	CUresult r = sim_cuda_enter_ctx(&c);
 
@@ -127,7 +127,7 @@ EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdevic
 EXPORT CUresult cuPointerGetAttributes(unsigned int n, unsigned int *attributes, void **values,
 	CUdeviceptr p)
 {
-	const struct range *range;
+	const struct address_range *range;
 	struct sim_cuda_ctx *c;
 	CUresult r = sim_cuda_enter_ctx(&c);
 
@@ -155,7 +155,7 @@ EXPORT CUresult cuPointerSetAttribute(const void *from, unsigned int attribute, 
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr p)
 {
-	const struct range *range;
+	const struct address_range *range;
 	struct sim_cuda_ctx *c;
 	CUresult r = sim_cuda_enter_ctx(&c);
 
@@ -174,7 +174,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdev
 EXPORT CUresult cuMemRangeGetAttribute(void *ret, size_t len, unsigned int attribute,
 	CUdeviceptr p, size_t bytes)
 {
-	const struct range *range;
+	const struct address_range *range;
 	CUresult r = sim_cuda_enter();
 
 	if (r)

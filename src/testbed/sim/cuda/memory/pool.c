@@ -13,7 +13,7 @@
 /* A block of a pool: in use, or freed in a queue that may not have reached the free yet. */
 struct sim_pool_block {
 	struct sim_pool_block *next; /* by address */
-	struct range *range;
+	struct address_range *range;
 	struct sim_cuda_pool *pool;
 	struct sim_cuda_queue *queue; /* freed: a reference; NULL: in use */
 	uint64_t seq;
@@ -24,7 +24,7 @@ struct sim_pool_block {
  * block may reach from one slot into the next (measured).
  */
 struct sim_cuda_pool {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct sim_cuda_pool *next; /* of all */
 	struct sim_cuda_device *device;
 	CUmemPoolProps props;
@@ -33,7 +33,7 @@ struct sim_cuda_pool {
 	uint64_t threshold, reserved, reserved_high, used, used_high;
 	CUdeviceptr start;
 	size_t slot_count;
-	struct phys **slots; /* NULL: no memory there now */
+	struct physical_memory **slots; /* NULL: no memory there now */
 	struct sim_pool_block *blocks;
 	struct ghost *ghosts;
 	unsigned access[MAX_DEVICES];
@@ -51,7 +51,7 @@ static CUresult pool_new(struct sim_cuda_device *d, const CUmemPoolProps *props,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->start = space_reserve(bytes, GRANULE, 0);
 	p->slot_count = bytes / POOL_GROWTH;
-	p->slots = p->start ? calloc(p->slot_count, sizeof(struct phys *)) : NULL;
+	p->slots = p->start ? calloc(p->slot_count, sizeof(struct physical_memory *)) : NULL;
 	if (!p->slots) {
 		if (p->start)
 			space_release(p->start);
@@ -109,7 +109,8 @@ static bool add_block_ghost(const struct sim_pool_block *b)
 	return ghost_add(&b->pool->ghosts, start, start + b->range->span, b->queue, b->seq);
 }
 
-bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset)
+bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct physical_memory **slot,
+	uint64_t *offset)
 {
 	for (const struct sim_cuda_pool *p = pools; p; p = p->next) {
 		CUdeviceptr end = ghost_end(p->ghosts, at, at + 1);
@@ -250,7 +251,8 @@ static CUresult populate_pool_slots(struct sim_cuda_pool *p, CUdeviceptr at, uin
 	return r;
 }
 
-struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset)
+struct physical_memory *pool_slot(const struct address_range *r, CUdeviceptr at,
+	uint64_t *offset)
 {
 	const struct sim_cuda_pool *p = ((const struct sim_pool_block *)r->owner)->pool;
 
@@ -283,7 +285,7 @@ static CUresult pool_alloc(struct sim_cuda_pool *p, struct sim_cuda_stream *stre
 	link = find_gap(p, span, &at);
 	b = calloc(1, sizeof(*b));
 	if (b)
-		b->range = range_add((struct range){ .start = at,
+		b->range = range_add((struct address_range){ .start = at,
 			.bytes = bytes,
 			.span = span,
 			.kind = RANGE_POOL,
@@ -304,7 +306,7 @@ static CUresult pool_alloc(struct sim_cuda_pool *p, struct sim_cuda_stream *stre
 	return CUDA_SUCCESS;
 }
 
-static void set_range_freeing(struct range *r)
+static void set_range_freeing(struct address_range *r)
 {
 	struct sim_pool_block *b = r->owner;
 
@@ -314,7 +316,7 @@ static void set_range_freeing(struct range *r)
 
 CUresult memory_free_in(struct sim_cuda_stream *s, CUdeviceptr p)
 {
-	struct range *r = range_at(p);
+	struct address_range *r = range_at(p);
 	struct sim_pool_block *b;
 
 	if (!r || r->start != p || r->freeing)
@@ -334,7 +336,7 @@ CUresult memory_free_in(struct sim_cuda_stream *s, CUdeviceptr p)
 	return CUDA_SUCCESS;
 }
 
-CUresult pool_free_now(struct range *r)
+CUresult pool_free_now(struct address_range *r)
 {
 	struct sim_pool_block *b = r->owner, **link;
 	struct sim_cuda_pool *p;
@@ -412,7 +414,7 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 {
 	struct cuda_work w = { .kind = WORK_FREE, .free = p };
 	struct sim_cuda_stream *s;
-	struct range *range;
+	struct address_range *range;
 	CUresult r = sim_cuda_enter();
 
 	if (r)
@@ -637,8 +639,8 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_h
 
 EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret, CUdeviceptr p)
 {
-	struct range *range;
-	struct phys *first, *last;
+	struct address_range *range;
+	struct physical_memory *first, *last;
 	struct pool_data data = { 0 };
 	uint64_t end;
 	CUresult r = sim_cuda_enter();
@@ -667,7 +669,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	struct sim_device_reply reply;
 	struct pool_data data;
 	struct sim_cuda_ctx *c;
-	struct phys *phys;
+	struct physical_memory *phys;
 	struct sim_cuda_pool *p;
 	CUdeviceptr at;
 	int fd = -1;
@@ -691,7 +693,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	at = data.offset < phys->bytes && data.bytes <= phys->bytes - data.offset
 		     ? space_reserve(data.bytes, GRANULE, 0)
 		     : 0;
-	if (at && range_add((struct range){ .start = at,
+	if (at && range_add((struct address_range){ .start = at,
 			  .bytes = data.bytes,
 			  .kind = RANGE_EXTERNAL,
 			  .ctx = c,
@@ -772,7 +774,7 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *at, unsigned int type, CUmemoryPo
 				       : CUDA_ERROR_INVALID_VALUE;
 }
 
-void *pool_handle_of(const struct range *r)
+void *pool_handle_of(const struct address_range *r)
 {
 	return r->kind == RANGE_POOL ? ((const struct sim_pool_block *)r->owner)->pool : NULL;
 }

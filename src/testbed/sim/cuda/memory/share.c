@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a handle holds it"
 
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 {
-	const struct range *range;
+	const struct address_range *range;
 	struct sim_cuda_ctx *c;
 	struct ipc ipc;
 	CUresult r = sim_cuda_enter_ctx(&c);
@@ -42,12 +42,12 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-static CUresult map_foreign(struct sim_cuda_ctx *c, const struct ipc *ipc, struct phys *p,
-	CUdeviceptr *ret)
+static CUresult map_foreign(struct sim_cuda_ctx *c, const struct ipc *ipc,
+	struct physical_memory *p, CUdeviceptr *ret)
 {
 	CUdeviceptr at = space_reserve(p->bytes, GRANULE, 0);
 
-	if (at && range_add((struct range){ .start = at + ipc->offset,
+	if (at && range_add((struct address_range){ .start = at + ipc->offset,
 			  .bytes = ipc->bytes,
 			  .kind = RANGE_IPC,
 			  .ctx = c,
@@ -67,9 +67,9 @@ static CUresult map_foreign(struct sim_cuda_ctx *c, const struct ipc *ipc, struc
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret, CUipcMemHandle h, unsigned int flags)
 {
 	struct sim_device_reply reply;
-	struct range *range;
+	struct address_range *range;
 	struct sim_cuda_ctx *c;
-	struct phys *p;
+	struct physical_memory *p;
 	struct ipc ipc;
 	int fd = -1;
 	CUresult r = sim_cuda_enter_ctx(&c);
@@ -112,7 +112,7 @@ EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ret, CUipcMemHandle h, unsigned 
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 {
-	struct range *range;
+	struct address_range *range;
 	CUdeviceptr at;
 	CUresult r = sim_cuda_enter();
 
@@ -134,8 +134,8 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
 enum { TYPE_OPAQUE_FD = 1 };
 
 struct external {
-	struct obj obj;
-	struct phys *phys;
+	struct sim_cuda_object obj;
+	struct physical_memory *phys;
 	uint64_t bytes;
 };
 
@@ -187,7 +187,7 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemo
 		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 	at = space_reserve(desc->size, GRANULE, 0);
 	/* All frees treat the range as plain memory: cuMemFree() ends the mapping. */
-	if (at && range_add((struct range){ .start = at,
+	if (at && range_add((struct address_range){ .start = at,
 			  .bytes = desc->size,
 			  .kind = RANGE_EXTERNAL,
 			  .ctx = c,

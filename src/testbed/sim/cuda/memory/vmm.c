@@ -16,7 +16,7 @@ struct sim_cuda_device *device_of_slot(uint32_t slot)
 	return NULL;
 }
 
-CUresult import_fd(int fd, struct phys **ret)
+CUresult import_fd(int fd, struct physical_memory **ret)
 {
 	struct sim_device_reply r;
 	int map = -1;
@@ -31,7 +31,7 @@ CUresult import_fd(int fd, struct phys **ret)
 }
 
 /* A descriptor of memory. */
-static CUresult export_fd(const struct phys *p, int *ret)
+static CUresult export_fd(const struct physical_memory *p, int *ret)
 {
 	CUresult err;
 
@@ -146,7 +146,7 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, void *p)
 {
-	struct range *range;
+	struct address_range *range;
 	struct vmm_memory *m;
 	CUresult r = sim_cuda_enter();
 
@@ -216,7 +216,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 		return sim_cuda_leave(CUDA_ERROR_NOT_SUPPORTED); /* measured */
 	if (bytes > m->phys->bytes || !space_covers(p, bytes) || !range_clear(p, bytes))
 		return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
-	if (!range_add((struct range){ .start = p,
+	if (!range_add((struct address_range){ .start = p,
 		    .bytes = bytes,
 		    .kind = RANGE_MAPPED,
 		    .device = m->phys->device ? m->phys->device : &sim_cuda.devices[0],
@@ -236,7 +236,7 @@ static bool each_mapped(CUdeviceptr p, uint64_t bytes)
 	CUdeviceptr end = p + bytes;
 
 	while (p < end) {
-		const struct range *r = range_at(p);
+		const struct address_range *r = range_at(p);
 
 		if (!r || r->kind != RANGE_MAPPED || r->start != p || r->start + r->bytes > end)
 			return false;
@@ -248,7 +248,7 @@ static bool each_mapped(CUdeviceptr p, uint64_t bytes)
 /* Whether no mapping reaches beyond an end of the piece. Unmapped addresses are no error. */
 static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
 {
-	const struct range *first = range_at(p), *last = range_at(p + bytes - 1);
+	const struct address_range *first = range_at(p), *last = range_at(p + bytes - 1);
 
 	return space_covers(p, bytes) &&
 	       (!first || (first->kind == RANGE_MAPPED && first->start == p)) &&
@@ -258,7 +258,7 @@ static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
 
 EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 {
-	struct range *range;
+	struct address_range *range;
 	CUresult r = sim_cuda_enter();
 
 	if (r)
@@ -293,7 +293,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDes
 			(at->id < 0 || (unsigned)at->id >= sim_cuda.device_count))
 			return sim_cuda_leave(CUDA_ERROR_INVALID_DEVICE);
 	}
-	for (struct range *range = range_at(p); range && range->start < p + bytes;
+	for (struct address_range *range = range_at(p); range && range->start < p + bytes;
 		range = range_after(range->start + range->bytes))
 		range->access = access[n - 1].flags;
 	return sim_cuda_leave(CUDA_SUCCESS);
@@ -301,7 +301,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDes
 
 EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at, CUdeviceptr p)
 {
-	const struct range *range;
+	const struct address_range *range;
 	CUresult r = sim_cuda_enter();
 
 	if (r)

@@ -22,7 +22,7 @@ enum kernel {
 #define FUNC_ATTRIBUTES 16
 
 struct function {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct module *module;
 	struct function *next; /* of the module */
 	char name[PTX_NAME_MAX];
@@ -37,11 +37,11 @@ struct function {
 struct variable {
 	struct variable *next;
 	char name[PTX_NAME_MAX];
-	struct range *range;
+	struct address_range *range;
 };
 
 struct module {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct module *next; /* of all modules */
 	struct sim_cuda_ctx *ctx;
 	bool is_library;

@@ -216,7 +216,7 @@ static CUresult check_managed_batch(CUdeviceptr *at, const size_t *bytes, size_t
 	if (r == CUDA_SUCCESS && (!args_ok || !n || !at || !bytes))
 		r = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n && !r; i++) {
-		const struct range *range = range_at(at[i]);
+		const struct address_range *range = range_at(at[i]);
 
 		if (!range || range->kind != RANGE_MANAGED)
 			r = CUDA_ERROR_INVALID_VALUE;

@@ -38,7 +38,7 @@ enum stream_kind { STREAM_LEGACY, STREAM_THREAD, STREAM_OWN };
 struct capture;
 
 struct sim_cuda_stream {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct sim_cuda_ctx *ctx;
 	struct sim_cuda_stream *next; /* of the context */
 	enum stream_kind kind;
@@ -57,7 +57,7 @@ struct sim_cuda_stream {
 };
 
 struct sim_cuda_event {
-	struct obj obj;
+	struct sim_cuda_object obj;
 	struct sim_cuda_ctx *ctx;
 	unsigned flags; /* 1 blocking sync, 2 no timing, 4 for other processes */
 	uint32_t id;    /* the daemon's */
