@@ -447,7 +447,8 @@ void gate_end_tagged(struct turn_gpu_page *tagged)
 
 /* ---- streams that wait for others --------------------------------------------------------------- */
 
-void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags)
+void gate_stream_wait_begin_slow(struct gate_stream_wait *wait, CUstream stream,
+	unsigned int flags)
 {
 	struct gate_process *process;
 	int e = errno, gpu;
@@ -455,23 +456,21 @@ void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int fla
 	process = get_scheduled_process(atomic_load_explicit(&gate_root, memory_order_acquire));
 	gpu = process ? find_target_gpu(process, stream, flags) : -1;
 	if (gpu >= 0) {
-		block->gpu = (unsigned int)gpu;
-		block->stream = stream;
-		block->own = flags & GATE_OWN;
-		block->slot =
-			fences_wait_begin(&process->fences, block->gpu, stream, block->own);
+		wait->gpu = (unsigned int)gpu;
+		wait->stream = stream;
+		wait->own = flags & GATE_OWN;
+		wait->slot = fences_wait_begin(&process->fences, wait->gpu, stream, wait->own);
 	}
 	errno = e;
 }
 
-void gate_blocked_slow(const struct gate_block *block, bool given)
+void gate_stream_wait_end_slow(const struct gate_stream_wait *wait, bool given)
 {
 	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
 	if (process)
-		fences_wait_end(&process->fences, block->slot, block->stream, block->own,
-			given);
+		fences_wait_end(&process->fences, wait->slot, wait->stream, wait->own, given);
 	errno = e;
 }
 

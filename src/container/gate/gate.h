@@ -146,40 +146,42 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
 /*
  * Around a call that is no work, but may make a stream wait for another thread or for another process:
  *
- *	struct gate_block k = gate_block(stream, 0);
+ *	struct gate_stream_wait wait = gate_stream_wait_begin(stream, 0);
  *	r = REAL(cuStreamWaitValue32_v2)(...);
- *	gate_blocked(&k, r);
+ *	gate_stream_wait_end(&wait, r);
  *
  * Work behind that wait may then depend on a thread that waits at the closed gate
  * (container/gate/fences/fences.h: blocked). The call itself is never held and not counted. Where it goes
  * into a capture it is not noted. @flags: GATE_OWN. In no slice that is a load and a branch.
  */
-struct gate_block {
+struct gate_stream_wait {
 	CUstream stream;
 	unsigned int slot; /* container/gate/fences/fences.h; 0: nothing is noted */
 	unsigned int gpu;
 	bool own;
 };
 
-/* gate_block() in a slice. Fills in *k, which is zeroed, if the wait is noted. Keeps errno. */
-void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags);
-/* gate_blocked() of a wait that is noted: @block->slot is not 0. @given: the driver has accepted the call. Keeps
- * errno. */
-void gate_blocked_slow(const struct gate_block *block, bool given);
+/* gate_stream_wait_begin() in a slice. Fills in @wait, which is zeroed, if the wait is noted. Keeps errno. */
+void gate_stream_wait_begin_slow(struct gate_stream_wait *wait, CUstream stream,
+	unsigned int flags);
+/* gate_stream_wait_end() of a wait that is noted: @wait->slot is not 0. @given: the driver has accepted the
+ * call. Keeps errno. */
+void gate_stream_wait_end_slow(const struct gate_stream_wait *wait, bool given);
 
-static inline struct gate_block gate_block(CUstream stream, unsigned int flags)
+static inline struct gate_stream_wait gate_stream_wait_begin(CUstream stream,
+	unsigned int flags)
 {
-	struct gate_block block = { 0 };
+	struct gate_stream_wait wait = { 0 };
 
 	if (!atomic_load_explicit(&link_off, memory_order_relaxed))
-		gate_block_slow(&block, stream, flags);
-	return block;
+		gate_stream_wait_begin_slow(&wait, stream, flags);
+	return wait;
 }
 
-static inline void gate_blocked(const struct gate_block *block, CUresult r)
+static inline void gate_stream_wait_end(const struct gate_stream_wait *wait, CUresult r)
 {
-	if (block->slot)
-		gate_blocked_slow(block, !r);
+	if (wait->slot)
+		gate_stream_wait_end_slow(wait, !r);
 }
 
 /*

@@ -188,8 +188,8 @@ def hook(row, params, slot):
     if row.parks:
         if len(streams) != 1:
             row.fail(f"'parks' does not go with {len(streams)} streams")
-        note = [f"\tstruct gate_block k = gate_block({streams[0]}, {' | '.join(flags) or '0'});"]
-        noted = ["\tgate_blocked(&k, r);"]
+        note = [f"\tstruct gate_stream_wait wait = gate_stream_wait_begin({streams[0]}, {' | '.join(flags) or '0'});"]
+        noted = ["\tgate_stream_wait_end(&wait, r);"]
     if not row.kind:
         return head + note + [f"\tCUresult r = {call};", "", *noted, "\treturn r;", "}", ""]
     # "launch" of old goes into stream 0.

@@ -84,27 +84,27 @@ static bool only_signals(const CUstreamBatchMemOpParams *ops, unsigned int n, ui
 	return true;
 }
 
-#define MEM_OPS(name, own)                                                                 \
-	HOOK CUresult name(CUstream stream, unsigned int n, CUstreamBatchMemOpParams *ops, \
-		unsigned int flags)                                                        \
-	{                                                                                  \
-		struct turn_gpu_page *p;                                                   \
-		uint64_t bytes;                                                            \
-		CUresult r;                                                                \
-                                                                                           \
-		if (submit_off())                                                          \
-			return REAL(name)(stream, n, ops, flags);                          \
-		if (!only_signals(ops, n, &bytes)) {                                       \
-			struct gate_block k = gate_block(stream, own);                     \
-                                                                                           \
-			r = REAL(name)(stream, n, ops, flags);                             \
-			gate_blocked(&k, r);                                               \
-			return r;                                                          \
-		}                                                                          \
-		p = gate_begin(stream, (own) | GATE_PASS);                                 \
-		r = REAL(name)(stream, n, ops, flags);                                     \
-		gate_end_copy(p, bytes);                                                   \
-		return r;                                                                  \
+#define MEM_OPS(name, own)                                                                  \
+	HOOK CUresult name(CUstream stream, unsigned int n, CUstreamBatchMemOpParams *ops,  \
+		unsigned int flags)                                                         \
+	{                                                                                   \
+		struct turn_gpu_page *p;                                                    \
+		uint64_t bytes;                                                             \
+		CUresult r;                                                                 \
+                                                                                            \
+		if (submit_off())                                                           \
+			return REAL(name)(stream, n, ops, flags);                           \
+		if (!only_signals(ops, n, &bytes)) {                                        \
+			struct gate_stream_wait wait = gate_stream_wait_begin(stream, own); \
+                                                                                            \
+			r = REAL(name)(stream, n, ops, flags);                              \
+			gate_stream_wait_end(&wait, r);                                     \
+			return r;                                                           \
+		}                                                                           \
+		p = gate_begin(stream, (own) | GATE_PASS);                                  \
+		r = REAL(name)(stream, n, ops, flags);                                      \
+		gate_end_copy(p, bytes);                                                    \
+		return r;                                                                   \
 	}
 
 MEM_OPS(cuStreamBatchMemOp, 0U)

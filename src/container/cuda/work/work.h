@@ -11,8 +11,8 @@
  *
  * Origin. gen-forward.py makes the hooks that only pass the gate, from the marks in container/loader/cuda.txt.
  * That file also states for every other function with a stream why it sends no work. gen-forward.py also makes the
- * hooks that only note that a stream may wait for others (gate_block()). The hooks of submit.c and graph.c
- * (launches of graphs) are written by hand.
+ * hooks that only note that a stream may wait for others (gate_stream_wait_begin()). The hooks of submit.c and
+ * graph.c (launches of graphs) are written by hand.
  *
  * Limit. Work of video engines and of optical flow is not seen here. It goes through tables that the driver gives
  * to its own libraries (cuGetExportTable), without names. Copies to and from these engines are seen.

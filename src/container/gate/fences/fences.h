@@ -90,7 +90,7 @@ struct own_fence {
 	uint64_t n; /* submissions that the event is behind */
 };
 
-/* A wait of a stream for what another thread or process does (container/gate/gate.h, gate_block()). */
+/* A wait of a stream for what another thread or process does (container/gate/gate.h, struct gate_stream_wait). */
 struct fence_wait {
 	struct gate_slot slot;
 	CUevent before, behind; /* in the same stream */

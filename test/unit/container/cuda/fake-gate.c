@@ -42,18 +42,19 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 							: 0));
 }
 
-void gate_block_slow(struct gate_block *block, CUstream stream, unsigned int flags)
+void gate_stream_wait_begin_slow(struct gate_stream_wait *wait, CUstream stream,
+	unsigned int flags)
 {
-	fake_gate.blocks++;
-	fake_gate.block_stream = stream;
-	fake_gate.block_flags = flags;
-	block->slot = fake_gate.refuse ? 0 : fake_gate.blocks;
+	fake_gate.waits++;
+	fake_gate.wait_stream = stream;
+	fake_gate.wait_flags = flags;
+	wait->slot = fake_gate.refuse ? 0 : fake_gate.waits;
 }
 
-void gate_blocked_slow(const struct gate_block *block, bool given)
+void gate_stream_wait_end_slow(const struct gate_stream_wait *wait, bool given)
 {
-	assert_int_equal(block->slot, fake_gate.blocks);
-	fake_gate.blocked += given;
+	assert_int_equal(wait->slot, fake_gate.waits);
+	fake_gate.waits_given += given;
 }
 
 void gate_capture_begins(void)

@@ -18,11 +18,10 @@ struct fake_gate {
 	bool place_fence;       /* it asks for an event behind the submission */
 	unsigned int own_fence; /* such events */
 	bool refuse;            /* it counts nothing, as for work that a capture records */
-	/* Calls that may block a stream: .blocks before the driver call, .blocked after it; of the last such
-	 * call. */
-	unsigned int blocks, blocked;
-	CUstream block_stream;
-	unsigned int block_flags;
+	/* Calls that may make a stream wait: all, and those that the driver accepted; the last such call. */
+	unsigned int waits, waits_given;
+	CUstream wait_stream;
+	unsigned int wait_flags;
 	/* Captures: that were announced, and that ended or did not begin; never more ends than begins. */
 	unsigned int begins, ended;
 	/* Contexts that the gate thread knows. The library may add one twice, and the gate thread forgets it

@@ -70,8 +70,8 @@ CUresult submit_called(void)
 	driver.calls++;
 	driver.begun = atomic_load(&fake_gate_page.gpus[0].begun);
 	driver.ended = atomic_load(&fake_gate_page.gpus[0].ended);
-	driver.parks = fake_gate.blocks;
-	driver.parked = fake_gate.blocked;
+	driver.parks = fake_gate.waits;
+	driver.parked = fake_gate.waits_given;
 	return driver.succeeds ? CUDA_SUCCESS : ANSWER;
 }
 
@@ -191,21 +191,21 @@ static void hook__records_calls_that_make_a_stream_wait(void **state)
 
 		fake_gate_new(true);
 		call_to(row, true);
-		if (fake_gate.blocks != row->parks || fake_gate.blocked != row->parks)
+		if (fake_gate.waits != row->parks || fake_gate.waits_given != row->parks)
 			fail_msg("%s: asked %u times, noted %u times", row->name,
-				fake_gate.blocks, fake_gate.blocked);
+				fake_gate.waits, fake_gate.waits_given);
 		if (driver.parks != row->parks || driver.parked)
 			fail_msg("%s: not around the call of the driver", row->name);
-		if (row->parks && (fake_gate.block_stream != row->stream ||
-					  fake_gate.block_flags != flags))
+		if (row->parks &&
+			(fake_gate.wait_stream != row->stream || fake_gate.wait_flags != flags))
 			fail_msg("%s: another stream", row->name);
 		call(row); /* the driver does not take it */
-		if (fake_gate.blocks != 2 * row->parks || fake_gate.blocked != row->parks)
+		if (fake_gate.waits != 2 * row->parks || fake_gate.waits_given != row->parks)
 			fail_msg("%s: noted, though it failed", row->name);
 		fake_gate_new(true);
 		fake_gate.refuse = true;
 		call_to(row, true);
-		if (fake_gate.blocked)
+		if (fake_gate.waits_given)
 			fail_msg("%s: noted, though it is captured", row->name);
 	}
 }
@@ -216,7 +216,7 @@ static void hook__outside_of_a_slice_does_not_call_the_gate(void **state)
 	atomic_store(&link_off, true);
 	for (size_t i = 0; i < submit_row_count; i++) {
 		call(&submit_rows[i]);
-		assert_int_equal(fake_gate.slow + fake_gate.blocks, 0);
+		assert_int_equal(fake_gate.slow + fake_gate.waits, 0);
 		assert_int_equal(fake_gate_page.gpus[0].begun, 0);
 	}
 }
@@ -503,22 +503,22 @@ static void memory_operations__count_unless_one_waits(void **state)
 			i & 1 ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WAIT_VALUE_64;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 1);
-		assert_int_equal(fake_gate.blocks, 1);
-		assert_int_equal(fake_gate.blocked, 0);
+		assert_int_equal(fake_gate.waits, 1);
+		assert_int_equal(fake_gate.waits_given, 0);
 		assert_int_equal(hooks[i](STREAM(4), 1, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 2);
-		assert_int_equal(fake_gate.blocks, 1);
+		assert_int_equal(fake_gate.waits, 1);
 		/* It may make the stream wait for others, once the driver has taken it. */
 		memset(&driver, 0, sizeof(driver));
 		driver.succeeds = true;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), CUDA_SUCCESS);
 		assert_int_equal(fake_gate.slow, 2);
-		assert_int_equal(fake_gate.blocks, 2);
-		assert_int_equal(fake_gate.blocked, 1);
+		assert_int_equal(fake_gate.waits, 2);
+		assert_int_equal(fake_gate.waits_given, 1);
 		assert_int_equal(driver.parks, 2);
 		assert_int_equal(driver.parked, 0);
-		assert_ptr_equal(fake_gate.block_stream, STREAM(4));
-		assert_int_equal(fake_gate.block_flags, i & 1 ? GATE_OWN : 0);
+		assert_ptr_equal(fake_gate.wait_stream, STREAM(4));
+		assert_int_equal(fake_gate.wait_flags, i & 1 ? GATE_OWN : 0);
 		driver.succeeds = false;
 	}
 }

@@ -26,10 +26,10 @@ void aside_ends(void)
 
 void block_no_work(void)
 {
-	struct gate_block block = gate_block(TD_ASIDE, 0);
+	struct gate_stream_wait wait = gate_stream_wait_begin(TD_ASIDE, 0);
 
 	td_submit_to(TD_ASIDE);
-	gate_blocked(&block, CUDA_SUCCESS);
+	gate_stream_wait_end(&wait, CUDA_SUCCESS);
 }
 
 void block_stream(void)

@@ -61,7 +61,7 @@ static void submit_outside(void)
 {
 	CHECK(!unsetenv("GPUSLICE_SLICE_DIR"));
 	CHECK(!gate_begin(NULL, 0) && atomic_load(&link_off));
-	CHECK(!gate_block(NULL, 0).slot);
+	CHECK(!gate_stream_wait_begin(NULL, 0).slot);
 	gate_capture_begins();
 	gate_capture_ended();
 	gate_thread_add_context(td_context(0), 0);
@@ -426,10 +426,10 @@ static void gate__invalidates_no_capture(void **state)
 	gate_test(submit_while_capturing, 1);
 }
 
-static bool is_noted(const struct gate_block *block)
+static bool is_noted(const struct gate_stream_wait *wait)
 {
 	return gate_slot_read_state(
-		       &gate_process_if_any()->fences.waits[block->slot - 1].slot) ==
+		       &gate_process_if_any()->fences.waits[wait->slot - 1].slot) ==
 	       GATE_SLOT_SET;
 }
 
@@ -437,39 +437,39 @@ static bool is_noted(const struct gate_block *block)
 static void blocks_stream(void)
 {
 	CUstream second = (CUstream)((uintptr_t)TD_STREAM + 1);
-	struct gate_block block;
+	struct gate_stream_wait wait;
 
 	errno = 1234;
-	block = gate_block(TD_STREAM, 0); /* before any work */
-	CHECK(block.slot && block.gpu == 0 && errno == 1234);
-	gate_blocked(&block, CUDA_SUCCESS);
+	wait = gate_stream_wait_begin(TD_STREAM, 0); /* before any work */
+	CHECK(wait.slot && wait.gpu == 0 && errno == 1234);
+	gate_stream_wait_end(&wait, CUDA_SUCCESS);
 	CHECK(!atomic_load(&slice_arbiter_page(A, 0)->begun) &&
 		atomic_load(&A->quanta.hellos) == 1);
-	CHECK(is_noted(&block) && atomic_load(&td.own_records) == 2);
-	block = gate_block(second, GATE_OWN);
-	CHECK(block.slot && block.gpu == 1);
+	CHECK(is_noted(&wait) && atomic_load(&td.own_records) == 2);
+	wait = gate_stream_wait_begin(second, GATE_OWN);
+	CHECK(wait.slot && wait.gpu == 1);
 	/* The driver refused it. */
-	gate_blocked(&block, CUDA_ERROR_INVALID_VALUE);
-	CHECK(!is_noted(&block));
-	block = gate_block(second, GATE_OWN);
-	gate_blocked(&block, CUDA_SUCCESS);
-	CHECK(is_noted(&block));
+	gate_stream_wait_end(&wait, CUDA_ERROR_INVALID_VALUE);
+	CHECK(!is_noted(&wait));
+	wait = gate_stream_wait_begin(second, GATE_OWN);
+	gate_stream_wait_end(&wait, CUDA_SUCCESS);
+	CHECK(is_noted(&wait));
 	/* Of no GPU of the slice. */
-	block = gate_block((CUstream)((uintptr_t)TD_STREAM + 2), 0);
-	CHECK(!block.slot);
+	wait = gate_stream_wait_begin((CUstream)((uintptr_t)TD_STREAM + 2), 0);
+	CHECK(!wait.slot);
 	/* Into a capture, and beside it. */
 	gate_capture_begins();
 	atomic_store(&td.capturing, 1);
-	CHECK(!gate_block((CUstream)0x1100, 0).slot);
-	CHECK(gate_block(TD_STREAM, 0).slot);
+	CHECK(!gate_stream_wait_begin((CUstream)0x1100, 0).slot);
+	CHECK(gate_stream_wait_begin(TD_STREAM, 0).slot);
 	atomic_store(&td.capturing, 0);
 	gate_capture_ended();
 	/* At a closed gate, too. */
 	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
-	CHECK(gate_block(TD_STREAM, 0).slot);
+	CHECK(gate_stream_wait_begin(TD_STREAM, 0).slot);
 	CHECK(!atomic_load(&td.blocked_calls) && !atomic_load(&td.spoiled));
 	slice_arbiter_set_scheduled(A, false);
-	CHECK(!gate_block(TD_STREAM, 0).slot);
+	CHECK(!gate_stream_wait_begin(TD_STREAM, 0).slot);
 }
 
 static void gate__records_streams_that_wait_for_others(void **state)
