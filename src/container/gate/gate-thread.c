@@ -5,6 +5,8 @@
 #include "container/cuda/driver.h"
 #include "container/charges/charges.h"
 #include "container/gate/internal.h"
+#include "container/gate/pthread.h"
+#include "container/gate/report.h"
 #include "container/sys.h"
 
 /* Registration. A submitting thread waits for the answer: FIRST_MS at most for the first registration of
@@ -63,7 +65,7 @@ static void apply_sched_registration(struct gate_process *process, const struct 
 	atomic_store(&process->link_lost, false);
 	if (!atomic_load(&process->page)) {
 		process->gate.gpu_count = process->link.page->gpu_count;
-		process->gate.log = launches_open(process->link.dir);
+		process->gate.log = gate_launches_open(process->link.dir);
 		process->fences.gpus = process->gate.gpu_count;
 		atomic_store(&process->fences.page, process->link.page);
 		atomic_store(&process->page, process->link.page);
@@ -200,7 +202,7 @@ static void start_gate_thread(struct gate_process *process)
 			(unsigned int)gpu, &process->gate.captures, true);
 	if (process->thread_running)
 		return;
-	if (thread_start(run_gate_thread, process)) {
+	if (gate_spawn_thread(run_gate_thread, process)) {
 		process->thread_running = true;
 		return;
 	}
@@ -731,7 +733,7 @@ static void *run_gate_thread(void *arg)
 	uint64_t link_next = 0;
 	uint32_t seen = 0;
 
-	thread_prepare("gpuslice-turns");
+	gate_prepare_thread("gpuslice-turns");
 	(void)quiet_begin();
 	while (r == FENCE_OK && gate_mode(process) != GATE_MODE_ENDED) {
 		uint64_t ns, each;

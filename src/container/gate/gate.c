@@ -7,6 +7,7 @@
 #include "container/sys.h"
 #include "container/gate/gate-thread.h"
 #include "container/gate/internal.h"
+#include "container/gate/report.h"
 
 /* The longest sleep at the gate. After it the thread has the gate thread check whether the arbiter lives.
  * Tests set more, so that a lost wake-up shows. */
@@ -57,6 +58,21 @@ bool gate_is_under_mps(void)
 
 	return page &&
 	       atomic_load_explicit(&page->turns, memory_order_relaxed) == SLICE_TURNS_MPS;
+}
+
+void gate_wake_all(struct gate_process *process)
+{
+	struct turn_page *page = atomic_load(&process->page);
+
+	for (uint32_t i = 0; page && i < process->gate.gpu_count; i++) {
+		struct gate_gpu *g = &process->gpus[i];
+
+		(void)atomic_fetch_add(&g->throttle_word, 1);
+		(void)atomic_fetch_add(&g->standalone_gate, TURN_GENERATION);
+		sys_futex_wake(&g->throttle_word, false);
+		sys_futex_wake(&g->standalone_gate, false);
+		sys_futex_wake(&page->gpus[i].gate, true);
+	}
 }
 
 /* ---- what is held ------------------------------------------------------------------------------- */
@@ -403,7 +419,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 		goto out;
 	ret = count_submission(process, gpu, flags, kind);
 	if (ret && process->gate.log)
-		launches_add(process->gate.log, kind);
+		gate_launches_add(process->gate.log, kind);
 	if (ret)
 		fences_add_current_context(&process->fences, (unsigned int)gpu,
 			&process->gate.captures);

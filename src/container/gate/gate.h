@@ -24,10 +24,10 @@
  *
  * Forks: all state is in memory that a child sees as zero, and the page is not mapped there. Thread: any.
  */
-#include "abi/launch-log.h"
 #include "abi/turn-page.h"
 #include "container/cuda/driver.h"
 #include "container/client/link.h"
+#include "container/gate/launches.h"
 
 #define GATE_SYNC_BYTES       (64u << 10) /* synchronous copies of at most this are not held */
 #define GATE_PROGRAMMATIC_MAX 8
@@ -68,14 +68,6 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
  * if one is due. @p has at least one of GATE_TAGS. Keeps errno. */
 void gate_end_tagged(struct turn_gpu_page *p);
 
-/* ---- launches.c: the log of launches (abi/launch-log.h), where the slice has one ------------------ */
-
-/* NULL: @dir has none of this version. Mapped for the life of the process, not of its children. */
-struct launch_log *launches_open(const char *dir);
-
-/* @kind: as of gate_begin_kind(). */
-void launches_add(struct launch_log *log, uintptr_t kind);
-
 /* ---- around a submission --------------------------------------------------------------------------- */
 
 /* @kind: any key for what the submission takes of the GPU, as far as the caller can know (cost-model.h). */
@@ -107,7 +99,7 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 	if (__builtin_expect(
 		    (atomic_load(&p->gate) & (TURN_STATE | TURN_DOORBELL)) == TURN_OPEN, 1)) {
 		if (__builtin_expect(g->log != NULL, 0))
-			launches_add(g->log, kind);
+			gate_launches_add(g->log, kind);
 		return p;
 	}
 	(void)atomic_fetch_sub(&p->begun, 1);

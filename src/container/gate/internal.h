@@ -28,7 +28,7 @@
  *
  * Reports.
  * 1. A thread holds .report_lock while it reads the state and sends the packet. So the packet sent last
- *    is the truth, or a thread that has changed the state since has yet to report.
+ *    has the present state, or a thread that has changed the state since has yet to report.
  * 2. A report counts for the gate's generation that it was read with.
  * 3. On another generation the gate thread reports again while it is awake, and so does each thread that
  *    waits at the closed gate.
@@ -141,28 +141,5 @@ bool gate_is_scheduled(void);
 /* Whether the slice runs beside others under MPS: no other slice waits for its work to end. */
 bool gate_is_under_mps(void);
 
-/* ---- report.c: the state that a process reports ---------------------------------------------------- */
-
-/* Reports the state of @gpu to the arbiter, unless the last report says just that. False: the report could
- * not be sent now. Thread: any; never blocks for long. */
-bool gate_report_state(struct gate_process *process, unsigned int gpu);
-
-/* Whether the last report is the truth, is of the gate's generation, and was read. True also where there
- * is no arbiter. */
-bool gate_state_is_reported(struct gate_process *process, unsigned int gpu);
-
 /* Wakes all waiting threads. Each checks again what it waits for. */
 void gate_wake_all(struct gate_process *process);
-
-/* ---- pthread.c ------------------------------------------------------------------------------------- */
-
-/*
- * Starts a detached thread of this library, with a small stack and no signals. It calls the
- * pthread_create() that the program's own calls would find: it may be a checker's. Old C libraries have
- * it in another library than the one that this library needs, so it is not imported. False: no thread can
- * be started.
- */
-bool thread_start(void *(*fn)(void *), void *arg);
-
-/* For the thread itself: a name, and timers that are not rounded by 50 us. */
-void thread_prepare(const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/gate/gate.h"
+#include "container/gate/launches.h"
 
 #include "container/sys.h"
 
@@ -26,7 +26,7 @@ static struct launch_log *map_gate_launch_log(int fd)
 	return NULL;
 }
 
-struct launch_log *launches_open(const char *dir)
+struct launch_log *gate_launches_open(const char *dir)
 {
 	char path[PATH_ROOM];
 	struct launch_log *log;
@@ -42,7 +42,7 @@ struct launch_log *launches_open(const char *dir)
 	return log;
 }
 
-void launches_add(struct launch_log *log, uintptr_t kind)
+void gate_launches_add(struct launch_log *log, uintptr_t kind)
 {
 	uint64_t n = atomic_fetch_add_explicit(&log->next, 1, memory_order_relaxed);
 	struct launch_log_entry *e = &log->entries[n % LAUNCH_LOG_ENTRIES];

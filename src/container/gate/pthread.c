@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "container/gate/internal.h"
+#include "container/gate/pthread.h"
 
 #include "container/loader/forward.h"
 #include "container/loader/parse/image.h"
@@ -73,7 +73,7 @@ static int create_small(void *(*fn)(void *), void *arg)
 	return r;
 }
 
-bool thread_start(void *(*fn)(void *), void *arg)
+bool gate_spawn_thread(void *(*fn)(void *), void *arg)
 {
 	/* All but 32 and 33, which the C library sends to all threads, and waits for. */
 	uint64_t block = ~(UINT64_C(3) << 31), was = 0;
@@ -89,7 +89,7 @@ bool thread_start(void *(*fn)(void *), void *arg)
 	return !r;
 }
 
-void thread_prepare(const char *name)
+void gate_prepare_thread(const char *name)
 {
 	(void)syscall(SYS_prctl, PR_SET_NAME, name, 0L, 0L, 0L);
 	(void)syscall(SYS_prctl, PR_SET_TIMERSLACK, SLACK_NS, 0L, 0L, 0L);

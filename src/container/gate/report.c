@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process reports the state of its clients to the slice's arbiter. */
+#include "container/gate/report.h"
+
 #include "container/gate/gate-thread.h"
 #include "container/gate/internal.h"
 #include "container/sys.h"
@@ -87,19 +88,4 @@ bool gate_state_is_reported(struct gate_process *process, unsigned int gpu)
 	}
 	sys_unlock(&process->report_lock);
 	return r;
-}
-
-void gate_wake_all(struct gate_process *process)
-{
-	struct turn_page *page = atomic_load(&process->page);
-
-	for (uint32_t i = 0; page && i < process->gate.gpu_count; i++) {
-		struct gate_gpu *g = &process->gpus[i];
-
-		(void)atomic_fetch_add(&g->throttle_word, 1);
-		(void)atomic_fetch_add(&g->standalone_gate, TURN_GENERATION);
-		sys_futex_wake(&g->throttle_word, false);
-		sys_futex_wake(&g->standalone_gate, false);
-		sys_futex_wake(&page->gpus[i].gate, true);
-	}
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The second connection of this process to its slice's arbiter (SLICE_HELLO_TURNS), for the fair-share scheduler. It gives the page of
- * the gates and carries struct slice_state. Its end shows that the arbiter is gone. The page is not
- * mapped in a child of fork.
+ * The second connection of this process to its slice's arbiter (SLICE_HELLO_TURNS), for the fair-share
+ * scheduler. It gives the page of the gates and carries struct slice_state. Its end shows that the arbiter
+ * is gone. The page is not mapped in a child of fork.
  *
  * Threads. gate_link_register() is for one thread at a time, and may wait. The caller guards .socket and
  * the rest by a lock. No other function waits.

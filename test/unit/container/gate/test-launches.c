@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/test.h"
 
-#include "container/gate/gate.h"
+#include "container/gate/launches.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -35,21 +35,21 @@ static void make(off_t size, uint32_t magic, uint32_t version)
 static void launches__accept_only_a_valid_log(void **state)
 {
 	(void)state;
-	assert_null(launches_open(dir)); /* the directory has no log */
+	assert_null(gate_launches_open(dir)); /* the directory has no log */
 	make((off_t)LAUNCH_LOG_BYTES - 1, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
-	assert_null(launches_open(dir));
+	assert_null(gate_launches_open(dir));
 	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC + 1, LAUNCH_LOG_VERSION);
-	assert_null(launches_open(dir));
+	assert_null(gate_launches_open(dir));
 	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION + 1);
-	assert_null(launches_open(dir));
+	assert_null(gate_launches_open(dir));
 	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
-	assert_non_null(launches_open(dir));
+	assert_non_null(gate_launches_open(dir));
 }
 
 static void *add_many(void *arg)
 {
 	for (uintptr_t i = 0; i < EACH; i++)
-		launches_add(arg, i);
+		gate_launches_add(arg, i);
 	return NULL;
 }
 
@@ -61,10 +61,10 @@ static void launches__record_each_entry_whole_and_count_it(void **state)
 
 	(void)state;
 	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
-	log = launches_open(dir);
+	log = gate_launches_open(dir);
 	assert_non_null(log);
 	for (uintptr_t i = 0; i < FIRST; i++)
-		launches_add(log, i);
+		gate_launches_add(log, i);
 	for (unsigned int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, add_many, log), 0);
 	for (unsigned int i = 0; i < THREADS; i++)
@@ -78,9 +78,9 @@ static void launches__record_each_entry_whole_and_count_it(void **state)
 		assert_true(atomic_load(&e->at_ns) > 0);
 	}
 	/* The same kind has the same entry, another kind has another. */
-	launches_add(log, 7);
-	launches_add(log, 7);
-	launches_add(log, 8);
+	gate_launches_add(log, 7);
+	gate_launches_add(log, 7);
+	gate_launches_add(log, 8);
 	assert_int_equal(atomic_load(&log->entries[n % LAUNCH_LOG_ENTRIES].kind),
 		atomic_load(&log->entries[(n + 1) % LAUNCH_LOG_ENTRIES].kind));
 	assert_int_not_equal(atomic_load(&log->entries[n % LAUNCH_LOG_ENTRIES].kind),
