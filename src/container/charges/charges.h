@@ -6,7 +6,7 @@
  * driver took, and gives the rest back.
  *
  *	struct charge c;
- *	CUresult r = charge_begin(&c, charges_current_gpu(), bound, CHARGE_SEEN);
+ *	CUresult r = charge_begin(&c, device_current_gpu(), bound, CHARGE_SEEN);
  *
  *	if (r)
  *		return r;                      // CUDA_ERROR_OUT_OF_MEMORY
@@ -95,11 +95,6 @@ void charge_disown(int gpu, uint64_t bytes);
 /* charge_disown() without a request for a comparison: the caller requests one for many calls. */
 void charge_disown_quietly(int gpu, uint64_t bytes);
 
-/* The slice's number of @device, or of the current context's device. CHARGES_NO_GPU: the device has no
- * number. CHARGES_GPU_UNKNOWN: the arbiter never answered. (Defined in container/cuda/device.c.) */
-int charges_device_gpu(CUdevice device);
-int charges_current_gpu(void);
-
 /* Whether this process is in a slice: the cheap test at the start of a hook. Registers the process if
  * needed. */
 bool charges_active(void);
@@ -118,8 +113,7 @@ void charges_request_compare(int gpu);
 /* The limit alone, from the page. False: not known. */
 bool charges_read_limit(int gpu, uint64_t *limit);
 
-/* Of this process: used bytes less the bytes that hooks charged. These are contexts, code, stacks. 0: not
- * known. */
+/* Bytes that this process uses and that no hook charged: contexts, code, stacks. 0: not known. */
 uint64_t charges_read_overhead(int gpu);
 
 /* Called at most once for each charge, when the charge does not fit. Gives back cached memory of @gpu.

@@ -220,7 +220,7 @@ static void end_primary_leave(const struct primary_leaving *l, CUdevice device, 
 	else
 		gate_thread_context_stays(l->context);
 	if (active)
-		report_new_context(&l->context, charges_device_gpu(device), CUDA_SUCCESS);
+		report_new_context(&l->context, device_find_gpu(device), CUDA_SUCCESS);
 }
 
 /* ---- primary contexts ------------------------------------------------------------------------- */
@@ -305,7 +305,7 @@ static void primary_left(struct charge *c, CUdevice device, CUresult r, bool res
 
 static CUresult retain_primary_context(CUcontext *context, CUdevice device)
 {
-	int gpu = charges_device_gpu(device);
+	int gpu = device_find_gpu(device);
 	struct primary *p = primary_of(device);
 	struct charge c;
 	CUresult r;
@@ -320,7 +320,7 @@ static CUresult retain_primary_context(CUcontext *context, CUdevice device)
 		atomic_store(&p->context, (uintptr_t)*context);
 	/* Before the request for a comparison. For the charged thread, the context is new. */
 	if (!r)
-		mps_probe_mode(device, gpu, c.gpu != CHARGES_NO_GPU);
+		device_probe_mps(device, gpu, c.gpu != CHARGES_NO_GPU);
 	primary_end(p, &c, gpu, device, r);
 	report_new_context(context, gpu, r);
 	return r;
@@ -333,24 +333,24 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	return retain_primary_context(context, device);
 }
 
-#define LEAVE(name, reset)                                                        \
-	HOOK CUresult name(CUdevice device)                                       \
-	{                                                                         \
-		struct pool_reservation_wait pools;                               \
-		struct primary_leaving leaving;                                   \
-		struct charge c;                                                  \
-		CUresult r;                                                       \
-                                                                                  \
-		if (!charges_active())                                            \
-			return REAL(name)(device);                                \
-		leaving = begin_primary_leave(device, reset);                     \
-		pool_reservation_wait_begin(&pools);                              \
-		charge_free_begin(&c, charges_device_gpu(device), CHARGE_HIDDEN); \
-		r = REAL(name)(device);                                           \
-		pool_reservation_wait_end(&pools);                                \
-		primary_left(&c, device, r, reset);                               \
-		end_primary_leave(&leaving, device, r);                           \
-		return r;                                                         \
+#define LEAVE(name, reset)                                                     \
+	HOOK CUresult name(CUdevice device)                                    \
+	{                                                                      \
+		struct pool_reservation_wait pools;                            \
+		struct primary_leaving leaving;                                \
+		struct charge c;                                               \
+		CUresult r;                                                    \
+                                                                               \
+		if (!charges_active())                                         \
+			return REAL(name)(device);                             \
+		leaving = begin_primary_leave(device, reset);                  \
+		pool_reservation_wait_begin(&pools);                           \
+		charge_free_begin(&c, device_find_gpu(device), CHARGE_HIDDEN); \
+		r = REAL(name)(device);                                        \
+		pool_reservation_wait_end(&pools);                             \
+		primary_left(&c, device, r, reset);                            \
+		end_primary_leave(&leaving, device, r);                        \
+		return r;                                                      \
 	}
 
 LEAVE(cuDevicePrimaryCtxRelease, false)
@@ -362,7 +362,7 @@ LEAVE(cuDevicePrimaryCtxReset_v2, true)
 
 static CUresult create_begin(struct charge *c, CUdevice device)
 {
-	int gpu = charges_active() ? charges_device_gpu(device) : CHARGES_NO_GPU;
+	int gpu = charges_active() ? device_find_gpu(device) : CHARGES_NO_GPU;
 
 	if (gpu == CHARGES_NO_GPU)
 		return charge_begin(c, gpu, 0, CHARGE_HIDDEN);
@@ -377,7 +377,7 @@ static CUresult create_end(struct charge *c, CUresult r, const CUcontext *contex
 	if (!r && context && c->gpu != CHARGES_NO_GPU) {
 		count_live(c->gpu, 1);
 		(void)alloc_table_put(ALLOC_CONTEXT, (uintptr_t)*context, &row);
-		mps_probe_mode(device, c->gpu, true);
+		device_probe_mps(device, c->gpu, true);
 	}
 	charge_end(c, r ? 0 : c->bytes);
 	report_new_context(context, row.gpu, r);
@@ -517,7 +517,7 @@ HOOK CUresult cuCtxDetach(CUcontext context)
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
 	unsigned int flags)
 {
-	int gpu = charges_active() ? charges_device_gpu(device) : CHARGES_NO_GPU;
+	int gpu = charges_active() ? device_find_gpu(device) : CHARGES_NO_GPU;
 	struct primary *p = gpu == CHARGES_NO_GPU ? NULL : primary_of(device);
 	struct alloc_row row = { .count = 1, .gpu = gpu, .other = (uint32_t)device };
 	struct charge primary, green;
@@ -535,7 +535,7 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 	}
 	r = REAL(cuGreenCtxCreate)(context, desc, device, flags);
 	if (!r)
-		mps_probe_mode(device, gpu, primary.gpu != CHARGES_NO_GPU);
+		device_probe_mps(device, gpu, primary.gpu != CHARGES_NO_GPU);
 	if (!r && context)
 		(void)alloc_table_put(ALLOC_CONTEXT, (uintptr_t)*context, &row);
 	primary_end(p, &primary, gpu, device, r);
@@ -617,7 +617,7 @@ HOOK CUresult cuCtxSetLimit(unsigned int limit, size_t value)
 
 	if (!charges_active())
 		return REAL(cuCtxSetLimit)(limit, value);
-	gpu = charges_current_gpu();
+	gpu = device_current_gpu();
 	r = charge_begin(&c, gpu, gpu == CHARGES_NO_GPU ? 0 : limit_bound(limit, value),
 		CHARGE_HIDDEN);
 	if (r)

@@ -37,7 +37,7 @@ static int gpu_of_uuid(const CUuuid *uuid)
 
 /* For a MIG device, cuDeviceGetUuid_v2() returns the UUID of the MIG device and cuDeviceGetUuid() that of
  * the GPU. False: the driver does not tell (not initialized, no such device). */
-static bool find_device_gpu(CUdevice device, int *ret)
+static bool probe_device_gpu(CUdevice device, int *ret)
 {
 	CUuuid uuid = { 0 };
 	bool known = false;
@@ -54,7 +54,7 @@ static bool find_device_gpu(CUdevice device, int *ret)
 	return known;
 }
 
-int charges_device_gpu(CUdevice device)
+int device_find_gpu(CUdevice device)
 {
 	bool cached = device >= 0 && device < DEVICES_MAX;
 	struct devices *d;
@@ -70,22 +70,22 @@ int charges_device_gpu(CUdevice device)
 		if (__builtin_expect(gpu != 0, 1))
 			return gpu - 2;
 	}
-	if (find_device_gpu(device, &gpu) && d && cached)
+	if (probe_device_gpu(device, &gpu) && d && cached)
 		atomic_store_explicit(&d->gpu[device], (int8_t)(gpu + 2), memory_order_relaxed);
 	return gpu;
 }
 
-int charges_current_gpu(void)
+int device_current_gpu(void)
 {
 	CUdevice device = 0;
 
 	/* Without a context, the driver refuses the call of the hook. */
 	if (REAL(cuCtxGetDevice)(&device))
 		return CHARGES_NO_GPU;
-	return charges_device_gpu(device);
+	return device_find_gpu(device);
 }
 
-uint64_t current_context(void)
+uint64_t device_current_context(void)
 {
 	CUcontext context = NULL;
 
@@ -128,7 +128,7 @@ HOOK CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 		return r;
 	f = *free_bytes;
 	t = *total;
-	if (!to_slice(charges_current_gpu(), &f, &t))
+	if (!to_slice(device_current_gpu(), &f, &t))
 		return CUDA_ERROR_SYSTEM_NOT_READY;
 	*free_bytes = f;
 	*total = t;
@@ -144,7 +144,7 @@ HOOK CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
 		return r;
 	f = *free_bytes;
 	t = *total;
-	if (!to_slice(charges_current_gpu(), &f, &t))
+	if (!to_slice(device_current_gpu(), &f, &t))
 		return CUDA_ERROR_SYSTEM_NOT_READY;
 	*free_bytes = (unsigned int)f;
 	*total = (unsigned int)t;
@@ -157,7 +157,7 @@ HOOK CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 	uint64_t limit;
 
 	if (!r && bytes && charges_active() &&
-		charges_read_limit(charges_device_gpu(device), &limit))
+		charges_read_limit(device_find_gpu(device), &limit))
 		*bytes = min_u64(*bytes, limit);
 	return r;
 }
@@ -168,14 +168,14 @@ HOOK CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 	uint64_t limit;
 
 	if (!r && bytes && charges_active() &&
-		charges_read_limit(charges_device_gpu(device), &limit))
+		charges_read_limit(device_find_gpu(device), &limit))
 		*bytes = (unsigned int)min_u64(*bytes, limit);
 	return r;
 }
 
 /* ---- MPS ------------------------------------------------------------------------------------------- */
 
-void mps_probe_mode(CUdevice device, int gpu, bool refresh)
+void device_probe_mps(CUdevice device, int gpu, bool refresh)
 {
 	struct slice_page *page = gpu >= 0 && gpu < SLICE_GPUS_MAX ? link_page() : NULL;
 	_Atomic uint32_t *at = page ? &page->gpus[gpu].mps : NULL;
@@ -194,10 +194,10 @@ void mps_probe_mode(CUdevice device, int gpu, bool refresh)
 			"container was given it?)");
 }
 
-void mps_probe_current(void)
+void device_probe_current_mps(void)
 {
 	CUdevice device = 0;
 
 	if (!REAL(cuCtxGetDevice)(&device))
-		mps_probe_mode(device, charges_device_gpu(device), false);
+		device_probe_mps(device, device_find_gpu(device), false);
 }

@@ -187,8 +187,9 @@ static void start_gate_thread(struct gate_process *process)
 {
 	int gpu;
 
-	/* First the slice's page shows whether the process runs under MPS. Then the arbiter is asked. */
-	mps_probe_current();
+	/* The probe comes first: it stores in the slice's page whether the process runs under MPS, and the
+	 * arbiter reads that at the registration (arbiter_mps_check_process()). */
+	device_probe_current_mps();
 	register_with_scheduler(process,
 		gate_mode(process) == GATE_MODE_NONE ? FIRST_MS : AGAIN_MS);
 	if (gate_mode(process) != GATE_MODE_UP) {
@@ -196,7 +197,7 @@ static void start_gate_thread(struct gate_process *process)
 		return;
 	}
 	/* The current context, if the program made it before any hook reported it. */
-	gpu = process->gate.gpu_count == 1 ? 0 : charges_current_gpu();
+	gpu = process->gate.gpu_count == 1 ? 0 : device_current_gpu();
 	if (gpu >= 0)
 		fences_add_context(&process->fences, fences_current_context(),
 			(unsigned int)gpu, &process->gate.captures, true);

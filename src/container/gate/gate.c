@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/gate.h"
 
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/cuda/stream.h"
 #include "container/charges/charges.h"
@@ -87,11 +88,11 @@ static int find_stream_gpu(const struct gate_process *process, CUstream stream,
 	if (process->gate.gpu_count == 1)
 		return 0;
 	if (!stream || flags & GATE_NO_STREAM)
-		gpu = charges_current_gpu();
+		gpu = device_current_gpu();
 	else if (stream_device(stream, flags & GATE_OWN, &device))
 		return -1;
 	else
-		gpu = charges_device_gpu(device);
+		gpu = device_find_gpu(device);
 	return gpu >= 0 && (uint32_t)gpu < process->gate.gpu_count ? gpu : -1;
 }
 

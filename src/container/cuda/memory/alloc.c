@@ -55,7 +55,7 @@ static void record_allocation(struct charge *c, uint64_t pointer, uint64_t bytes
 {
 	uint64_t chunk = pointer & ~(CHARGES_GRANULE - 1), taken = bound_of(bytes, c->kind);
 	bool managed = c->kind == CHARGE_UNSEEN;
-	struct alloc_row row = { .context = current_context(),
+	struct alloc_row row = { .context = device_current_context(),
 		.bytes = taken,
 		.count = 1,
 		.gpu = c->gpu };
@@ -81,7 +81,7 @@ static void record_allocation(struct charge *c, uint64_t pointer, uint64_t bytes
 
 static CUresult begin_alloc_charge(struct charge *c, uint64_t bytes, enum charge_kind kind)
 {
-	return charge_begin(c, charges_current_gpu(), bound_of(bytes, kind), kind);
+	return charge_begin(c, device_current_gpu(), bound_of(bytes, kind), kind);
 }
 
 /* After the driver's call. */

@@ -128,13 +128,13 @@ static CUresult begin_array_create(struct array_creation *creation, enum alloc_k
 	creation->kind = kind;
 	creation->bytes = array_bytes(d, levels);
 	creation->texels = array_texels(d, levels);
-	return charge_begin(&creation->charge, charges_current_gpu(),
+	return charge_begin(&creation->charge, device_current_gpu(),
 		round_up_to_granule(creation->bytes), CHARGE_SEEN);
 }
 
 static void end_array_create(struct array_creation *creation, CUresult r, uint64_t handle)
 {
-	struct alloc_row row = { .context = current_context(),
+	struct alloc_row row = { .context = device_current_context(),
 		.count = 1,
 		.gpu = creation->charge.gpu };
 	uint64_t taken = r ? 0 : creation->charge.bytes;

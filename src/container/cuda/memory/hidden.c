@@ -16,6 +16,7 @@
  * memory. NVML counts that memory for the owner while the owner has it. Exported pointers of pools need no hook
  * either. Graphics (GL, EGL, VDPAU) map memory for each frame; the regular comparison finds it.
  */
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/cuda/memory/code-size.h"
 #include "container/cuda/memory/memory.h"
@@ -49,7 +50,7 @@ static uint64_t file_bytes(const char *path)
 /* @bytes: size of the image; 0: not known. */
 static CUresult load_begin(struct charge *c, uint64_t bytes)
 {
-	return charge_begin(c, charges_current_gpu(), round_up_to_granule(bytes ? bytes : 1),
+	return charge_begin(c, device_current_gpu(), round_up_to_granule(bytes ? bytes : 1),
 		CHARGE_HIDDEN);
 }
 
@@ -61,7 +62,7 @@ static void end_module_load(struct charge *c, CUresult r)
 /* Memory may have come or gone. */
 static CUresult request_module_compare(CUresult r)
 {
-	return r ? r : request_compare(r, charges_current_gpu());
+	return r ? r : request_compare(r, device_current_gpu());
 }
 
 HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
@@ -185,7 +186,7 @@ HOOK CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 
 static CUresult compared_here(CUresult r)
 {
-	return r || !charges_active() ? r : request_compare(r, charges_current_gpu());
+	return r || !charges_active() ? r : request_compare(r, device_current_gpu());
 }
 
 HOOK CUresult cuImportExternalMemory(CUexternalMemory *memory,
@@ -209,7 +210,7 @@ HOOK CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle multicast, CUdev
 {
 	CUresult r = REAL(cuMulticastAddDevice)(multicast, device);
 
-	return r || !charges_active() ? r : request_compare(r, charges_device_gpu(device));
+	return r || !charges_active() ? r : request_compare(r, device_find_gpu(device));
 }
 
 /* Bound memory may stay after its last handle and mapping in this process are gone. */
@@ -238,5 +239,5 @@ HOOK CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice
 {
 	CUresult r = REAL(cuMulticastUnbind)(multicast, device, at, bytes);
 
-	return r || !charges_active() ? r : request_compare(r, charges_device_gpu(device));
+	return r || !charges_active() ? r : request_compare(r, device_find_gpu(device));
 }

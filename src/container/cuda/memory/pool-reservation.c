@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/cuda/memory/pool-reservation.h"
 
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/sys.h"
 
@@ -362,7 +363,7 @@ CUresult pool_reservation_begin(struct pool_reservation_op *op,
 	op->reservation = NULL;
 	gpu = reservation ? atomic_load(&reservation->gpu) : CHARGES_NO_GPU;
 	if (gpu == CHARGES_GPU_UNKNOWN) {
-		gpu = charges_device_gpu(atomic_load(&reservation->device));
+		gpu = device_find_gpu(atomic_load(&reservation->device));
 		atomic_store(&reservation->gpu, gpu);
 		if (gpu >= 0)
 			atomic_fetch_or(&pool_reservation_gpus, UINT32_C(1) << gpu);

@@ -24,6 +24,7 @@
 
 #include "abi/slice-page.h"
 
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/cuda/work/work.h"
 #include "container/cuda/memory/pool-reservation.h"
@@ -58,7 +59,7 @@ static struct pool_reservation *add_pool_reservation(CUmemoryPool pool, const CU
 		return pool_reservation_get(POOL_RESERVATION_POOL, get_pool_key(pool), -1,
 			CHARGES_NO_GPU, counts);
 	return pool_reservation_get(POOL_RESERVATION_POOL, get_pool_key(pool), at->id,
-		charges_device_gpu(at->id), counts);
+		device_find_gpu(at->id), counts);
 }
 
 static struct pool_reservation *add_device_reservation(CUmemoryPool pool, CUdevice device)
@@ -224,7 +225,7 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 		return REAL(cuMemPoolCreate)(pool, props);
 	mine = *props;
 	gpu = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE
-		      ? charges_device_gpu(props->location.id)
+		      ? device_find_gpu(props->location.id)
 		      : CHARGES_NO_GPU;
 	if (gpu >= 0 && charges_read_usage(gpu, &limit, &used))
 		mine.maxSize = pool_max(props->maxSize, limit);

@@ -83,7 +83,7 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	if (!handle || !bytes || !prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 		!charges_active())
 		return REAL(cuMemCreate)(handle, bytes, prop, flags);
-	row.gpu = charges_device_gpu(prop->location.id);
+	row.gpu = device_find_gpu(prop->location.id);
 	row.bytes = round_up_to_granule(bytes);
 	row.other = prop->type == CU_MEM_ALLOCATION_TYPE_MANAGED ? HANDLE_UNSEEN : 0;
 	row.context = next_number();
@@ -247,7 +247,7 @@ static void mark_mapped_handles_lent(const CUarrayMapInfo *maps, unsigned int n)
 /* Unmapped memory is free, if at all, when the stream reaches the operation. */
 static CUresult compare_after_array_map(CUresult r)
 {
-	int gpu = r ? CHARGES_NO_GPU : charges_current_gpu();
+	int gpu = r ? CHARGES_NO_GPU : device_current_gpu();
 
 	if (gpu >= 0)
 		charges_request_compare(gpu);

@@ -25,7 +25,7 @@ static uint64_t get_capture_context(CUstream stream, bool own)
 	CUresult r = own ? REAL(cuStreamGetCtx_ptsz)(stream, &context)
 			 : REAL(cuStreamGetCtx)(stream, &context);
 
-	return r ? current_context() : (uintptr_t)context;
+	return r ? device_current_context() : (uintptr_t)context;
 }
 
 void capture_row_gone(const struct alloc_row *row)

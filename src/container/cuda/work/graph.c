@@ -21,6 +21,7 @@
  */
 #include "container/cuda/work/work.h"
 
+#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/cuda/memory/pool-reservation.h"
 #include "container/cuda/stream.h"
@@ -126,7 +127,7 @@ static void walk_graph_nodes(CUgraph graph, struct needs *needs, int depth)
 static struct pool_reservation *get_graph_reservation(CUdevice device)
 {
 	return pool_reservation_get(POOL_RESERVATION_GRAPH, (uint64_t)device + 1, device,
-		charges_device_gpu(device), CHARGE_SEEN);
+		device_find_gpu(device), CHARGE_SEEN);
 }
 
 /* Pool reservations that a launch uses. A row has one bound: the largest of its devices. */
@@ -286,7 +287,7 @@ static CUresult begin_graph_instantiate(struct graph_instantiation *instantiatio
 	}
 	if (REAL(cuGraphGetNodes)(graph, NULL, &nodes))
 		nodes = 0;
-	r = charge_begin(&instantiation->code, charges_current_gpu(), graph_code_bound(nodes),
+	r = charge_begin(&instantiation->code, device_current_gpu(), graph_code_bound(nodes),
 		CHARGE_HIDDEN);
 	if (r || !(flags & INSTANTIATE_UPLOAD))
 		return r;
@@ -356,7 +357,7 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 		(void)alloc_table_remove(ALLOC_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row);
 	r = REAL(cuGraphExecDestroy)(exec);
 	pool_reservation_wait_end(&w);
-	gpu = charges_current_gpu();
+	gpu = device_current_gpu();
 	if (!r && gpu >= 0)
 		link_compare((unsigned int)gpu);
 	return r;

@@ -2,6 +2,7 @@
 #include "unit/container/cuda/fake-driver.h"
 
 #include "container/charges/charges.h"
+#include "container/cuda/device.h"
 
 #include <pthread.h>
 
@@ -147,18 +148,17 @@ void link_compare(unsigned int gpu)
 	compare();
 }
 
-int charges_device_gpu(CUdevice device)
+int device_find_gpu(CUdevice device)
 {
 	return device == 0 ? 0 : CHARGES_NO_GPU;
 }
 
-int charges_current_gpu(void)
+int device_current_gpu(void)
 {
 	return 0;
 }
 
-uint64_t current_context(void);
-uint64_t current_context(void)
+uint64_t device_current_context(void)
 {
 	return 0xc0;
 }

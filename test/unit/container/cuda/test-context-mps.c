@@ -135,9 +135,9 @@ static void run_with_old_driver(void)
 	 * either. */
 	md.mps = 0;
 	md.attributes = 0;
-	mps_probe_mode(3, CHARGES_NO_GPU, true);
-	mps_probe_mode(3, CHARGES_GPU_UNKNOWN, true);
-	mps_probe_mode(3, SLICE_GPUS_MAX, true);
+	device_probe_mps(3, CHARGES_NO_GPU, true);
+	device_probe_mps(3, CHARGES_GPU_UNKNOWN, true);
+	device_probe_mps(3, SLICE_GPUS_MAX, true);
 	CHECK(get_mps_state() == SLICE_MPS_UNKNOWN && !md.attributes);
 	assert_warned("");
 }
@@ -154,10 +154,10 @@ static void probe_at_first_submission(void)
 	catch_warnings();
 	CHECK(charges_active());
 	compute(SLICE_TURNS_MPS);
-	mps_probe_current();
+	device_probe_current_mps();
 	CHECK(get_mps_state() == SLICE_MPS_OUTSIDE && md.attributes == 1);
 	assert_warned("gpuslice: this slice is to run under MPS");
-	mps_probe_current();
+	device_probe_current_mps();
 	CHECK(md.attributes == 1);
 }
 

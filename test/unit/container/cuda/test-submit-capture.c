@@ -25,7 +25,7 @@ void *forward_resolve(unsigned int slot)
 	return NULL;
 }
 
-uint64_t current_context(void)
+uint64_t device_current_context(void)
 {
 	return (uintptr_t)CONTEXT;
 }

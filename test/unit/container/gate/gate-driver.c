@@ -279,17 +279,17 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 	return CUDA_SUCCESS;
 }
 
-int charges_device_gpu(CUdevice device)
+int device_find_gpu(CUdevice device)
 {
 	return device < TD_CONTEXTS ? device : CHARGES_NO_GPU;
 }
 
-void mps_probe_current(void)
+void device_probe_current_mps(void)
 {
 	(void)atomic_fetch_add(&td.mps_probes, 1);
 }
 
-int charges_current_gpu(void)
+int device_current_gpu(void)
 {
 	return current > 0 ? current - 1 : CHARGES_NO_GPU;
 }
