@@ -142,7 +142,7 @@ static void release_row(enum alloc_kind kind, uint64_t key, const struct alloc_r
 	(void)key;
 	(void)arg;
 	if (kind == ALLOC_CAPTURE) {
-		capture_row_gone(row);
+		submit_capture_row_gone(row);
 		return;
 	}
 	array_chunk_gone(kind, row);

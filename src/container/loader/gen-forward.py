@@ -167,8 +167,8 @@ def kind_of(row, params, slot, count):
     """What submissions that take alike have in common, in C: see container/gate/cost-model.h."""
     if params[:1] == ["CUfunction"]:
         grid = params[1:4] == ["unsigned int"] * 3
-        return f"submit_kernel(a0, {'(uint64_t)a1 * a2 * a3' if grid else '0'})"
-    return f"submit_bytes({slot}, {count})"
+        return f"submit_kernel_kind(a0, {'(uint64_t)a1 * a2 * a3' if grid else '0'})"
+    return f"submit_bytes_kind({slot}, {count})"
 
 
 def hook(row, params, slot):

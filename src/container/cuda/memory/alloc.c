@@ -278,7 +278,7 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 HOOK CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t bytes,
 	unsigned int type, unsigned long long flags)
 {
-	if (charges_active() && !mapping_lend(dptr, bytes))
+	if (charges_active() && !vmm_lend_mapping(dptr, bytes))
 		mark_pointer_lent(dptr);
 	return REAL(cuMemGetHandleForAddressRange)(handle, dptr, bytes, type, flags);
 }

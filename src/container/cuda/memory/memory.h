@@ -47,10 +47,10 @@ enum {
 
 /* Marks the memory mapped from @dptr on as lent: other holders may have it from now on. False: no mapping
  * begins there. */
-bool mapping_lend(CUdeviceptr dptr, size_t bytes);
+bool vmm_lend_mapping(CUdeviceptr dptr, size_t bytes);
 
 /* ---- pool.c ---------------------------------------------------------------------------------------- */
 
 /* Maximum size of a pool on a GPU of the slice: the slice's limit (@limit, bytes) in whole pieces, at least
  * one, and no more than the program wants (0: the driver's default). */
-size_t pool_max(size_t wanted, uint64_t limit);
+size_t pool_max_bytes(size_t wanted, uint64_t limit);

@@ -31,7 +31,7 @@
 #include "container/cuda/stream.h"
 #include "container/charges/alloc-table.h"
 
-size_t pool_max(size_t wanted, uint64_t limit)
+size_t pool_max_bytes(size_t wanted, uint64_t limit)
 {
 	uint64_t max = limit / POOL_RESERVATION_PIECE * POOL_RESERVATION_PIECE;
 
@@ -228,7 +228,7 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 		      ? device_find_gpu(props->location.id)
 		      : CHARGES_NO_GPU;
 	if (gpu >= 0 && charges_read_usage(gpu, &limit, &used))
-		mine.maxSize = pool_max(props->maxSize, limit);
+		mine.maxSize = pool_max_bytes(props->maxSize, limit);
 	r = REAL(cuMemPoolCreate)(pool, &mine);
 	/* Before CUDA 12.2 these bytes had to be zero. */
 	if (r == CUDA_ERROR_INVALID_VALUE && mine.maxSize != props->maxSize)

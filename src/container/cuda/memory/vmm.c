@@ -215,7 +215,7 @@ HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, 
 	return r;
 }
 
-bool mapping_lend(CUdeviceptr dptr, size_t bytes)
+bool vmm_lend_mapping(CUdeviceptr dptr, size_t bytes)
 {
 	CUdeviceptr at = dptr;
 	struct alloc_row row;

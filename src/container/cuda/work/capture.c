@@ -28,7 +28,7 @@ static uint64_t get_capture_context(CUstream stream, bool own)
 	return r ? device_current_context() : (uintptr_t)context;
 }
 
-void capture_row_gone(const struct alloc_row *row)
+void submit_capture_row_gone(const struct alloc_row *row)
 {
 	for (uint32_t i = 0; i < row->count; i++)
 		gate_capture_ended();
@@ -168,7 +168,7 @@ END(cuStreamEndCapture_ptsz, true)
 		if (captured && r)                                                     \
 			(void)alloc_table_put(ALLOC_CAPTURE, (uintptr_t)stream, &row); \
 		else if (captured)                                                     \
-			capture_row_gone(&row);                                        \
+			submit_capture_row_gone(&row);                                 \
 		return r;                                                              \
 	}
 

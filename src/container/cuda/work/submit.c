@@ -24,21 +24,22 @@ unsigned int submit_programmatic(const CUlaunchConfig *config)
 	return 0;
 }
 
-#define LAUNCH_EX(name, own)                                                                   \
-	HOOK CUresult name(const CUlaunchConfig *config, CUfunction function, void **params,   \
-		void **extra)                                                                  \
-	{                                                                                      \
-		struct turn_gpu_page *p;                                                       \
-		CUresult r;                                                                    \
-                                                                                               \
-		if (submit_off() || !config)                                                   \
-			return REAL(name)(config, function, params, extra);                    \
-		p = gate_begin_kind(config->hStream, (own) | submit_programmatic(config),      \
-			submit_kernel(function, (uint64_t)config->gridDimX *                   \
-							config->gridDimY * config->gridDimZ)); \
-		r = REAL(name)(config, function, params, extra);                               \
-		gate_end(p);                                                                   \
-		return r;                                                                      \
+#define LAUNCH_EX(name, own)                                                                 \
+	HOOK CUresult name(const CUlaunchConfig *config, CUfunction function, void **params, \
+		void **extra)                                                                \
+	{                                                                                    \
+		struct turn_gpu_page *p;                                                     \
+		CUresult r;                                                                  \
+                                                                                             \
+		if (submit_off() || !config)                                                 \
+			return REAL(name)(config, function, params, extra);                  \
+		p = gate_begin_kind(config->hStream, (own) | submit_programmatic(config),    \
+			submit_kernel_kind(function, (uint64_t)config->gridDimX *            \
+							     config->gridDimY *              \
+							     config->gridDimZ));             \
+		r = REAL(name)(config, function, params, extra);                             \
+		gate_end(p);                                                                 \
+		return r;                                                                    \
 	}
 
 LAUNCH_EX(cuLaunchKernelEx, 0U)
@@ -128,17 +129,17 @@ static uint64_t add_submit_bytes(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &n) ? UINT64_MAX : n;
 }
 
-uint64_t bytes_2d(const CUDA_MEMCPY2D *copy)
+uint64_t submit_bytes_2d(const CUDA_MEMCPY2D *copy)
 {
 	return copy ? multiply_submit_bytes(copy->WidthInBytes, copy->Height) : 0;
 }
 
-uint64_t bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy)
+uint64_t submit_bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy)
 {
 	return copy ? multiply_submit_bytes(copy->WidthInBytes, copy->Height) : 0;
 }
 
-uint64_t bytes_3d(const CUDA_MEMCPY3D *copy)
+uint64_t submit_bytes_3d(const CUDA_MEMCPY3D *copy)
 {
 	return copy ? multiply_submit_bytes(
 			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
@@ -146,7 +147,7 @@ uint64_t bytes_3d(const CUDA_MEMCPY3D *copy)
 		    : 0;
 }
 
-uint64_t bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy)
+uint64_t submit_bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy)
 {
 	return copy ? multiply_submit_bytes(
 			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
@@ -154,7 +155,7 @@ uint64_t bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy)
 		    : 0;
 }
 
-uint64_t bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
+uint64_t submit_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
 {
 	return copy ? multiply_submit_bytes(
 			      multiply_submit_bytes(copy->WidthInBytes, copy->Height),
@@ -162,7 +163,7 @@ uint64_t bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy)
 		    : 0;
 }
 
-uint64_t bytes_batch(const size_t *sizes, size_t count)
+uint64_t submit_bytes_batch(const size_t *sizes, size_t count)
 {
 	uint64_t sum = 0;
 
@@ -171,7 +172,7 @@ uint64_t bytes_batch(const size_t *sizes, size_t count)
 	return sum;
 }
 
-uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count)
+uint64_t submit_bytes_decompress(const CUmemDecompressParams *params, size_t count)
 {
 	uint64_t sum = 0;
 
@@ -199,7 +200,7 @@ static uint64_t bytes_3d_op(const CUDA_MEMCPY3D_BATCH_OP *op)
 	return array_texels(&d, 1);
 }
 
-uint64_t bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count)
+uint64_t submit_bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count)
 {
 	uint64_t sum = 0;
 

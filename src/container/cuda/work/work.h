@@ -33,14 +33,14 @@ static inline unsigned int submit_sync(uint64_t bytes)
 	return bytes > GATE_SYNC_BYTES ? 0 : GATE_PASS;
 }
 
-/* Kinds for the cost model (gate/cost-model.h). submit_kernel(): a kernel and its number of blocks.
- * submit_bytes(): function @slot and its bytes, to a factor of two. */
-static inline uintptr_t submit_kernel(CUfunction function, uint64_t blocks)
+/* Kinds for the cost model (gate/cost-model.h). submit_kernel_kind(): a kernel and its number of blocks.
+ * submit_bytes_kind(): function @slot and its bytes, to a factor of two. */
+static inline uintptr_t submit_kernel_kind(CUfunction function, uint64_t blocks)
 {
 	return (uintptr_t)function ^ (uintptr_t)(blocks * UINT64_C(0xff51afd7ed558ccd));
 }
 
-static inline uintptr_t submit_bytes(unsigned int slot, uint64_t bytes)
+static inline uintptr_t submit_bytes_kind(unsigned int slot, uint64_t bytes)
 {
 	return (uintptr_t)slot << 8 | (bytes ? 64U - (unsigned int)__builtin_clzll(bytes) : 0U);
 }
@@ -49,15 +49,15 @@ static inline uintptr_t submit_bytes(unsigned int slot, uint64_t bytes)
 unsigned int submit_programmatic(const CUlaunchConfig *config);
 
 /* Bytes that a copy moves. 0: NULL. UINT64_MAX: the bytes do not fit into the type. All are pure except
- * bytes_3d_batch(), which asks the driver for the elements of arrays. */
-uint64_t bytes_2d(const CUDA_MEMCPY2D *copy);
-uint64_t bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy);
-uint64_t bytes_3d(const CUDA_MEMCPY3D *copy);
-uint64_t bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy);
-uint64_t bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy);
-uint64_t bytes_batch(const size_t *sizes, size_t count);
-uint64_t bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count);
-uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count);
+ * submit_bytes_3d_batch(), which asks the driver for the elements of arrays. */
+uint64_t submit_bytes_2d(const CUDA_MEMCPY2D *copy);
+uint64_t submit_bytes_2d_v1(const CUDA_MEMCPY2D_v1 *copy);
+uint64_t submit_bytes_3d(const CUDA_MEMCPY3D *copy);
+uint64_t submit_bytes_3d_v1(const CUDA_MEMCPY3D_v1 *copy);
+uint64_t submit_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *copy);
+uint64_t submit_bytes_batch(const size_t *sizes, size_t count);
+uint64_t submit_bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count);
+uint64_t submit_bytes_decompress(const CUmemDecompressParams *params, size_t count);
 
 /* ---- captures -------------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ uint64_t bytes_decompress(const CUmemDecompressParams *params, size_t count);
 
 struct alloc_row;
 /* Ends the captures of a row that a context's end removed (alloc-table.h, ALLOC_CAPTURE). */
-void capture_row_gone(const struct alloc_row *row);
+void submit_capture_row_gone(const struct alloc_row *row);
 
 /* Functions of newer drivers: recapture of CUDA 13.3, and capture to command lists of graphics. Command
  * lists are work only when the program executes them. */

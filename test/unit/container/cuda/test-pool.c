@@ -70,11 +70,11 @@ static int empty(void **state)
 static void pool_max__is_the_limit_in_whole_pieces(void **state)
 {
 	(void)state;
-	assert_int_equal(pool_max(0, 100 * MIB), 96 * MIB);
-	assert_int_equal(pool_max(64 * MIB, 100 * MIB), 64 * MIB);
-	assert_int_equal(pool_max(512 * MIB, 100 * MIB), 96 * MIB);
-	assert_int_equal(pool_max(0, MIB), 32 * MIB);
-	assert_int_equal(pool_max(0, SLICE_NO_LIMIT), 0);
+	assert_int_equal(pool_max_bytes(0, 100 * MIB), 96 * MIB);
+	assert_int_equal(pool_max_bytes(64 * MIB, 100 * MIB), 64 * MIB);
+	assert_int_equal(pool_max_bytes(512 * MIB, 100 * MIB), 96 * MIB);
+	assert_int_equal(pool_max_bytes(0, MIB), 32 * MIB);
+	assert_int_equal(pool_max_bytes(0, SLICE_NO_LIMIT), 0);
 }
 
 static void pool_reservation_growth__is_in_whole_pieces(void **state)

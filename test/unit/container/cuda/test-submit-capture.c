@@ -315,7 +315,7 @@ static void end_gone_capture(enum alloc_kind kind, uint64_t key, const struct al
 {
 	(void)key, (void)arg;
 	assert_int_equal(kind, ALLOC_CAPTURE);
-	capture_row_gone(row);
+	submit_capture_row_gone(row);
 }
 
 static void capture__ends_with_its_context(void **state)

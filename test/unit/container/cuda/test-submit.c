@@ -407,7 +407,7 @@ static void launch_ex__reports_the_kind_of_launch(void **state)
 		.gridDimX = 3,
 		.gridDimY = 5,
 		.gridDimZ = 7 };
-	uintptr_t kind = submit_kernel((CUfunction)&ex_calls, 105);
+	uintptr_t kind = submit_kernel_kind((CUfunction)&ex_calls, 105);
 
 	(void)state;
 	launch_ex(&c, 0);
@@ -415,10 +415,10 @@ static void launch_ex__reports_the_kind_of_launch(void **state)
 	c.gridDimZ = 8;
 	launch_ex(&c, 0);
 	assert_int_not_equal(fake_gate.kind, kind);
-	assert_int_not_equal(submit_bytes(1, 1 << 20), submit_bytes(2, 1 << 20));
-	assert_int_not_equal(submit_bytes(1, 1 << 20), submit_bytes(1, 1 << 21));
-	assert_int_equal(submit_bytes(1, 1 << 20), submit_bytes(1, (1 << 21) - 1));
-	assert_int_not_equal(submit_bytes(1, 0), submit_bytes(1, 1));
+	assert_int_not_equal(submit_bytes_kind(1, 1 << 20), submit_bytes_kind(2, 1 << 20));
+	assert_int_not_equal(submit_bytes_kind(1, 1 << 20), submit_bytes_kind(1, 1 << 21));
+	assert_int_equal(submit_bytes_kind(1, 1 << 20), submit_bytes_kind(1, (1 << 21) - 1));
+	assert_int_not_equal(submit_bytes_kind(1, 0), submit_bytes_kind(1, 1));
 }
 
 /* A number of attributes beyond any real one: the library reads a bounded number of them. */
@@ -573,16 +573,16 @@ static void copy_bytes__counts_the_moved_bytes(void **state)
 
 	(void)state;
 	forward_slots[SLOT_cuArray3DGetDescriptor_v2] = (void *)real_descriptor;
-	assert_int_equal(bytes_2d(&d2), 700);
-	assert_true(bytes_2d_v1(&d2_v1) == (uint64_t)UINT32_MAX * UINT32_MAX);
-	assert_int_equal(bytes_3d(&d3), 2100);
-	assert_int_equal(bytes_3d_v1(&d3_v1), 3500);
-	assert_int_equal(bytes_3d_peer(&peer), 21);
-	assert_int_equal(bytes_batch((size_t[]){ 1, 2, 3 }, 3), 6);
-	assert_int_equal(bytes_decompress(out, 2), 11);
-	assert_int_equal(bytes_3d_batch(ops, 2), 6000 + 20 * 16);
+	assert_int_equal(submit_bytes_2d(&d2), 700);
+	assert_true(submit_bytes_2d_v1(&d2_v1) == (uint64_t)UINT32_MAX * UINT32_MAX);
+	assert_int_equal(submit_bytes_3d(&d3), 2100);
+	assert_int_equal(submit_bytes_3d_v1(&d3_v1), 3500);
+	assert_int_equal(submit_bytes_3d_peer(&peer), 21);
+	assert_int_equal(submit_bytes_batch((size_t[]){ 1, 2, 3 }, 3), 6);
+	assert_int_equal(submit_bytes_decompress(out, 2), 11);
+	assert_int_equal(submit_bytes_3d_batch(ops, 2), 6000 + 20 * 16);
 	ops[1].dst.op.array.array = NULL;
-	assert_int_equal(bytes_3d_batch(ops, 2), 6000 + 20);
+	assert_int_equal(submit_bytes_3d_batch(ops, 2), 6000 + 20);
 }
 
 static void copy_bytes__returns_a_number_for_an_invalid_description(void **state)
@@ -590,16 +590,16 @@ static void copy_bytes__returns_a_number_for_an_invalid_description(void **state
 	CUDA_MEMCPY3D d3 = { .WidthInBytes = SIZE_MAX, .Height = SIZE_MAX, .Depth = 2 };
 
 	(void)state;
-	assert_true(bytes_3d(&d3) == UINT64_MAX);
-	assert_true(bytes_batch((size_t[]){ SIZE_MAX, 5 }, 2) == UINT64_MAX);
-	assert_int_equal(bytes_2d(NULL), 0);
-	assert_int_equal(bytes_2d_v1(NULL), 0);
-	assert_int_equal(bytes_3d(NULL), 0);
-	assert_int_equal(bytes_3d_v1(NULL), 0);
-	assert_int_equal(bytes_3d_peer(NULL), 0);
-	assert_int_equal(bytes_batch(NULL, 3), 0);
-	assert_int_equal(bytes_3d_batch(NULL, 3), 0);
-	assert_int_equal(bytes_decompress(NULL, 3), 0);
+	assert_true(submit_bytes_3d(&d3) == UINT64_MAX);
+	assert_true(submit_bytes_batch((size_t[]){ SIZE_MAX, 5 }, 2) == UINT64_MAX);
+	assert_int_equal(submit_bytes_2d(NULL), 0);
+	assert_int_equal(submit_bytes_2d_v1(NULL), 0);
+	assert_int_equal(submit_bytes_3d(NULL), 0);
+	assert_int_equal(submit_bytes_3d_v1(NULL), 0);
+	assert_int_equal(submit_bytes_3d_peer(NULL), 0);
+	assert_int_equal(submit_bytes_batch(NULL, 3), 0);
+	assert_int_equal(submit_bytes_3d_batch(NULL, 3), 0);
+	assert_int_equal(submit_bytes_decompress(NULL, 3), 0);
 }
 
 int main(void)
