@@ -38,7 +38,8 @@ struct turn_page *gate_thread_start(void);
 /* Wakes the gate thread: work is in flight, or a thread waits. */
 void gate_thread_wake(void);
 
-/* A context of the GPU at place @gpu of the page, made or retained by the program. */
+/* Makes known a context that the program made or retained on the GPU at place @gpu of the page. A context
+ * that is known and not broken stays as it is. */
 void gate_thread_add_context(CUcontext ctx, unsigned int gpu);
 /* Before a driver call that may destroy @ctx. Until one of the next two calls no thread touches the context,
  * and its work counts as in flight. An unknown context: nothing happens. */

@@ -124,7 +124,7 @@ uint64_t pace_window(uint64_t window_ns, uint64_t overrun_ns, uint64_t quantum_n
 	return min_u64(window, rest);
 }
 
-/* Of the work in flight, what is not over. */
+/* Estimated ns of the work in flight that is not done at @now. */
 static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 {
 	uint64_t gone = now > f->from_ns ? min_u64(now - f->from_ns, f->front_ns) : 0;
@@ -132,7 +132,7 @@ static uint64_t get_flight_left_ns(const struct pace_flight *f, uint64_t now)
 	return f->work_ns > gone ? f->work_ns - gone : 0;
 }
 
-/* So much may be left in flight when one more goes. */
+/* The most ns of work that may still be in flight when a submission of @cost_ns passes. */
 static uint64_t get_allowed_rest_ns(const struct pace_flight *f, uint64_t cost_ns,
 	uint64_t allow_ns)
 {
@@ -188,7 +188,7 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s)
 		return sleep;
 	}
 	p->open_ns = PACE_POLL_OPEN_MIN_NS;
-	/* None ahead: a thread is submitting, or the work was over a moment ago. */
+	/* @s->ahead 0: a thread is submitting, or the last work has just ended. */
 	if (__builtin_mul_overflow(get_pace_each_ns(p), s->ahead, &expected) ||
 		__builtin_add_overflow(expected, p->from_ns, &expected))
 		expected = UINT64_MAX;
