@@ -43,7 +43,7 @@
 
 /* ---- the connection ----------------------------------------------------------------------------- */
 
-/* .start_lock is held. No thread goes by the page from now on. */
+/* .start_lock is held. From now on the gates in the page hold no thread. */
 static void leave_scheduler(struct gate_process *process, enum gate_mode to)
 {
 	atomic_store(&process->gate.page, NULL);
@@ -295,17 +295,17 @@ void gate_thread_context_gone(CUcontext ctx)
 	errno = e;
 }
 
-/* ---- what the thread knows of a GPU ------------------------------------------------------------- */
+/* ---- one poll of one GPU ------------------------------------------------------------------------ */
 
-/* One poll of one GPU. */
+/* What one poll of one GPU finds. */
 struct gpu_poll {
-	struct gate_process *t;
-	struct gate_gpu *g;
-	struct turn_gpu_page *p;
+	struct gate_process *process;
+	struct gate_gpu *state;
+	struct turn_gpu_page *page;
 	unsigned int gpu;
 	uint64_t now;
 	enum gate_mode mode;
-	uint32_t state;  /* of the gate: TURN_OPEN... */
+	uint32_t gate;   /* its state: TURN_OPEN... */
 	bool is_awaited; /* another slice waits for what is in flight to end */
 	bool in_flight, waiting;
 	uint64_t ended; /* .ended, a lower bound */
@@ -316,24 +316,24 @@ struct gpu_poll {
 /* The gate's state while there is no arbiter. */
 static uint32_t get_standalone_state(const struct gpu_poll *poll)
 {
-	uint32_t cap = atomic_load(&poll->p->cap);
-	bool closed = (atomic_load(&poll->g->standalone_gate) & TURN_STATE) == TURN_CLOSED;
+	uint32_t cap = atomic_load(&poll->page->cap);
+	bool closed = (atomic_load(&poll->state->standalone_gate) & TURN_STATE) == TURN_CLOSED;
 	/* As in report.c, blocked work does not count. It may depend on a thread at this closed gate,
 	 * which the bucket would then never open. */
-	bool busy = poll->g->was_busy &&
-		    !(closed && fences_is_blocked(&poll->t->fences, poll->gpu));
+	bool busy = poll->state->was_busy &&
+		    !(closed && fences_is_blocked(&poll->process->fences, poll->gpu));
 
 	if (!cap)
 		return TURN_OPEN;
-	return pace_bucket(&poll->g->bucket, poll->now, cap, busy) ? TURN_THROTTLED
-								   : TURN_CLOSED;
+	return pace_bucket(&poll->state->bucket, poll->now, cap, busy) ? TURN_THROTTLED
+								       : TURN_CLOSED;
 }
 
 static void poll_gate_word(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
-	uint32_t w = atomic_load(&poll->p->gate) & ~TURN_DOORBELL;
-	uint64_t quantum = atomic_load(&poll->p->quantum_ns);
+	struct gate_gpu *g = poll->state;
+	uint32_t w = atomic_load(&poll->page->gate) & ~TURN_DOORBELL;
+	uint64_t quantum = atomic_load(&poll->page->quantum_ns);
 
 	if (poll->mode == GATE_MODE_STANDALONE) {
 		uint32_t was = atomic_load(&g->standalone_gate),
@@ -348,40 +348,40 @@ static void poll_gate_word(struct gpu_poll *poll)
 			sys_futex_wake(&g->standalone_gate, false);
 		w = state;
 	}
-	poll->state = w & TURN_STATE;
+	poll->gate = w & TURN_STATE;
 	/* The threads that TURN_THROTTLED held check the change. */
 	poll->changed = w != g->last_gate || quantum != g->last_quantum_ns;
 	g->last_gate = w;
 	g->last_quantum_ns = quantum;
-	pace_gate(&g->pace, poll->now, poll->changed, poll->state == TURN_CLOSED);
-	poll->is_awaited = poll->state != TURN_OPEN ||
-			   (poll->mode == GATE_MODE_UP && atomic_load(&poll->p->window_ns));
+	pace_gate(&g->pace, poll->now, poll->changed, poll->gate == TURN_CLOSED);
+	poll->is_awaited = poll->gate != TURN_OPEN ||
+			   (poll->mode == GATE_MODE_UP && atomic_load(&poll->page->window_ns));
 }
 
 static void apply_done_count(struct gpu_poll *poll, uint64_t done)
 {
-	struct gate_gpu *g = poll->g;
+	struct gate_gpu *g = poll->state;
 	uint64_t took;
 
 	if (done <= g->done)
 		return;
 	took = pace_done(&g->pace, poll->now, done - g->done);
-	cost_model_learn(gate_cost_model(poll->t, poll->gpu), done - g->done, took,
+	cost_model_learn(gate_cost_model(poll->process, poll->gpu), done - g->done, took,
 		g->pace.each_ns);
 	g->done = done;
 	atomic_store(&g->ended_ns, g->pace.ended_ns);
-	atomic_store(&poll->p->done, done);
+	atomic_store(&poll->page->done, done);
 	poll->advanced = true;
 }
 
 static void poll_work_in_flight(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
+	struct gate_gpu *g = poll->state;
 	uint64_t begun;
 
 	/* Loaded before .begun, which is no less then. */
-	poll->ended = atomic_load(&poll->p->ended);
-	begun = atomic_load(&poll->p->begun);
+	poll->ended = atomic_load(&poll->page->ended);
+	begun = atomic_load(&poll->page->begun);
 	poll->waiting = atomic_load(&g->waiters) || atomic_load(&g->throttled);
 	poll->in_flight = begun != g->done;
 	if (begun != g->last_begun)
@@ -389,7 +389,7 @@ static void poll_work_in_flight(struct gpu_poll *poll)
 	g->last_begun = begun;
 	if (!poll->in_flight) {
 		pace_idle(&g->pace, poll->now);
-		cost_model_set_idle(gate_cost_model(poll->t, poll->gpu));
+		cost_model_set_idle(gate_cost_model(poll->process, poll->gpu));
 	} else if (!g->was_busy) {
 		pace_begins(&g->pace, poll->now);
 	} else {
@@ -405,7 +405,7 @@ static void poll_work_in_flight(struct gpu_poll *poll)
  */
 static bool can_fence_wait(const struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
+	struct gate_gpu *g = poll->state;
 	bool calm = poll->ended == g->last_ended;
 
 	g->last_ended = poll->ended;
@@ -420,8 +420,8 @@ static bool can_fence_wait(const struct gpu_poll *poll)
 
 static enum fence_result poll_fences(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
-	struct fences *f = &poll->t->fences;
+	struct gate_gpu *g = poll->state;
+	struct fences *f = &poll->process->fences;
 	uint64_t done = g->done, unmarked;
 	bool stuck = fences_is_stuck(f, poll->gpu),
 	     passes_by = fences_others_progress(f, poll->gpu);
@@ -431,7 +431,7 @@ static enum fence_result poll_fences(struct gpu_poll *poll)
 	/* Work that is over must not be subtracted twice. 0 until release_throttled_work() knows what is
 	 * in front now. */
 	atomic_store(&g->front_ns, 0);
-	r = fences_poll(f, poll->gpu, poll->p, poll->now, g->pace.each_ns, &done);
+	r = fences_poll(f, poll->gpu, poll->page, poll->now, g->pace.each_ns, &done);
 
 	if (r != FENCE_OK)
 		return r;
@@ -453,7 +453,8 @@ static enum fence_result poll_fences(struct gpu_poll *poll)
 		    atomic_load(&g->throttled) != 0) ||
 		can_fence_wait(poll))
 		return FENCE_OK;
-	r = fences_place(f, poll->gpu, &poll->p->ended, &poll->t->gate.captures, &done);
+	r = fences_place(f, poll->gpu, &poll->page->ended, &poll->process->gate.captures,
+		&done);
 	if (done > g->done) {
 		apply_done_count(poll, done);
 		poll_work_in_flight(poll);
@@ -463,8 +464,8 @@ static enum fence_result poll_fences(struct gpu_poll *poll)
 
 static struct pace_flight get_flight_state(const struct gpu_poll *poll)
 {
-	const struct gate_gpu *g = poll->g;
-	const struct cost_model *model = gate_cost_model(poll->t, poll->gpu);
+	const struct gate_gpu *g = poll->state;
+	const struct cost_model *model = gate_cost_model(poll->process, poll->gpu);
 
 	return (struct pace_flight){
 		.n = g->last_begun - g->done,
@@ -478,13 +479,13 @@ static struct pace_flight get_flight_state(const struct gpu_poll *poll)
  * themselves. */
 static int count_releasable(const struct gpu_poll *poll, uint64_t allow_ns)
 {
-	const struct gate_gpu *g = poll->g;
-	const struct cost_model *model = gate_cost_model(poll->t, poll->gpu);
+	const struct gate_gpu *g = poll->state;
+	const struct cost_model *model = gate_cost_model(poll->process, poll->gpu);
 	struct pace_flight f = get_flight_state(poll);
 	bool tight = atomic_load(&g->tight);
 	uint64_t n;
 
-	if (poll->changed || (poll->advanced && gate_needs_event(poll->t, poll->gpu)))
+	if (poll->changed || (poll->advanced && gate_needs_event(poll->process, poll->gpu)))
 		return INT32_MAX;
 	if (!atomic_load(&g->throttled) ||
 		!pace_fits(&f, tight ? atomic_load(&g->throttled_cost_ns) : 1, allow_ns, tight,
@@ -501,26 +502,27 @@ static uint64_t when_fits(const struct gpu_poll *poll)
 {
 	struct pace_flight f = get_flight_state(poll);
 
-	return pace_fits_at(&f, atomic_load(&poll->g->throttled_cost_ns),
-		atomic_load(&poll->g->allowed_ns));
+	return pace_fits_at(&f, atomic_load(&poll->state->throttled_cost_ns),
+		atomic_load(&poll->state->allowed_ns));
 }
 
 /* Lets threads pass that TURN_THROTTLED held, if they may go now. Memory order: wait_throttled() in gate.c. */
 static void release_throttled_work(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
-	bool turns = poll->mode == GATE_MODE_UP && poll->state == TURN_THROTTLED;
-	bool tight = pace_is_tight(atomic_load(&poll->p->window_ns));
-	uint64_t allow =
-		pace_window(atomic_load(&poll->p->window_ns), atomic_load(&poll->p->overrun_ns),
-			turns ? g->last_quantum_ns : 0, poll->now - g->pace.opened_ns);
+	struct gate_gpu *g = poll->state;
+	bool has_quantum = poll->mode == GATE_MODE_UP && poll->gate == TURN_THROTTLED;
+	bool tight = pace_is_tight(atomic_load(&poll->page->window_ns));
+	uint64_t allow = pace_window(atomic_load(&poll->page->window_ns),
+		atomic_load(&poll->page->overrun_ns), has_quantum ? g->last_quantum_ns : 0,
+		poll->now - g->pace.opened_ns);
 	int n;
 
 	atomic_store(&g->stall_ns, pace_stall(&g->pace));
 	atomic_store(&g->tight, tight);
 	/* Work that may have other slices' work in front of it has not begun. */
-	atomic_store(&g->front_ns,
-		tight && !g->pace.behind ? fences_front_ns(&poll->t->fences, poll->gpu) : 0);
+	atomic_store(&g->front_ns, tight && !g->pace.behind
+					   ? fences_front_ns(&poll->process->fences, poll->gpu)
+					   : 0);
 	atomic_store(&g->from_ns, g->pace.from_ns);
 	atomic_store(&g->allowed_ns, allow);
 	n = count_releasable(poll, allow);
@@ -538,32 +540,32 @@ static void release_throttled_work(struct gpu_poll *poll)
  */
 static void wake_waiting(struct gpu_poll *poll)
 {
-	if (!poll->waiting || poll->state == TURN_CLOSED)
+	if (!poll->waiting || poll->gate == TURN_CLOSED)
 		return;
-	sys_futex_wake(&poll->p->gate, true);
-	sys_futex_wake(&poll->g->standalone_gate, false);
+	sys_futex_wake(&poll->page->gate, true);
+	sys_futex_wake(&poll->state->standalone_gate, false);
 }
 
 /* Since the poll nothing was submitted, and no thread waits. */
 static bool is_still_idle(const struct gpu_poll *poll)
 {
-	return atomic_load(&poll->p->begun) == poll->g->done &&
-	       !atomic_load(&poll->g->waiters) && !atomic_load(&poll->g->throttled);
+	return atomic_load(&poll->page->begun) == poll->state->done &&
+	       !atomic_load(&poll->state->waiters) && !atomic_load(&poll->state->throttled);
 }
 
 /* Sets TURN_DOORBELL (internal.h). False: a thread came meanwhile, and the gate thread stays awake. */
 static bool set_doorbell(struct gpu_poll *poll)
 {
-	uint32_t w = atomic_load(&poll->p->gate);
+	uint32_t w = atomic_load(&poll->page->gate);
 
 	while (!(w & TURN_DOORBELL) &&
-		!atomic_compare_exchange_weak(&poll->p->gate, &w, w | TURN_DOORBELL))
+		!atomic_compare_exchange_weak(&poll->page->gate, &w, w | TURN_DOORBELL))
 		;
 	if (is_still_idle(poll))
 		return true;
-	w = atomic_load(&poll->p->gate);
+	w = atomic_load(&poll->page->gate);
 	while (w & TURN_DOORBELL &&
-		!atomic_compare_exchange_weak(&poll->p->gate, &w, w & ~TURN_DOORBELL))
+		!atomic_compare_exchange_weak(&poll->page->gate, &w, w & ~TURN_DOORBELL))
 		;
 	return false;
 }
@@ -572,12 +574,12 @@ static bool set_doorbell(struct gpu_poll *poll)
  * the next call. */
 static uint64_t report_gpu_rest(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
+	struct gate_gpu *g = poll->state;
 
 	if (poll->mode != GATE_MODE_UP || g->report_read)
 		return NEVER;
-	(void)gate_report_state(poll->t, poll->gpu);
-	if (gate_state_is_reported(poll->t, poll->gpu)) {
+	(void)gate_report_state(poll->process, poll->gpu);
+	if (gate_state_is_reported(poll->process, poll->gpu)) {
 		g->report_read = true;
 		return NEVER;
 	}
@@ -590,8 +592,8 @@ static uint64_t report_gpu_rest(struct gpu_poll *poll)
 /* Returns ns until the next poll of the GPU. */
 static uint64_t plan_next_gpu_poll(struct gpu_poll *poll)
 {
-	struct gate_gpu *g = poll->g;
-	bool closed = poll->state == TURN_CLOSED, said = true;
+	struct gate_gpu *g = poll->state;
+	bool closed = poll->gate == TURN_CLOSED, reported = true;
 	uint64_t sleep, fits = 0;
 
 	if (!poll->in_flight && !poll->waiting) {
@@ -604,31 +606,32 @@ static uint64_t plan_next_gpu_poll(struct gpu_poll *poll)
 			g->unread_poll_ns = 0;
 			return report_gpu_rest(poll);
 		case PACE_REPORT:
-			said = gate_report_state(poll->t, poll->gpu);
+			reported = gate_report_state(poll->process, poll->gpu);
 			break;
 		case PACE_STAY:
 			break;
 		}
 	} else {
-		said = gate_report_state(poll->t, poll->gpu);
+		reported = gate_report_state(poll->process, poll->gpu);
 	}
 	if (atomic_load(&g->tight) && atomic_load(&g->throttled))
 		fits = when_fits(poll);
 	if (!poll->in_flight && poll->waiting && closed) {
 		sleep = WAITING_NS;
 		if (poll->mode == GATE_MODE_STANDALONE)
-			sleep = pace_bucket_wait(&g->bucket, atomic_load(&poll->p->cap));
+			sleep = pace_bucket_wait(&g->bucket, atomic_load(&poll->page->cap));
 	} else {
 		sleep = pace_sleep(&g->pace, poll->now,
 			&(struct pace_state){ .is_awaited = poll->is_awaited,
 				.throttled = atomic_load(&g->throttled) != 0,
 				.fits_ns = fits,
-				.ahead = fences_count_ahead(&poll->t->fences, poll->gpu,
+				.ahead = fences_count_ahead(&poll->process->fences, poll->gpu,
 					g->done),
-				.unfenced = poll->ended -
-					    fences_last_target(&poll->t->fences, poll->gpu) });
+				.unfenced =
+					poll->ended - fences_last_target(&poll->process->fences,
+							      poll->gpu) });
 	}
-	return said || sleep < REPORT_RETRY_NS ? sleep : REPORT_RETRY_NS;
+	return reported || sleep < REPORT_RETRY_NS ? sleep : REPORT_RETRY_NS;
 }
 
 /* *sleep: ns until the next poll. */
@@ -636,9 +639,9 @@ static enum fence_result poll_gpu_gate(struct gate_process *process, unsigned in
 	uint64_t *sleep)
 {
 	struct gpu_poll poll = {
-		.t = process,
-		.g = &process->gpus[gpu],
-		.p = &atomic_load(&process->page)->gpus[gpu],
+		.process = process,
+		.state = &process->gpus[gpu],
+		.page = &atomic_load(&process->page)->gpus[gpu],
 		.gpu = gpu,
 		.mode = gate_mode(process),
 	};
@@ -646,14 +649,14 @@ static enum fence_result poll_gpu_gate(struct gate_process *process, unsigned in
 
 	/* TURN_DOORBELL alone proves nothing: fences/fences.c may have set it again after a thread took it
 	 * away. */
-	if (poll.g->resting && atomic_load(&poll.p->gate) & TURN_DOORBELL &&
+	if (poll.state->resting && atomic_load(&poll.page->gate) & TURN_DOORBELL &&
 		is_still_idle(&poll)) {
 		*sleep = report_gpu_rest(&poll);
 		return FENCE_OK;
 	}
-	if (poll.g->resting) {
-		poll.g->resting = false;
-		pace_doorbell_rang(&poll.g->pace);
+	if (poll.state->resting) {
+		poll.state->resting = false;
+		pace_doorbell_rang(&poll.state->pace);
 	}
 	poll.now = sys_now_ns();
 	poll_gate_word(&poll);
@@ -662,11 +665,12 @@ static enum fence_result poll_gpu_gate(struct gate_process *process, unsigned in
 		return r;
 	release_throttled_work(&poll);
 	*sleep = plan_next_gpu_poll(&poll);
-	/* Behind a fence that is stuck for so long no end is seen soon. A thread that is held wakes the
-	 * gate thread. */
+	/* A fence that has been stuck for STUCK_NS hides all ends behind it, so the gate thread polls less
+	 * often. A thread that is then held wakes the gate thread. */
 	if (fences_stuck_ns(&process->fences, gpu, poll.now) > STUCK_NS &&
 		*sleep < STUCK_POLL_NS &&
-		poll.g->last_begun - poll.g->done <= fences_count_unseen(&process->fences, gpu))
+		poll.state->last_begun - poll.state->done <=
+			fences_count_unseen(&process->fences, gpu))
 		*sleep = STUCK_POLL_NS;
 	wake_waiting(&poll);
 	return FENCE_OK;

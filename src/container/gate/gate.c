@@ -98,9 +98,9 @@ static int find_stream_gpu(const struct gate_process *process, CUstream stream,
 
 /* One submission at the gate. */
 struct gate_entry {
-	struct gate_process *t;
-	struct gate_gpu *g;
-	struct turn_gpu_page *p;
+	struct gate_process *process;
+	struct gate_gpu *state;
+	struct turn_gpu_page *page;
 	unsigned int gpu;
 	bool pass;
 	bool stalled; /* TURN_THROTTLED held it for .stall_ns, and the gate was not closed since */
@@ -117,10 +117,10 @@ struct gate_entry {
 /* Returns the gate's word. Takes TURN_DOORBELL from it. */
 static uint32_t read_gate_clear_doorbell(struct gate_entry *e)
 {
-	uint32_t w = atomic_load(&e->p->gate);
+	uint32_t w = atomic_load(&e->page->gate);
 
 	while (w & TURN_DOORBELL)
-		if (atomic_compare_exchange_weak(&e->p->gate, &w, w & ~TURN_DOORBELL)) {
+		if (atomic_compare_exchange_weak(&e->page->gate, &w, w & ~TURN_DOORBELL)) {
 			e->rang_doorbell = true;
 			return w & ~TURN_DOORBELL;
 		}
@@ -129,7 +129,7 @@ static uint32_t read_gate_clear_doorbell(struct gate_entry *e)
 
 static void uncount_begun_work(struct gate_entry *e)
 {
-	(void)atomic_fetch_sub(&e->p->begun, 1);
+	(void)atomic_fetch_sub(&e->page->begun, 1);
 }
 
 static bool is_cost_counted(const struct gate_entry *e)
@@ -139,7 +139,7 @@ static bool is_cost_counted(const struct gate_entry *e)
 
 static void report_waiting_entry(struct gate_entry *e)
 {
-	(void)gate_report_state(e->t, e->gpu);
+	(void)gate_report_state(e->process, e->gpu);
 	if (e->rang_doorbell || !e->is_waiting)
 		gate_thread_wake();
 	e->rang_doorbell = false;
@@ -166,8 +166,8 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 	uint64_t from, took;
 
 	if (!e->is_waiting) {
-		(void)atomic_fetch_add(&e->g->waiters, 1);
-		(void)atomic_fetch_add(&e->p->waits, 1);
+		(void)atomic_fetch_add(&e->state->waiters, 1);
+		(void)atomic_fetch_add(&e->page->waits, 1);
 	}
 	uncount_begun_work(e);
 	report_waiting_entry(e);
@@ -177,11 +177,11 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
 	}
 	from = sys_now_ns();
 	if (mode == GATE_MODE_UP)
-		sys_futex_wait(&e->p->gate, w, GATE_WAIT_NS, true);
+		sys_futex_wait(&e->page->gate, w, GATE_WAIT_NS, true);
 	else
-		sys_futex_wait(&e->g->standalone_gate, w, GATE_WAIT_NS, false);
+		sys_futex_wait(&e->state->standalone_gate, w, GATE_WAIT_NS, false);
 	took = sys_now_ns() - from;
-	(void)atomic_fetch_add(&e->p->wait_ns, took);
+	(void)atomic_fetch_add(&e->page->wait_ns, took);
 	if (took >= GATE_WAIT_NS)
 		gate_thread_wake();
 }
@@ -198,17 +198,17 @@ static void wait_closed(struct gate_entry *e, enum gate_mode mode, uint32_t w)
  */
 static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 {
-	uint64_t from = sys_now_ns(), done = atomic_load(&e->p->done), until;
+	uint64_t from = sys_now_ns(), done = atomic_load(&e->page->done), until;
 
 	/* As in wait_closed(): counted here before .begun is taken back. */
 	if (!e->is_held)
-		(void)atomic_fetch_add(&e->g->throttled, 1);
+		(void)atomic_fetch_add(&e->state->throttled, 1);
 	uncount_begun_work(e);
 	if (!e->is_held || done != e->done) {
 		e->held_ns = from;
 		e->done = done;
 	}
-	atomic_store_explicit(&e->g->throttled_cost_ns, e->several ? 0 : e->cost,
+	atomic_store_explicit(&e->state->throttled_cost_ns, e->several ? 0 : e->cost,
 		memory_order_relaxed);
 	if (!e->is_held) {
 		e->is_held = true;
@@ -217,36 +217,36 @@ static void wait_throttled(struct gate_entry *e, uint32_t throttle)
 		gate_thread_wake(); /* it places a fence behind what is in flight */
 		return;
 	}
-	until = e->held_ns + atomic_load(&e->g->stall_ns);
+	until = e->held_ns + atomic_load(&e->state->stall_ns);
 	if (from >= until) {
 		e->stalled = true;
 		return;
 	}
-	sys_futex_wait(&e->g->throttle_word, throttle,
+	sys_futex_wait(&e->state->throttle_word, throttle,
 		until - from < GATE_WAIT_NS ? until - from : GATE_WAIT_NS, false);
-	(void)atomic_fetch_add(&e->p->throttled_ns, sys_now_ns() - from);
+	(void)atomic_fetch_add(&e->page->throttled_ns, sys_now_ns() - from);
 }
 
 /* @begun and @work count this submission. */
 static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint64_t work)
 {
-	struct cost_model *model = gate_cost_model(e->t, e->gpu);
-	uint64_t n = begun - atomic_load(&e->p->done), cost = e->several ? 0 : e->cost;
+	struct cost_model *model = gate_cost_model(e->process, e->gpu);
+	uint64_t n = begun - atomic_load(&e->page->done), cost = e->several ? 0 : e->cost;
 	/* As of now: the gate thread may not have polled since the arbiter opened the gate. */
-	uint64_t window = atomic_load_explicit(&e->p->window_ns, memory_order_relaxed);
-	uint64_t allow = atomic_load(&e->g->allowed_ns);
+	uint64_t window = atomic_load_explicit(&e->page->window_ns, memory_order_relaxed);
+	uint64_t allow = atomic_load(&e->state->allowed_ns);
 	bool tight = pace_is_tight(window);
 	struct pace_flight f = { 0 };
 	/* Submissions whose end nothing shows. 0 until other work progresses beside the stuck fence: till
 	 * then the stuck work may just be long. */
-	uint64_t blind = fences_others_progress(&e->t->fences, e->gpu)
-				 ? fences_count_unseen(&e->t->fences, e->gpu)
+	uint64_t blind = fences_others_progress(&e->process->fences, e->gpu)
+				 ? fences_count_unseen(&e->process->fences, e->gpu)
 				 : 0;
 
 	/* One more submission, which has an own fence, shows whether other work progresses. */
-	if (fences_may_probe(&e->t->fences, e->gpu, n))
+	if (fences_may_probe(&e->process->fences, e->gpu, n))
 		return true;
-	if (blind || atomic_load(&e->t->gate.captures)) {
+	if (blind || atomic_load(&e->process->gate.captures)) {
 		/* No fence shows how much work is done. */
 		n = n > blind ? n - blind : 0;
 		cost = cost_model_mean_ns(model);
@@ -257,8 +257,8 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
 	}
 	f.n = n ? n - 1 : 0;
 	f.work_ns = work > cost ? work - cost : 0;
-	f.front_ns = atomic_load_explicit(&e->g->front_ns, memory_order_relaxed);
-	f.from_ns = atomic_load_explicit(&e->g->from_ns, memory_order_relaxed);
+	f.front_ns = atomic_load_explicit(&e->state->front_ns, memory_order_relaxed);
+	f.from_ns = atomic_load_explicit(&e->state->from_ns, memory_order_relaxed);
 	if (window && window < allow)
 		allow = window;
 	return pace_fits(&f, cost, allow, tight, tight ? sys_now_ns() : 0);
@@ -268,7 +268,7 @@ static bool has_room_in_flight(const struct gate_entry *e, uint64_t begun, uint6
  * it, and its work is not counted. */
 static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 {
-	struct cost_model *model = gate_cost_model(e->t, e->gpu);
+	struct cost_model *model = gate_cost_model(e->process, e->gpu);
 	bool pass = e->pass || e->stalled;
 	uint64_t work;
 
@@ -287,9 +287,9 @@ static bool admit_throttled(struct gate_entry *e, uint64_t begun)
 static bool enter_gate(struct gate_entry *e)
 {
 	for (;;) {
-		uint32_t throttle = atomic_load(&e->g->throttle_word), w, state;
-		uint64_t begun = atomic_fetch_add(&e->p->begun, 1) + 1;
-		enum gate_mode mode = gate_mode(e->t);
+		uint32_t throttle = atomic_load(&e->state->throttle_word), w, gate;
+		uint64_t begun = atomic_fetch_add(&e->page->begun, 1) + 1;
+		enum gate_mode mode = gate_mode(e->process);
 
 		w = read_gate_clear_doorbell(e);
 		if ((mode != GATE_MODE_UP && mode != GATE_MODE_STANDALONE) ||
@@ -298,11 +298,11 @@ static bool enter_gate(struct gate_entry *e)
 			return false;
 		}
 		if (mode == GATE_MODE_STANDALONE)
-			w = atomic_load(&e->g->standalone_gate);
-		state = w & TURN_STATE;
-		e->stalled = e->stalled && state != TURN_CLOSED;
-		e->throttled = state == TURN_THROTTLED;
-		if (e->throttled ? admit_throttled(e, begun) : e->pass || state == TURN_OPEN)
+			w = atomic_load(&e->state->standalone_gate);
+		gate = w & TURN_STATE;
+		e->stalled = e->stalled && gate != TURN_CLOSED;
+		e->throttled = gate == TURN_THROTTLED;
+		if (e->throttled ? admit_throttled(e, begun) : e->pass || gate == TURN_OPEN)
 			return true;
 		if (e->throttled)
 			wait_throttled(e, throttle);
@@ -347,23 +347,23 @@ static struct turn_gpu_page *count_submission(struct gate_process *process, int 
 {
 	struct turn_page *page = atomic_load_explicit(&process->page, memory_order_acquire);
 	struct gate_entry e = {
-		.t = process,
-		.g = &process->gpus[gpu],
-		.p = &page->gpus[gpu],
+		.process = process,
+		.state = &process->gpus[gpu],
+		.page = &page->gpus[gpu],
 		.gpu = (unsigned int)gpu,
 		.several = flags & GATE_SEVERAL,
 		.kind = cost_model_find_kind(kind),
 	};
 	bool in;
 
-	e.pass = programmatic_passes(e.g, e.p, flags);
+	e.pass = programmatic_passes(e.state, e.page, flags);
 	in = enter_gate(&e);
 	/* The submission is counted in .begun by now, if at all. So the gate thread does not find the GPU
 	 * idle in between. */
 	if (e.is_waiting)
-		(void)atomic_fetch_sub(&e.g->waiters, 1);
+		(void)atomic_fetch_sub(&e.state->waiters, 1);
 	if (e.is_held)
-		(void)atomic_fetch_sub(&e.g->throttled, 1);
+		(void)atomic_fetch_sub(&e.state->throttled, 1);
 	if (e.rang_doorbell)
 		report_waiting_entry(&e);
 	else if (e.is_waiting)
@@ -371,15 +371,15 @@ static struct turn_gpu_page *count_submission(struct gate_process *process, int 
 	if (!in)
 		return NULL;
 	if (!is_cost_counted(&e))
-		return e.p;
+		return e.page;
 	now.kind = (uint8_t)e.kind;
 	now.cost = e.cost;
 	if (!may_place_fence(process, &e, flags))
-		return tag_gpu_page(e.p, GATE_WORK);
+		return tag_gpu_page(e.page, GATE_WORK);
 	if (cost_model_needs_fences(gate_cost_model(process, e.gpu), e.kind))
-		fences_place_after_submit(&process->fences, e.gpu, &e.p->ended,
+		fences_place_after_submit(&process->fences, e.gpu, &e.page->ended,
 			&process->gate.captures, 1);
-	return tag_gpu_page(e.p, GATE_WORK | GATE_FENCE);
+	return tag_gpu_page(e.page, GATE_WORK | GATE_FENCE);
 }
 
 /* NULL: this process has no gates. */
