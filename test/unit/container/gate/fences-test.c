@@ -18,7 +18,7 @@ void wait_fence_polls(void)
 	int queries =
 		atomic_load(&td.queries) + atomic_load(&td.records) + atomic_load(&td.creates);
 
-	gate_test_waits = "looks of the keeper";
+	gate_test_waits = "polls of the gate thread";
 	for (int i = 0; i < 20; i++)
 		(void)usleep(1000);
 	while (atomic_load(&td.queries) + atomic_load(&td.records) + atomic_load(&td.creates) ==

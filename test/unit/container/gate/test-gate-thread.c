@@ -118,7 +118,7 @@ static void ring_doorbell(void)
 		while (sys_now_ns() - begin < pause && !doorbell(0))
 			;
 		CHECK(submit(0));
-		gate_test_waits = "the bell, with all done";
+		gate_test_waits = "the doorbell, with all done";
 		while (!doorbell(0) || in_flight(0))
 			(void)sched_yield();
 	}
