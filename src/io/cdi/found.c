@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The names of CDI classes and devices, and the end of a struct cdi_found (cdi.h). cdi_search() fills it. */
 #include "io/cdi/search/search.h"
 
 #include <stdio.h>

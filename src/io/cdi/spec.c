@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the text of a CDI specification, cdi_spec_new(), from what cdi_search() found and from the config
+ * (cdi.h; the reasons: docs/cdi.md).
+ */
 #include "io/cdi/cdi.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* config_options[]: the flags and variables of NVIDIA's device plugin, as a table (config.h). */
 #include "lib/base/paths.h"
 #include "io/config/config.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads `sharing.timeSlicing`, `sharing.mps` and `resources` (read.h). `sharing.slices` is in slices.c. */
 #include "io/config/read.h"
 
 #include "model/offer/offer.h"

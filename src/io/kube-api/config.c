@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How to reach and trust the API server: checks of a struct api_config, and its values inside a pod (api.h). */
 #include "io/kube-api/internal.h"
 
 #include <limits.h>

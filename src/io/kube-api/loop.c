@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* libcurl, loaded at its first use, and its sockets and timer on the libuv loop (internal.h). */
 #include "io/kube-api/internal.h"
 
 #include <dlfcn.h>

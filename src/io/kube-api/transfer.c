@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One exchange with the API server: address, TLS, token, and the errors of the server's answers (internal.h).
+ */
 #include "io/kube-api/internal.h"
 
 #include "lib/base/fd.h"

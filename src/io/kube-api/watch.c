@@ -16,6 +16,7 @@
  * A callback may stop the watch. So a function either calls the user last, or tests .stopped
  * afterwards. A stopped watch does nothing more; libuv's close callback of the timer frees its memory.
  */
+
 enum api_watch_phase { WAITING, LISTING, WATCHING };
 
 /* After so many failed attempts in a row the watch lists. The likeliest reason is a version that the

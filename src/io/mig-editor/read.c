@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the MIG state of a node through NVML: identity, layout, instances and clients of each GPU
+ * (internal.h).
+ */
 #include "io/mig-editor/internal.h"
 
 #include "lib/base/units.h"

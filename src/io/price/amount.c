@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arithmetic of amounts in nano-units: parse, format, sum without overflow, and divide without a remainder
+ * (price.h). Also divides a price by OpenCost's ratios.
+ */
 #include "io/price/price.h"
 
 #include <ctype.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage_db_add(): writes one batch in one transaction, and drops old buckets if the file is full (usage-db.h).
+ */
 #include "io/usage-db/internal.h"
 
 #include <errno.h>

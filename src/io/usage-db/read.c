@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the usage records of a period, and saves and loads the totals (usage-db.h). */
 #include "io/usage-db/internal.h"
 
 #include <errno.h>

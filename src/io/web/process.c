@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts, checks and ends the process gpuslice-web for the agent's thread (thread.c; internal.h). */
 #include "io/web/internal.h"
 
 #include "lib/base/fd.h"

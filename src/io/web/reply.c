@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers a request of the process gpuslice-web: calls the route, packs the reply, and shares large bodies as
+ * sealed files (internal.h).
+ */
 #include "io/web/internal.h"
 
 #include "lib/base/fd.h"

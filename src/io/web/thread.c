@@ -26,6 +26,7 @@
  *  2. for up to WEB_END_NS, for the process to exit by itself;
  *  3. for up to WEB_KILL_NS more, for a process that it kills.
  */
+
 #define HANG_CHECKS 4 /* checks whether the loop runs, in .hang_ns */
 
 enum web_wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };

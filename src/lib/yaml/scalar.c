@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Resolves the type of a plain scalar, and reads integers (yaml.h, "Semantics"). */
 #include "lib/yaml/yaml.h"
 
 #include "lib/base/parse.h"

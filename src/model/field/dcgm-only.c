@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The names of DCGM's fields that NVML and GPM do not provide: a counters file may have them (field.h). */
 #include "model/field/field.h"
 
 #include <string.h>

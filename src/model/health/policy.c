@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which signals and XIDs make a GPU unhealthy: the defaults, NVIDIA's variables, and the rates of the config
+ * (health.h).
+ */
 #include "model/health/health.h"
 
 #include "lib/base/parse.h"

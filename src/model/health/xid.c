@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The class and the text of each XID (health.h). */
 #include "model/health/health.h"
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What MPS gives a container: the limits of one replica, and the grant for a request of replicas (mps.h). */
 #include "model/mps/mps.h"
 
 #include "model/slice/slice.h"

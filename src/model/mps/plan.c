@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides which MPS control daemons exist and which devices each one has (mps.h, "Daemons"). */
 #include "model/mps/mps.h"
 
 #include "lib/base/array.h"

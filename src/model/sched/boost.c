@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Boosts: slices that go next because their work in flight ends only then (sched.h, "Boost"). */
 #include "model/sched/internal.h"
 
 #define BOOST_DELAY_FIRST UINT64_C(100000000)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Charges: which share pays for the GPU's time, virtual time, and the buckets of caps. The rules and their
+ * proofs: sched.h, "Charges", "Caps".
+ */
 #include "model/sched/internal.h"
 
 #define GAP_LONG    UINT64_C(10000000)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Gangs: which slice with several GPUs goes first, and which GPU is kept for it (sched.h, "Gangs"). */
 #include "model/sched/internal.h"
 
 bool sched_is_gang(const struct sched_slice *s)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The gates and throttles that follow from the decisions (sched.h, "Quanta"). */
 #include "model/sched/internal.h"
 
 static bool is_beside_latency(const struct sched_share *share)

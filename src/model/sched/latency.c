@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares of class latency: whether one is at work on a GPU, and which are demoted because they are too far
+ * ahead or their bucket is empty (sched.h, "Class latency").
+ */
 #include "model/sched/internal.h"
 
 /* Of the other shares with work, the one that is furthest behind. NULL: there are none. */

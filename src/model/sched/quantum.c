@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides for one GPU when a quantum begins, goes on, pauses and ends (sched.h, "Quanta", "Grace period",
+ * "Interruption").
+ */
 #include "model/sched/internal.h"
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which share is next, and how long its quantum is (sched.h, "Lag"). */
 #include "model/sched/internal.h"
 
 bool sched_is_ready(const struct sched_share *share)

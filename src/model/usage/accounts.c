@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The accounts of a device: finds the account of a container, and ends the accounts of containers that are
+ * gone (usage.h).
+ */
 #include "model/usage/internal.h"
 
 #include "lib/base/array.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Divides the busy time and the cost of one round among the accounts (usage.h). */
 #include "model/usage/internal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* gpusliced: options, signals and the limit of descriptors; then the loop with the agent (agent.h). */
 #include "node/agent/agent.h"
 
 #include "node/agent/options.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the agent is ready, and the reasons why not, for /readyz and the startup taint. */
 #include "node/agent/internal.h"
 
 bool agent_ready(const struct agent *a, struct buf *why)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reconcile loop: decides the offer from the present facts and passes it to the parts (agent.h). One timer
+ * starts the next round when something is due.
+ */
 #include "node/agent/internal.h"
 
 #include "lib/base/array.h"

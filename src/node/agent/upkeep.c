@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A timer that reports the state of the agent's components, and retries what failed. */
 #include "node/agent/internal.h"
 
 #include "lib/base/time.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The faults of the stand-in by name, with their arguments, for `gpuslice kubelet fault` (standin.h). */
 #include "testbed/standin/standin.h"
 
 #include "lib/base/buf.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* gpuslice kubelet: runs the stand-in kubelet, or talks to a running one (kubelet-client.h). */
 #include "lib/base/paths.h"
 #include "lib/base/log.h"
 #include "tools/cli/cmd.h"

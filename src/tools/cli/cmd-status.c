@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* gpuslice status: asks the agent for its status and prints it (status/view.h). */
 #include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* gpuslice top: options, and the choice between the live screen and text (top/view/view.h). */
 #include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"

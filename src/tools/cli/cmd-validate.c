@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpuslice validate: options and output of a validation (tools/validate/validate.h). It takes the options of
+ * NVIDIA's validator.
+ */
 #include "lib/base/paths.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"

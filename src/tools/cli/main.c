@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The program gpuslice: finds the command, parses its options, runs it, and reports its error (cmd.h). */
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 #include "tools/cli/cmd.h"

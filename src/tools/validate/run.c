@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the components of a validation: once, until they pass, or for ever as a watch. Writes their files and
+ * ends on signals (validate.h).
+ */
 #include "tools/validate/validate.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory an array takes, from its descriptor: with the padding of blocks, and of its texels alone
+ * (memory.h).
+ */
 #include "container/cuda/memory/memory.h"
 
 #define GOB_WIDTH  64  /* bytes of a row of the smallest block */

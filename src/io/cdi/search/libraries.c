@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the driver's libraries on the host, and the names under which programs open them (search.h). */
 #include "io/cdi/search/search.h"
 
 #include <limits.h>

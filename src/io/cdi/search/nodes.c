@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the device nodes of GPUs, MIG devices and the other CDI classes, and makes the list of CDI devices
+ * (search.h).
+ */
 #include "io/cdi/search/search.h"
 
 #include <ctype.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the readers of MIG's files share: reads a file, finds its top mapping, checks its version, and reports
+ * wrong types in the words of mig-parted's decoder (internal.h).
+ */
 #include "io/config/mig/internal.h"
 
 #include <ctype.h>

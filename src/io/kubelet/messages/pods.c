@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages of the PodResources API, encoded and decoded: the list of pods and the allocatable devices
+ * (messages.h).
+ */
 #include "io/kubelet/messages/messages.h"
 
 #include <stdint.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's side of gRPC: connections, unary calls and outgoing streams (rpc.h). The rules for ops are in
+ * internal.h.
+ */
 #include "io/kubelet/rpc/rpc.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's side of gRPC: listeners, connections, and incoming calls (rpc.h). The rules for ops are in
+ * internal.h.
+ */
 #include "io/kubelet/rpc/rpc.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_inventory_once(): one inventory for a program that answers and ends (monitor.h). Restarts the NVML
+ * worker if a GPU hangs it or the library crashes it.
+ */
 #include "io/nvml/monitor/monitor.h"
 
 #include <errno.h>

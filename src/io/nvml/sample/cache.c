@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides which of NVML's questions a reading asks: an answer or a refusal stays valid for a while (reading.h,
+ * "State").
+ */
 #include "io/nvml/sample/reading.h"
 
 /* For how long an answer with @code is final; 0: not at all. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The values that NVML has as fields: all of one device in one call, and rates from NVLink's counters
+ * (reading.h).
+ */
 #include "io/nvml/sample/reading.h"
 
 #include <string.h>

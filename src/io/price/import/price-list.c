@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads AWS's Price List, in bulk or as a query prints it, into the catalogue (import.h). */
 #include "io/price/import/import.h"
 
 #include "lib/base/array.h"

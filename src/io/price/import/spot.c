@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads AWS's history of spot prices and Spot Instance Advisor into the catalogue (import.h). */
 #include "io/price/import/import.h"
 
 #include "lib/base/text.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks the agent for the reply to one request over the socket, and maps a body that the agent sent as a file
+ * (internal.h).
+ */
 #include "io/web/worker/internal.h"
 
 #include "lib/base/fd.h"

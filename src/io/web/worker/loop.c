@@ -25,6 +25,7 @@
  * therefore watches for it (EPOLLRDHUP). Otherwise a client that sends malformed bytes and leaves would keep
  * its connection until the deadline.
  */
+
 #define EVENTS          64
 #define ACCEPTS         64                /* in one round */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks each request of a remote client: method, headers, host, token and route. Answers it with the agent's
+ * reply (internal.h).
+ */
 #include "io/web/worker/internal.h"
 
 #include "lib/http/header.h"

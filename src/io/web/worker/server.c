@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prepares the server in the process: limits, files, libmicrohttpd and the listener (internal.h). loop.c runs
+ * it.
+ */
 #include "io/web/worker/internal.h"
 
 #include "lib/base/fd.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The certificate and its key: reads and checks a replaced pair, and keeps the old one while connections use
+ * it (file.h).
+ */
 #include "lib/base/fd.h"
 #include "io/web/worker/file.h"
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resources of a GPU that MIG profiles use up (compute slices, engines, instances of a profile), and the
+ * errors if they do not suffice (internal.h).
+ */
 #include "model/mig/geometry/internal.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the MIG manager's labels and annotation to the Node, and restarts the GPU operator's validators.
+ * node-labels.h decides the contents.
+ */
 #include "node/agent/mig/attempt.h"
 
 #include "lib/base/time.h"

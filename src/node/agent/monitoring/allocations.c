@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocations: which container holds which replica since when, from the kubelet's list and the pending entries
+ * (usage.h).
+ */
 #include "node/agent/monitoring/usage.h"
 
 #include "lib/base/array.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts a round: the devices and replicas of the node, which container held which, and the accounts
+ * (monitoring.h, step "Count").
+ */
 #include "node/agent/monitoring/internal.h"
 
 #include "node/agent/monitoring/owners.h"

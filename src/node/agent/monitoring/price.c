@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The price of the node: an option, or the catalogue's price for the Node's instance type and region
+ * (monitoring.h).
+ */
 #include "node/agent/monitoring/internal.h"
 
 #include "lib/base/time.h"

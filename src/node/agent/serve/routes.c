@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The routes of the agent's web server, and the texts that they answer with (internal.h). A text is rendered
+ * at its first request after a new view.
+ */
 #include "node/agent/serve/internal.h"
 
 #include "lib/base/time.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slices in the agent's status, as JSON: what their files say, and what the arbiter reports of them
+ * (slices.h).
+ */
 #include "node/agent/slices/slices.h"
 
 #include "node/agent/slices/life.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The devices of DCGM's families, with their labels, their containers and the values of fields (dcgm.h,
+ * "Devices").
+ */
 #include "node/metrics/dcgm/dcgm.h"
 
 #include "lib/base/units.h"

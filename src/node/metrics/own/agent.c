@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The families of the agent itself and of its web server (own.h). */
 #include "node/metrics/own/own.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The families of the node and of the resources that it offers (own.h). */
 #include "node/metrics/own/own.h"
 
 #include <string.h>

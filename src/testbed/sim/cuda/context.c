@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: primary and created ones, each thread's stack of them, and their queries (lib.h). */
 #include <stdlib.h>
 #include <string.h>
 

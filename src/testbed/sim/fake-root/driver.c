@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The driver's files: libraries that a loader accepts, firmware, and the programs of MPS (fake-root.h). */
 #include "testbed/sim/fake-root/fake-root.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Allocates devices to pods and starts their containers (internal.h). */
 #include "testbed/standin/kubelet/internal.h"
 
 #include "lib/base/log.h"

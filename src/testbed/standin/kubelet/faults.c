@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Faults of the kubelet's streams: dropped, duplicated, or never read (internal.h). */
 #include "testbed/standin/kubelet/internal.h"
 
 #include "lib/base/array.h"

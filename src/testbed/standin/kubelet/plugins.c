@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of device plugins, and their ListAndWatch streams (internal.h). */
 #include "testbed/standin/kubelet/internal.h"
 
 #include "lib/base/fd.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The kubelet's PodResources service, with its limit on the rate of requests (internal.h). */
 #include "testbed/standin/kubelet/internal.h"
 
 #include "lib/base/array.h"

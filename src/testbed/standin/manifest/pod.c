@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a pod spec: containers, their resources and variables, tolerations (internal.h). */
 #include "testbed/standin/manifest/internal.h"
 
 #include "lib/base/array.h"

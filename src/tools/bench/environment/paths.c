@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the programs and libraries of a benchmark, in an installation or a build tree (environment.h). */
 #include "tools/bench/environment/environment.h"
 
 #include "lib/base/paths.h"

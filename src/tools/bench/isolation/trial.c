@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs one trial: starts its pods together, takes their answers, and ends them (internal.h). */
 #include "tools/bench/isolation/internal.h"
 
 #include "lib/base/strv.h"

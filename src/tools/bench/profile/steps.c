@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the steps of a program in its launches: the period of the launches, and the periods of a step
+ * (profile.h).
+ */
 #include "tools/bench/profile/profile.h"
 
 #include <math.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prices and predictions for a result of `gpuslice bench`, and how far predictions and measurements differ
+ * (bench.h).
+ */
 #include "tools/cli/bench/bench.h"
 
 #include "io/price/import/load.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One session of `gpuslice bench`: suite, MIG devices and isolation tests on one GPU, with progress and a
+ * clean end on signals (bench.h).
+ */
 #include "tools/cli/bench/bench.h"
 
 #include "tools/cli/bench/mig-partition.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A result of `gpuslice bench` as text and as CSV (bench.h). */
 #include "lib/base/text.h"
 #include "lib/report/table.h"
 #include "tools/bench/report/figures.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The node of a demo: its files, its GPUs, its stand-in kubelet, and the agent as a child process (demo.h). */
 #include "tools/cli/demo/demo.h"
 
 #include "lib/base/fd.h"

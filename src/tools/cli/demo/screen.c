@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Draws the demo's node and steps as frames of text for the terminal (demo.h). */
 #include "tools/cli/demo/demo.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the progress of `gpuslice mig apply`, as JSON lines or as text (mig.h). */
 #include "tools/cli/mig/mig.h"
 
 #include <jansson.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the agent's JSON as cells, and prints tables of them (internal.h). */
 #include "tools/cli/status/internal.h"
 
 #include "lib/report/table.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The outcome of a plan for each workload: money, times and interruptions; and the costs of nodes beside their
+ * instances (answer.h).
+ */
 #include "tools/plan/answer/answer.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fit_check(): whether pods fit on one GPU in a mode, and their times there (fit.h). */
 #include "tools/plan/fit/fit.h"
 
 #include "model/mig/geometry/geometry.h"

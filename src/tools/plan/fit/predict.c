@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fit_predict(): the times of pods on one GPU for each way of sharing, whether or not a plan would combine
+ * them (fit.h).
+ */
 #include "tools/plan/fit/fit.h"
 
 #include <math.h>

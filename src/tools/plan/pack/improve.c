@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Improves a plan by simulated annealing, with the most promising kinds of nodes (pack.h). */
 #include "tools/plan/pack/internal.h"
 
 #include "io/price/price.h"

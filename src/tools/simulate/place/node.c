@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a pod needs and a node has: fit, allocation and rest; and equal kinds of pods merged (place.h). */
 #include "tools/simulate/place/place.h"
 
 #include <stdlib.h>

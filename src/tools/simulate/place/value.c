@@ -20,6 +20,7 @@
  * first of the nodes with the least loss wins. Later nodes then stay free for pods that need a whole node. Among
  * the GPUs of one node the tightest wins if nothing else differs: TIGHT is its small weight.
  */
+
 #define SAME  0.03 /* of a GPU */
 #define TIGHT 0.05
 

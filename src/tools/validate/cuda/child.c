@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that calls CUDA: a vector add on each device, with a note to the parent before each call
+ * (internal.h).
+ */
 #include "tools/validate/validate.h"
 
 #include <assert.h>

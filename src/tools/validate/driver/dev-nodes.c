@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks the device nodes of the driver, and makes the links in /dev/char (internal.h). */
 #include "tools/validate/driver/internal.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the driver: its root, nvidia-smi and NVML, on the host or in a driver container (internal.h). */
 #include "tools/validate/driver/internal.h"
 
 #include <ctype.h>

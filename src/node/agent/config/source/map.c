@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A config source that is a ConfigMap of the API server (source.h). */
 #include "node/agent/config/source/internal.h"
 
 #include "lib/base/log.h"

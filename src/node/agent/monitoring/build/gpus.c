@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Fills the GPUs and the devices of a view (build.h). */
 #include "node/agent/monitoring/build/build.h"
 
 #include "node/agent/monitoring/internal.h"

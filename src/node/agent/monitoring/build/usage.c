@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Fills the usage of a view: a container on a device, with its account and its slice (build.h). */
 #include "node/agent/monitoring/build/build.h"
 
 #include "node/agent/monitoring/internal.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the rows of a batch from what the rounds added, and merges rows of a batch that was not written
+ * (persist.h).
+ */
 #include "node/agent/monitoring/persist/internal.h"
 
 #include "lib/base/array.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Saves the counters as totals, and restores them after a restart of the agent (internal.h has the keys). */
 #include "node/agent/monitoring/persist/internal.h"
 
 #include "lib/base/buf.h"

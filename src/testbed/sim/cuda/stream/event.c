@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Events, and the events of whole contexts (stream.h). */
 #include "testbed/sim/cuda/stream/stream.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connections of the control daemon: commands, clients that it hands to a server, and servers (control.h).
+ */
 #include "testbed/sim/mps/control/control.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The servers of the control daemon: start, settings, questions and stop (control.h). */
 #include "testbed/sim/mps/control/control.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executes the commands that people send to the control daemon, and answers as NVIDIA's daemon does
+ * (control.h).
+ */
 #include "testbed/sim/mps/control/control.h"
 
 #include <stdio.h>

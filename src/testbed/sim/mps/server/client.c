@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The processes that use the server, and their contexts (server.h). */
 #include "testbed/sim/mps/server/server.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The GPUs that the server serves: its contexts on them, tickets, and the effects of faults (server.h). */
 #include "testbed/sim/mps/server/server.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The queries of `gpuslice cost` for Prometheus, and the reader of its answers (view.h). */
 #include "tools/cli/cost/view/view.h"
 
 #include "lib/base/parse.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses and formats the points in time of --from and --to (view.h). */
 #include "tools/cli/cost/view/view.h"
 
 #include "lib/base/parse.h"

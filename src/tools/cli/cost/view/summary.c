@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of charges by the names that the user asked for, and charges at a price from the user (view.h). */
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"

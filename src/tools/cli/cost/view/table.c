@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The sums of `gpuslice cost` as a table (view.h). */
 #include "tools/cli/cost/view/view.h"
 
 #include "io/price/price.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The contents of a plan's report: costs, nodes, and what is not placed (view.h). page.h has the forms. */
 #include "tools/cli/plan/view/view.h"
 
 #include "tools/plan/answer/answer.h"

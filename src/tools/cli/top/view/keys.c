@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a key does in `gpuslice top` (view.h). */
 #include "tools/cli/top/view/view.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the agent's JSON into the model of `gpuslice top` (view.h). */
 #include "tools/cli/top/view/view.h"
 
 #include "lib/json/record.h"

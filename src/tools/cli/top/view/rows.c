@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of a table of `gpuslice top`: selected, sorted, and with their numbers (view.h). */
 #include "tools/cli/top/view/view.h"
 
 #include <assert.h>
