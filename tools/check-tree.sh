@@ -11,6 +11,8 @@ if [[ ${1-} == --help ]]; then
 		  - what the parts of a module share is in its foo/internal.h;
 		  - a header of a file's own folder declares its external functions, or the header of the library that is
 		    named as the library's folder (src/lib, model, io, node);
+		  - a file without a header of its name begins with a comment that says what the file does: before the
+		    includes, or after them with an empty line behind it;
 		  - src/GROUP/FOLDER/meson.build makes one static library at most, which is named after the folder
 		    ("io/nvml/monitor" makes "nvml-monitor"); it names files of its folder only, and all of them;
 		  - test/unit/FOLDER tests src/FOLDER.
@@ -42,6 +44,35 @@ while read -r file; do
 	folder=$(library_of "$file")
 	grep -qF "'${file#"$folder"/}'" "$folder/meson.build" || complain "$file" "$folder/meson.build does not name it"
 done < <(find src -name '*.[ch]' | LC_ALL=C sort)
+
+# Lists the files that have no head: no comment before the first #include, and none of its own behind the includes.
+# A comment without an empty line behind it belongs to a declaration, and "--- name ---" begins a section.
+headless() {
+	awk '
+		function judge() {
+			if (file != "" && state != "head")
+				print file
+		}
+		FNR == 1 { judge(); file = FILENAME; state = "start"; next } # the license
+		state == "head" { next }
+		state == "start" && /^\/\*/ { state = "head"; next }
+		/^#include/ { state = "includes"; next }
+		state == "includes" && /^$/ { next }
+		state == "includes" && /^\/\*/ && !/^\/\* --/ { state = /\*\/$/ ? "behind" : "comment"; next }
+		state == "comment" { if (/\*\/$/) state = "behind"; next }
+		state == "behind" && /^$/ { state = "head"; next }
+		!/^$/ { state = "code" }
+		END { judge() }
+	' "$@" </dev/null
+}
+
+sources=()
+while read -r file; do
+	[[ -e ${file%.c}.h ]] || sources+=("$file")
+done < <(find src -name '*.c' | LC_ALL=C sort)
+while read -r file; do
+	complain "$file" "begin it with a comment that says what the file does, as there is no ${file%.c}.h"
+done < <(headless "${sources[@]}")
 
 # Lists the external functions whose folder has no header with their name. The groups container and testbed are left
 # out: no header of ours declares the functions that a program finds by NVIDIA's names.
