@@ -17,6 +17,7 @@
  * Lifetime. A call or a watch that the user ends leaves its list at once. The functions below the
  * user's callback still read struct api and struct api_watch. Their memory is freed when libuv reports
  * their timer as closed, in a later iteration of the loop.
+ * Thread: loop; the functions of config.c: any.
  */
 #include "io/kube-api/api.h"
 #include "lib/base/backoff.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A catalogue in memory, and its reader. Inside src/io/price only. */
+/*
+ * A catalogue in memory, and its reader. Inside src/io/price only. Thread: the owner's of the catalogue while
+ * it changes it; then any.
+ */
 #include "lib/base/strv.h"
 #include "io/price/price.h"
 

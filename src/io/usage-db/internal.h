@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Private to src/io/usage-db. */
+/* Private to src/io/usage-db. Thread: one at a time for each struct usage_db. Blocks (usage-db.h). */
 #include "io/usage-db/usage-db.h"
 #include "io/usage-db/sql.h"
 

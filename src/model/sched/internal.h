@@ -19,6 +19,8 @@
  * 2. The scheduler changes the state, and marks the GPUs concerned as dirty.
  * 3. The scheduler decides about each dirty GPU, which can make other GPUs dirty.
  * 4. When no GPU is dirty, the scheduler sets the gates of all these GPUs.
+ *
+ * Thread: one.
  */
 #include "model/sched/sched.h"
 #include "lib/base/minmax.h"

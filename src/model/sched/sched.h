@@ -134,7 +134,7 @@
  * 3. each of them has had one quantum more.
  * With equal weights and short kernels this is one round, the sum of the others' quanta.
  *
- * Times are nanoseconds of one monotonic clock, and never go back. Threads: one. Never blocks.
+ * Times are nanoseconds of one monotonic clock, and never go back. Thread: one. Never blocks.
  */
 #include "model/sched/quantum-end.h"
 #include "abi/slice-limits.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* For the files of this folder only. */
+/* For the files of this folder only. Thread: the owner's of the accounts. */
 #include "model/usage/usage.h"
 
 __extension__ typedef unsigned __int128 account_wide;

@@ -27,7 +27,7 @@
  * Accounts that have ended are kept for a while and then added to the past of their device. A device that is
  * gone takes its accounts along. Its cost becomes other cost of the node.
  *
- * Threads: the owner's. No I/O, no clock.
+ * Thread: the owner's. No I/O, no clock.
  */
 #include "lib/base/cleanup.h"
 #include "lib/base/error.h"

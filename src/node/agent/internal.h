@@ -4,6 +4,7 @@
 /*
  * The agent's state, for the files of node/agent itself only. All of it belongs to the loop thread. A part does not
  * know this struct: it gets a context and ops (parts.c).
+ * Thread: loop.
  */
 #include "node/agent/agent.h"
 #include "node/agent/cluster/cluster.h"

@@ -8,6 +8,7 @@
  * The arbiter serves without an agent, and it can be killed at any moment. The grants are in a file of the run
  * directory (node/arbiter/grants/journal.h), and processes keep what they have. The next arbiter finds the pages
  * in the processes that it may look into. The other pages come when their processes register again.
+ * Thread: loop.
  */
 #include "lib/base/error.h"
 

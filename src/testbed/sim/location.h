@@ -22,6 +22,8 @@
  *	DIR/proc    what the driver shows of MIG, see testbed/sim/fake-root/fake-root.h; device nodes in DIR/dev/nvidia-caps
  *	DIR/usr     the driver's libraries and programs as stubs, except the MPS programs, which run the
  *	            simulated ones; the driver's firmware in DIR/lib
+ *
+ * Thread: any. Blocks on files.
  */
 #include "testbed/sim/state.h"
 

@@ -5,6 +5,7 @@
  * A command of the tool is a value: a file of its own with one `const struct cmd`, declared at the end of this
  * header, named in the sorted table in main.c and in meson.build. The help and the check of the man page read its
  * fields.
+ * Thread: main.
  */
 #include "lib/base/option.h"
 

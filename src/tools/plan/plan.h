@@ -7,6 +7,7 @@
  *
  * Units: money in nano-units of one currency (io/price/price.h), memory in MiB, processors in thousandths, times
  * in seconds, shares from 0 to 1.
+ * Thread: any (pure).
  */
 #include "model/mig/layout.h"
 

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "lib/base/buf.h"
-#include "lib/base/error.h"
-#include "lib/base/strv.h"
-#include "tools/validate/codes.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
 /*
  * Does this node's GPU stack work? One component at a time: driver, toolkit, cdi, cuda, plugin.
  *
@@ -19,6 +11,13 @@
  * tools/validate/files.h has the files that other pods wait for.
  * Thread: main; blocks.
  */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "lib/base/strv.h"
+#include "tools/validate/codes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* In the order in which they depend on each other. */
 enum validate_component {

@@ -4,6 +4,7 @@
 /*
  * Amounts from other files, over those of the catalogue. Inside src/io/price only. Each amount keeps
  * its source. A better source has precedence over a worse one, whatever the order of the files.
+ * Thread: the owner's of the catalogue.
  */
 #include "io/price/catalogue.h"
 

@@ -5,6 +5,7 @@
  * Price files of others: AWS's Price List in bulk or as its query prints it, AWS's history of spot
  * prices and Spot Instance Advisor, instances.json of instances.vantage.sh. The content of a file
  * decides its form. Inside src/io/price only.
+ * Thread: the owner's of the catalogue.
  */
 #include "io/price/import/amend.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of the process gpuslice-web share. The process has one thread. */
+/* What the files of the process gpuslice-web share. Thread: the only one of the process. */
 #include "lib/base/time.h"
 #include "io/web/packet/packet.h"
 #include "io/web/worker/conn.h"

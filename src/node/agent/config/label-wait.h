@@ -27,6 +27,7 @@
  *
  * If the label is known but the ConfigMap is not, no config is decided and the wait goes on. After the wait, the
  * agent treats an unknown ConfigMap as absent.
+ * Thread: any (pure).
  */
 #include "node/agent/api/node-object.h"
 #include "model/config/choice.h"

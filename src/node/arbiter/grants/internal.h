@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shared by the files of grants/: grants.c has slices, tasks and members, credit.c has their grants, compare.c
- * applies what NVML reports. */
+/*
+ * Shared by the files of grants/: grants.c has slices, tasks and members, credit.c has their grants, compare.c
+ * applies what NVML reports. Thread: loop. Blocks: never.
+ */
 #include "node/arbiter/grants/grants.h"
 #include "lib/base/minmax.h"
 

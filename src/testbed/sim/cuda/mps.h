@@ -4,6 +4,7 @@
 /*
  * The process as a client of the simulated MPS (testbed/sim/mps/wire.h). As with the real driver, MPS is off,
  * without any report, if no daemon answers in the pipe directory. Callers hold the lock.
+ * Thread: any that holds the lock.
  */
 #include "testbed/sim/cuda/lib.h"
 

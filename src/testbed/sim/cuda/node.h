@@ -4,6 +4,7 @@
 /*
  * The simulated node that the process runs on, as cuInit() finds it, and the connection to the daemon that is its
  * GPUs (testbed/sim/cuda/wire.h), which is made at the first need. Callers hold the lock; results are CUresults.
+ * Thread: any that holds the lock.
  */
 #include "testbed/sim/cuda/lib.h"
 #include "testbed/sim/cuda/wire.h"

@@ -4,6 +4,7 @@
 /*
  * For the generated files: stubs of what is not simulated, and what cuGetProcAddress knows. They must not see the
  * prototypes, which have parameters.
+ * Thread: any.
  */
 #include <stddef.h>
 

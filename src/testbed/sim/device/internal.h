@@ -13,6 +13,8 @@
  *	usage.c    NVML's lists of processes and their memory; samples of utilization for testbed/sim/load.h; what
  *	           each process used, for tests
  *	memory.c   physical memory (memory.h)
+ *
+ * Thread: one.
  */
 #include "testbed/sim/device/device.h"
 #include "testbed/sim/device/engine/engine.h"

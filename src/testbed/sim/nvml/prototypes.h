@@ -4,6 +4,7 @@
 /*
  * Prototypes of all functions that the simulator answers: those that gpuslice's programs call
  * (abi/nvml-functions.h), and below, older generations and those that other programs call.
+ * Thread: any (nvml/lib.h).
  */
 #include "abi/nvml-api.h"
 

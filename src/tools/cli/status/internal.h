@@ -3,7 +3,7 @@
 
 /*
  * The parts of `gpuslice status`: reading the agent's JSON, which is not trusted, tables with columns
- * as wide as their cells, and the sections of the output. Pure; thread: any.
+ * as wide as their cells, and the sections of the output. Pure. Thread: any.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"

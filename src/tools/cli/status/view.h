@@ -3,7 +3,7 @@
 
 /*
  * The agent's /v1/status as tables. The text comes from another process: everything in it is checked,
- * and no control character reaches the terminal. Pure; thread: any.
+ * and no control character reaches the terminal. Pure. Thread: any.
  */
 #include "lib/base/buf.h"
 #include "lib/base/error.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "lib/base/cleanup.h"
-#include "lib/base/error.h"
-#include "tools/plan/model/model.h"
-#include "tools/plan/plan.h"
-
 /*
  * Whether a set of workloads fits on one GPU in a mode, and how fast it is there. The planner's search makes a
  * million such checks, the report one for each workload. Pure. Thread: any; a struct fit does not change after
  * fit_new().
  */
+#include "lib/base/cleanup.h"
+#include "lib/base/error.h"
+#include "tools/plan/model/model.h"
+#include "tools/plan/plan.h"
 
 #define FIT_GRAIN_MIB 256 /* sizes of slices are multiples of this */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The GPUs that the planner knows: gpus.yaml. Constant; thread: any. */
+/* The GPUs that the planner knows: gpus.yaml. Thread: any (constant). */
 #include "model/mig/profile.h"
 #include "tools/plan/plan.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside src/tools/plan/input only. */
+/* Inside src/tools/plan/input only. Thread: the owner's of the input. */
 #include "lib/yaml/yaml.h"
 #include "tools/plan/input/input.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "lib/base/buf.h"
-#include "lib/base/error.h"
-#include "tools/plan/pools/pools.h"
-
 /*
  * The objects that implement a plan, as texts of files: sharing and MIG configs, Karpenter's objects or tags for
  * cluster-autoscaler, patches of workloads, and instructions. Pure: writes nothing.
@@ -14,6 +10,9 @@
  *
  * Thread: any.
  */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "tools/plan/pools/pools.h"
 
 #define MAKE_PATH_MAX 160
 #define MAKE_FILE_MAX (16U << 20) /* bytes of one file */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside src/tools/plan/pack only. */
+/* Inside src/tools/plan/pack only. Thread: the owner's of the packer. */
 #include "tools/plan/pack/pack.h"
 
 /* A kind of node. */

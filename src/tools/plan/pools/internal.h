@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Inside src/tools/plan/pools only. */
+/* Inside src/tools/plan/pools only. Thread: the owner's of the pools. */
 #include "lib/base/buf.h"
 #include "tools/plan/pools/pools.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The functions of every policy. Inside src/tools/simulate only. */
+/*
+ * The functions of every policy. Inside src/tools/simulate only. Thread: the policy's (place.h); place_draw():
+ * the owner's of @state.
+ */
 #include "tools/simulate/place/place.h"
 
 struct place_policy;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the kinds of sources share. Each kind embeds a struct config_source as its first member. */
+/*
+ * What the kinds of sources share. Each kind embeds a struct config_source as its first member. Thread: loop.
+ */
 #include "node/agent/config/source/source.h"
 
 struct config_source_kind {

@@ -11,6 +11,8 @@
  *	                                            allocated, gpu, busy, byte-seconds, peak, cost, began, ended;
  *	xid UUID NUMBER                             count, last;
  *	charge SLICE UUID                           charged, time of that report, counted from other sources since.
+ *
+ * Thread: loop, except monitoring_totals_free(): the owner's of the array.
  */
 #include "node/agent/monitoring/persist/persist.h"
 

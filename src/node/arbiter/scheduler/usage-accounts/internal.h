@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Between the accounts (usage-accounts.c) and their file (file.c). */
+/* Between the accounts (usage-accounts.c) and their file (file.c). Thread: as in usage-accounts.h. */
 #include "node/arbiter/scheduler/usage-accounts/usage-accounts.h"
 
 /* ---- words ------------------------------------------------------------------------------------ */

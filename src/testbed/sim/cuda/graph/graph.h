@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Graphs: nodes are work with dependencies. A launch puts the nodes into a stream, one after another. */
+/*
+ * Graphs: nodes are work with dependencies. A launch puts the nodes into a stream, one after another. Callers
+ * hold the lock. Thread: any that holds it.
+ */
 #include "testbed/sim/cuda/memory/memory.h"
 #include "testbed/sim/cuda/stream/stream.h"
 

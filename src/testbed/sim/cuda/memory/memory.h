@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Memory: what lies at which address. Callers hold the lock.
+ * Memory: what is at which address. Callers hold the lock. Thread: any that holds it.
  *
  * Device addresses come from one reserved range of the process's address space. So no two objects share an
  * address, the CPU cannot read one by mistake, and an address identifies its owner. `struct physical_memory` is

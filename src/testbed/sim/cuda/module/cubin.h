@@ -4,7 +4,7 @@
 /*
  * What a cubin (an ELF file for a GPU) declares: kernels with the offsets of their parameters, and variables. This
  * module reads no instruction. So programs that bring compiled code (cuda.core, Numba, Triton) run on a simulated
- * GPU, where their kernels take time and compute nothing. Pure; thread: any.
+ * GPU, where their kernels take time and compute nothing. Pure. Thread: any.
  *
  * The module reads the ELF64 tables and, in the sections .nv.info.KERNEL, the attributes of parameters as
  * cuobjdump -elf prints them: EIATTR_KPARAM_INFO and EIATTR_CBANK_PARAM_SIZE.

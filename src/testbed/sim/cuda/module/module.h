@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/*
+ * Modules, their kernels and their variables. The lock of lib.h guards all of them. Thread: any that holds it. The
+ * calls of the driver API are in module.c and launch.c.
+ */
 #include "testbed/sim/cuda/memory/memory.h"
 #include "testbed/sim/cuda/module/ptx.h"
 #include "testbed/sim/cuda/stream/stream.h"

@@ -3,7 +3,7 @@
 
 /*
  * What a PTX text declares: kernels with the offsets of their parameters, and variables. This module reads no
- * instruction. Pure; thread: any.
+ * instruction. Pure. Thread: any.
  */
 #include <stdbool.h>
 #include <stddef.h>

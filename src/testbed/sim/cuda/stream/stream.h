@@ -5,6 +5,7 @@
  * Streams. The library sends commands to the daemon, which runs them in order in its own time. Two threads of the
  * library do what the commands change in memory and in the program, when the daemon reaches them (queue.c). All
  * functions need the lock; those that wait free it meanwhile.
+ * Thread: any that holds the lock.
  */
 #include "testbed/sim/cuda/node.h"
 

@@ -18,6 +18,7 @@
  *	2. stream_settle() starts the next command of each pending stream.
  *
  * So there is no recursion, and simultaneous changes have a defined order.
+ * Thread: one.
  */
 #include "testbed/sim/device/engine/engine.h"
 #include "testbed/sim/device/engine/list.h"

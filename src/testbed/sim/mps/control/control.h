@@ -12,6 +12,7 @@
  *
  * Without -multiuser-server there is one server, of one user. Clients of other users wait until that server has no
  * clients.
+ * Thread: main.
  */
 #include "lib/base/cleanup.h"
 #include "testbed/sim/mps/command.h"

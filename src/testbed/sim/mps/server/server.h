@@ -10,6 +10,7 @@
  *
  * One thread, one loop. The server ends on command of the control program, with the simulated GPU, or with the
  * last client if the control program is gone.
+ * Thread: main.
  */
 #include "testbed/sim/device/client/client.h"
 #include "testbed/sim/model.h"

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "lib/report/table.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /*
  * The forms of a report: Markdown and HTML. The report decides the contents, a form decides their
  * look. Texts come from the user and the catalogue, so a form escapes them.
  * Thread: any.
  */
+#include "lib/report/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum bar_kind { BAR_PLAIN, BAR_PLAN, BAR_BROKEN };
 

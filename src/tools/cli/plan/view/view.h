@@ -3,7 +3,7 @@
 
 /*
  * A plan for people and for programs: as text, as JSON, and as a page with pictures.
- * Pure; thread: any.
+ * Pure. Thread: any.
  */
 #include "lib/base/buf.h"
 #include "lib/report/table.h"
