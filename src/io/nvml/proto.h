@@ -131,7 +131,7 @@ struct worker_processes {
 	uint32_t seq;
 	uint32_t gpu;  /* NVML index */
 	int32_t code;  /* of the first call that failed; 0: the list is valid */
-	uint32_t call; /* that call: enum nvml_call */
+	uint32_t call; /* enum nvml_call: the call that failed */
 	uint32_t n, padding;
 	char uuid[GPU_UUID_MAX]; /* of this GPU in the last probe */
 	struct gpu_process v[WORKER_PROCESSES_MAX];

@@ -87,7 +87,7 @@ struct web {
 	uint64_t checked_ns;                  /* when the thread last read .loop_count */
 	struct error files;                   /* last NOTICE of the process */
 	bool files_news;                      /* .files is not in .why yet */
-	unsigned notices;   /* that the thread may still report for the process */
+	unsigned notices;   /* how many the thread may still report for the process */
 	uint64_t notice_ns; /* when .notices last grew */
 	struct web_shared shared[WEB_SHARED_MAX];
 	unsigned next_shared;             /* the body to replace next, modulo WEB_SHARED_MAX */

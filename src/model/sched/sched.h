@@ -163,7 +163,7 @@
 #define SCHED_CONCURRENT_LOSS_NS UINT64_C(100000000) /* of one share, by concurrent gates */
 #define SCHED_CONCURRENT_MAX_NS  UINT64_C(10000000000)
 #define SCHED_WINDOW_NS          SCHED_TIME_SLICE_NS /* limit of work in flight */
-#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* that limit at the end of a quantum */
+#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* the limit at the end of a quantum */
 #define SCHED_WINDOW_LATENCY_NS  UINT64_C(300000)    /* both limits, beside a latency share */
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
@@ -220,7 +220,7 @@ struct sched_client {
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg);
 struct sched *sched_free(
-	struct sched *sched); /* and all slices and clients; NULL is accepted */
+	struct sched *sched); /* frees all slices and clients too; NULL is accepted */
 
 /* NULL: no memory. Each share is { .weight = 1 } until it is set. */
 struct sched_slice *sched_slice_new(struct sched *sched, void *user);
@@ -265,7 +265,7 @@ void sched_update_charges(struct sched *sched, uint64_t now);
 /* The figures of a share, as of the last settlement. */
 struct sched_account {
 	uint64_t charged_ns; /* never less than before */
-	uint64_t quanta;     /* that it has had, with renewed ones */
+	uint64_t quanta;     /* its quanta, with renewed ones */
 	uint64_t resumed;    /* its quanta that went on after an interruption */
 	/*
 	 * Ends by reason. Their sum is .quanta + .resumed, less one while the share holds the GPU (also while it

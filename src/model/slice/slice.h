@@ -44,7 +44,7 @@ enum slice_compute {
 };
 
 struct slice_plan {
-	/* else there is nothing to enforce, and the rest is invalid */
+	/* False: there is nothing to enforce, and the other members are invalid. */
 	bool wanted;
 	enum slice_compute compute;
 	enum slice_class class_;          /* invalid without .compute */

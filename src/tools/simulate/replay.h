@@ -16,8 +16,8 @@ extern const uint32_t replay_points[REPLAY_POINTS]; /* 50 80 90 95 100 110 120 *
 
 /* The mix that the policy gets. */
 enum replay_mix {
-	REPLAY_KNOWN,   /* that of the trace */
-	REPLAY_LEARNED, /* that of the pods so far, each time their number has doubled */
+	REPLAY_KNOWN,   /* the mix of the trace */
+	REPLAY_LEARNED, /* the mix of the pods so far, each time their number has doubled */
 };
 
 struct replay_setting {

@@ -14,7 +14,7 @@ struct simulate_setting {
 	const struct strv *policies; /* names; empty: all policies */
 	/* .seeds runs of each policy, with .first_seed and the next ones. */
 	uint64_t seeds, first_seed;
-	enum replay_mix mix;      /* that the policies get */
+	enum replay_mix mix;      /* the mix that the policies get */
 	uint64_t (*now_ns)(void); /* for the times of decisions; NULL: no times */
 	/* Called from time to time with the numbers of finished and of all runs. False ends the comparison. NULL:
 	 * always true. */

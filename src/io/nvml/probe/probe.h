@@ -82,7 +82,7 @@ void probe_text(char *to, size_t cap, const char *from);
 struct probe_processes {
 	uint32_t n;
 	int32_t code;  /* of the first call that failed; 0: the list is good */
-	uint32_t call; /* that call: enum nvml_call */
+	uint32_t call; /* enum nvml_call: the call that failed */
 	struct gpu_process v[PROBE_PROCESSES_MAX];
 	nvmlProcessInfo_t raw[PROBE_PROCESSES_MAX]; /* room for one list */
 };

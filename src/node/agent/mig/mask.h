@@ -25,7 +25,7 @@ struct mig_mask {
 /* Makes the mask from the plan and the present inventory. Fills an empty *ret; mig_mask_fini(). */
 int mig_mask_make(struct mig_mask *ret, const struct mig_report *plan,
 	const struct inventory *inv, struct error *err) MUST_USE;
-void mig_mask_fini(struct mig_mask *m); /* and empty again */
+void mig_mask_fini(struct mig_mask *m); /* @m is empty again */
 
 /*
  * The tool makes and deletes instances one by one. In between, the layout is neither the old nor the new one,

@@ -20,9 +20,9 @@
 #define MPS_LOG_TRUNCATE_BYTES (1 << 20)         /* a longer log is truncated once it is read */
 #define KILLED_NS              (500 * NS_PER_MS) /* from a client's end to the fault that it causes */
 #define FAULT_REPORT_NS        (300 * NS_PER_MS) /* all lines of a fault come within this time */
-#define HINT_NS                (300 * NS_PER_MS) /* between checks because of the log, doubled up to: */
-#define HINT_MAX_NS            (10 * NS_PER_SEC)
-#define HINT_RETAIN_NS         (60 * NS_PER_SEC) /* without such a check: the pause is HINT_NS again */
+#define HINT_NS                (300 * NS_PER_MS) /* first pause between checks because of the log */
+#define HINT_MAX_NS            (10 * NS_PER_SEC) /* longest pause: a check in vain doubles it */
+#define HINT_RETAIN_NS         (60 * NS_PER_SEC) /* the pause is HINT_NS after so long without one */
 
 /* --- the log against the daemon's answers --- */
 

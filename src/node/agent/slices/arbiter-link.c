@@ -66,7 +66,7 @@ struct message {
 struct arbiter_link {
 	uv_loop_t *loop;
 	uv_timer_t timer, watch;
-	unsigned int n_timers; /* that are closing */
+	unsigned int n_timers; /* timers that libuv is still closing */
 	struct arbiter_ops ops;
 	void *arg;
 	char run_dir[PATH_MAX], state_dir[PATH_MAX], socket[PATH_MAX];

@@ -76,7 +76,7 @@ struct issued_page {
 	struct slice_pages *pages;
 	struct page_client *client;
 	int watch; /* -1: blind */
-	/* Blind pages only: */
+	/* .fd, .ino and .bytes are of blind pages only. */
 	int fd; /* -1: another thread empties the page */
 	ino_t ino;
 	off_t bytes;

@@ -140,10 +140,10 @@ static void drain_and_close(int *sock)
 struct fd_job {
 	struct fd_job *next;
 	int sock, fd;
-	/* For a close: */
+	/* A job that closes has .counted and .slice. */
 	bool counted;
 	struct arbiter_slice *slice;
-	/* For a memfd to empty: */
+	/* A job that empties a memfd has .emptied, .arg and .bytes. */
 	void (*emptied)(void *arg, int fd); /* NULL: a close */
 	void *arg;
 	off_t bytes;

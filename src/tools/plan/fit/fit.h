@@ -17,7 +17,7 @@
 struct fit_pod {
 	enum plan_reason reason; /* PLAN_FITS, or why it never fits this GPU */
 	bool timed;  /* the time of a request is known, so predictions are possible */
-	bool splits; /* .u_sm is known, so the effect of less of a GPU is */
+	bool splits; /* .u_sm is known, and with it the effect of less of a GPU */
 	enum plan_origin origin; /* the worst origin of the figures here */
 	uint32_t memory_mib;     /* peak and context */
 	/* Of an open workload that is not .timed: .rate is 1, and .demand_s is the workload's busy share. */
