@@ -79,9 +79,9 @@ struct all {
 	struct config *sizes; /* with profiles, of which all kinds lack something */
 	struct offer *offer;
 	struct inventory *cut, *cut2; /* with MIG devices */
-	struct config *mig;           /* of .cut: */
+	struct config *mig;           /* .mig and .mig_offer are for .cut */
 	struct offer *mig_offer;
-	struct config *mps; /* of .inv: */
+	struct config *mps; /* .mps and .mps_offer are for .inv */
 	struct offer *mps_offer;
 	struct alloc_host host;
 	struct health_policy policy;

@@ -108,7 +108,7 @@ static void agent_config_start__needs_a_name_and_a_namespace(void **state)
 	static const struct {
 		const char *map, *own;
 		bool possible;
-		const char *says; /* in the error; NULL: it is a good name: */
+		const char *says; /* in the error; NULL: a valid name */
 		const char *source;
 	} rows[] = {
 		{ "gpu/configs", "", true, NULL, "configmap gpu/configs" },

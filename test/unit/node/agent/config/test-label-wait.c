@@ -25,7 +25,7 @@ struct step {
 	enum event event;
 	enum label_answer answer;
 	const char *uid, *value;
-	/* Then: */
+	/* The expected action and state. */
 	enum label_act act;
 	enum label_state state;
 };

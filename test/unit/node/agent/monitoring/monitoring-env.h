@@ -75,8 +75,8 @@ struct monitoring_env {
 	struct gpu_sample_request request; /* the last */
 
 	struct view *view;       /* the last one shown; NULL */
-	unsigned shown, n_wrong; /* views; views that view_check() refuses, and why: */
-	struct error wrong;
+	unsigned shown, n_wrong; /* views; views that view_check() refuses */
+	struct error wrong;      /* why it refuses the last of them */
 };
 
 int env_setup(void **state);

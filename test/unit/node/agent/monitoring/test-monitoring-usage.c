@@ -133,7 +133,7 @@ static void assign__reports_unknown_idle_time_beside_a_hidden_process(void **sta
 	static const struct {
 		const char *what;
 		bool ended;     /* /proc has nothing of it */
-		unsigned digit; /* else the pod, with the container: */
+		unsigned digit; /* of the pod, if the process has not ended */
 		const char *container;
 	} rows[] = {
 		{ "it has ended", true, 0, NULL },
