@@ -49,7 +49,8 @@ struct cost_model {
 	_Atomic uint64_t fenced_ns; /* .ended_ns at the last fence */
 	_Atomic uint8_t log[COST_MODEL_LOG];
 	/* The gate thread's alone. */
-	uint32_t passed, learned; /* .count that has passed; and that was learned from */
+	uint32_t passed,
+		learned; /* .count of the submissions that have passed; of those that were learned from */
 };
 
 /* The kind of a key; 0 is a key, too. */

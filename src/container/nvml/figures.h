@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The figures that NVML returns in a slice, computed from those of the driver and of the arbiter. Pure.
+ * The figures that NVML returns in a slice, computed from those of the driver and of the arbiter. Thread: any
+ * (pure).
  */
 #include "abi/slice-wire.h"
 #include "abi/nvml-api.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /* The functions of NVML that this library hooks (marked in container/loader/nvml.txt), as the ABI declares them,
- * and the functions that it calls besides. */
+ * and the functions that it calls besides. Thread: any. */
 #include "abi/nvml-api.h"
 #include "container/loader/forward.h"
 

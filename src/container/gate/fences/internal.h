@@ -2,7 +2,7 @@
 #pragma once
 
 /* What fences.c, own.c and wait.c share. The caller holds the lock, except for fence_answer(),
- * fence_make_event(), fence_record_event() and fences_lock_context(). */
+ * fence_make_event(), fence_record_event() and fences_lock_context(). Thread: any. */
 #include "container/gate/fences/fences.h"
 
 #define FENCE_EVENT_FLAGS 2U /* no timing */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Which file a library name means on this system, and what kind of library a file is. Pure: the functions take bytes
- * and names, and trust no byte. */
+/* Which file a library name means on this system, and what kind of library a file is. The functions take bytes
+ * and names, and trust no byte. Thread: any (pure). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
