@@ -239,7 +239,7 @@ static void exec_agent(const struct bench *b)
 	_exit(127);
 }
 
-/* As in its log; 0: not yet. */
+/* The port of the agent's metrics server, from the agent's log; 0: not yet known. */
 static unsigned port_of(const struct bench *b)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1 << 20);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 		struct stored_slice *slice;
 		uint64_t t0;
 
-		/* As the agent does between allocations. */
+		/* The agent prepares slices between allocations. */
 		while (slice_store_prepare(&s, &err))
 			;
 		t0 = time_mono_ns();

@@ -293,7 +293,7 @@ static void deaths(void)
 		while (atomic_load(ready) == before)
 			wait_ms(1);
 		(void)client_report_state(&b, 0, false, true);
-		/* Its quantum may just be over. */
+		/* The quantum of the process may just have ended. */
 		wait_ms(1);
 		began = time_mono_ns();
 		(void)kill(pid, SIGKILL);

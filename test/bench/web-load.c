@@ -320,7 +320,7 @@ static uint64_t tasks_cpu_ns(pid_t pid, const char *name)
 	return ns;
 }
 
-/* Of "PID (NAME) STATE PARENT ..."; names with blanks are none of ours. */
+/* The parent of a process, from "PID (NAME) STATE PARENT ...". No process of ours has a name with blanks. */
 static pid_t parent_of(const char *pid)
 {
 	char path[300];

@@ -134,7 +134,7 @@ static void run(struct cut *c, unsigned int at, const char *when)
 	int status = wait_for(pid, &hung);
 
 	c->runs++;
-	/* Its own children may still be there. */
+	/* The children of the process may still be there. */
 	(void)kill(-pid, SIGKILL);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		c->killed++;

@@ -30,7 +30,7 @@ static void use(struct usage_accounts *accounts)
 	struct usage_client *client =
 		a ? usage_client_new(accounts, a, 99, 0, 1, 1, NULL) : NULL;
 
-	/* It may say that all are in use. */
+	/* usage_client_new() returns NULL where all records are in use. */
 	if (!client)
 		return;
 	usage_account_total(accounts, a, before);

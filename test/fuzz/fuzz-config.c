@@ -42,7 +42,7 @@ static struct inventory *node(void)
 	return inv;
 }
 
-/* Of profiles no more than a GPU has, memory and time, whatever the config says. */
+/* Slices of profiles have no more memory and time than their GPU, whatever the config is. */
 static void check_slices(const struct offer *o, const struct inventory *inv)
 {
 	uint64_t memory[4] = { 0 }, caps[4] = { 0 };

@@ -6,7 +6,8 @@
 
 #include "lib/http/health/health.h"
 
-/* What is answered has ended, has a path, and would not be answered otherwise with less of it. */
+/* A request that gets 200 is complete and has a path without query or blanks. Each prefix of it gets 200 or
+ * needs more bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct health_request r = { .head = false }, again;

@@ -40,7 +40,7 @@ static void report(const char *text, size_t len)
 	mig_report_fini(&r);
 }
 
-/* As labels and as pods: what comes from the API server. */
+/* Reads the text as labels and as pods of the API server. */
 static void node(const char *text, size_t len)
 {
 	json_t *o = json_loadb(text, len, 0, NULL), *patch = NULL;

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	if (!proc_stat_parse(text, &st))
 		return 0;
-	/* Nothing before the name's end counts. */
+	/* Only the text from the end of the name on counts. */
 	if (!proc_stat_parse(strrchr(text, ')'), &again) || again.start != st.start ||
 		again.parent != st.parent || again.image != st.image)
 		abort();

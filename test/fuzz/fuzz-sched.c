@@ -39,7 +39,8 @@ static void on_gate(void *arg, struct sched_client *client)
 	check(client->gate == SCHED_GATE_THROTTLED || !client->throttle.window_ns);
 }
 
-/* It gets on as its number says, and some of them now and then backwards. */
+/* Each client completes work at a rate of its own. The last client's count wraps, so the count sometimes
+ * falls. */
 static uint64_t done_of(void *arg, const struct sched_client *client)
 {
 	const struct world *w = arg;

@@ -5,7 +5,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* Nothing that drives a terminal, and no line that is too wide. */
+/* The canvas has no bytes that control a terminal, and no line that is too wide. */
 static void check(const struct canvas *c)
 {
 	size_t column = 0;

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		return 0;
 	}
-	/* Both or none. */
+	/* A config has both a certificate and a key, or none of the two. */
 	if (!c.cert_file != !c.key_file)
 		abort();
 	web_config_fini(&c);

@@ -48,7 +48,7 @@ static void check_route(const char *path)
 	}
 }
 
-/* As a value, as a name, and as a number that two readers might read differently. */
+/* The bytes are tried as a value, as a name, and as a number that two readers might read differently. */
 static void check_headers(const char *bytes, size_t len)
 {
 	struct http_headers as_value = { .hosts = 0 }, as_name = as_value, as_length = as_value;

@@ -30,7 +30,7 @@ static unsigned int record(const char *name, void **fn, int version, uint64_t fl
 			strstr(info.dli_fname, "gpuslice") ? "ours" : "real",
 			info.dli_sname ? info.dli_sname : "?", name, version,
 			(unsigned long long)flags);
-	/* It goes on with what it gets for this name. */
+	/* The runtime gets record() also for cuGetProcAddress(), so all later requests pass through it. */
 	if (r == 0 && fn && *fn == (void *)get)
 		*fn = (void *)record;
 	return r;

@@ -56,7 +56,7 @@ unsigned int cuNewInThisDriver(void)
 	return 4711;
 }
 
-/* Not with its own parameters: with as many as registers can hold, and one more. */
+/* The parameters differ from NVIDIA's: as many as registers can hold, and one more. */
 unsigned int cuTexRefGetMipmapLevelBias(long a, long b, long c, long d, long e, long f, long g,
 	double x, double y, double z, double u, double v, double w, double s, double t)
 {

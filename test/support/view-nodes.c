@@ -238,7 +238,7 @@ static void gpu_whole(struct sample_maker *m)
 	sample_device_end(m, 992000);
 }
 
-/* Of the last container: the agent has never seen its GPU. */
+/* Makes the figures of the last container unknown: the agent has never seen its GPU. */
 static void nothing_known(struct sample_maker *m)
 {
 	struct view_use *c = &m->v->uses[m->v->n_uses - 1];

@@ -174,7 +174,8 @@ void account_end_others(struct account_device *device, uint64_t dt_ns, uint64_t 
 	}
 	for (at = find_oldest_ended(device, &n_ended); n_ended > ACCOUNT_ENDED_MAX;
 		at = find_oldest_ended(device, &n_ended)) {
-		/* It is reported once with its figures of this round. */
+		/* A use that matched in this round stays: it is reported once with the figures of this
+		 * round. */
 		if (device->uses[at]->matched)
 			break;
 		add_account_to_past(device, at);

@@ -60,5 +60,5 @@ struct load_samples {
 void load_samples_open(struct load_samples *s, size_t room);
 void load_sample(struct load_samples *s, uint64_t ns);
 void load_samples_sort(struct load_samples *s);
-/* Of sorted ones: the least that @permille of them are not above. 0 without any. */
+/* The smallest value that @permille of the sorted samples do not exceed; 0 without samples. */
 uint64_t load_percentile(const struct load_samples *s, unsigned int permille);

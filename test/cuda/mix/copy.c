@@ -220,7 +220,7 @@ static CUDA_MEMCPY2D flat_of(const struct mix *m, const struct rectangle *r)
 		.Height = r->height };
 }
 
-/* As slices of one row of words each. */
+/* The rectangle as a 3D copy: slices of one row of words each. */
 static CUDA_MEMCPY3D deep_of(const struct mix *m, const struct rectangle *r)
 {
 	return (CUDA_MEMCPY3D){ .srcXInBytes = (size_t)r->fx * 4,

@@ -138,7 +138,8 @@ static void side_lap(struct mix *m, CUstream s, uint32_t *host)
 	compare(m, "another thread", host, m->shadow[MIX_X]);
 }
 
-/* It must not spoil captures: of what it calls only launches and copies in its own stream matter to them. */
+/* The second thread must not invalidate captures: of its calls only launches and copies in its own stream
+ * affect a capture. */
 static void *side_main(void *arg)
 {
 	struct side *side = arg;

@@ -66,7 +66,7 @@ static bool events(struct mix *m)
 	return true;
 }
 
-/* Of the whole context: past only when our streams are. */
+/* An event of the whole context is past only when our streams are. */
 static bool context_events(struct mix *m)
 {
 	struct mix_span s = { .buffer = MIX_X, .count = MIX_WORDS };

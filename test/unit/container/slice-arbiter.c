@@ -280,7 +280,7 @@ static void on_hello(struct slice_arbiter *a, struct slice_arbiter_process *p,
 	};
 	int page = -1;
 
-	/* It was killed, and reaped, before it came to be read. */
+	/* The process was killed and reaped before the arbiter read its packet. */
 	if (kill(p->pid, 0) && errno == ESRCH) {
 		(void)close(p->fd);
 		p->known = false;

@@ -83,7 +83,7 @@ struct slice_arbiter {
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct slice_arbiter_process processes[SLICE_ARBITER_PROCESSES];
-	/* Of the last process that registered for memory; for quanta. NULL: none did. */
+	/* The pages of the last process that registered for memory, and for quanta. NULL: none did. */
 	struct slice_page *slice_page;
 	struct turn_page *turn_page;
 	struct slice_arbiter_process
@@ -109,7 +109,7 @@ void slice_arbiter_start_quanta(struct slice_arbiter *a, const char *dir, uint32
 /* Ends all connections and threads, and drops all processes. */
 void slice_arbiter_stop(struct slice_arbiter *a);
 
-/* As a kill: connections end, pages stay with the processes. */
+/* Ends all connections, as a kill would. The pages stay with the processes. */
 void slice_arbiter_kill(struct slice_arbiter *a);
 /* Serves again after a kill. */
 void slice_arbiter_restart(struct slice_arbiter *a);

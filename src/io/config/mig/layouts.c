@@ -45,7 +45,7 @@ static int add_device_filter(struct config_reader *r, const struct yaml_node *n,
 	return warn_filter(r, n, path, &f);
 }
 
-/* Neither of two types: both texts of the decoder, joined as in mig-parted. */
+/* The node has neither type: sets both errors of the decoder, joined as in mig-parted. */
 static int set_two_type_error(struct config_reader *r, const struct yaml_node *n,
 	const struct config_value_path *path, const char *list_type, const char *element_type,
 	const char *expected)

@@ -318,7 +318,7 @@ static int end_stream_from_loop(struct rpc_stream *s, const struct error *why,
 	s->local_error = strdup(why->msg);
 	if (!s->local_error)
 		return error_nomem(err);
-	/* Neither can fail: the handle is zeroed and the callback is set. */
+	/* These calls cannot fail: the handle is zeroed and the callback is set. */
 	(void)uv_timer_init(s->rpc->loop, &s->end_timer);
 	(void)uv_timer_start(&s->end_timer, on_stream_end_timer, 0, 0);
 	s->end_timer.data = s;

@@ -18,7 +18,7 @@ static const struct yaml_node *karpenter_old_get(const struct yaml_node *n, cons
 	return n && n->type == YAML_OBJECT ? yaml_get(n, key, false) : NULL;
 }
 
-/* Neither a list nor an object, and not null. */
+/* The value is a scalar: no list, no object and not null. */
 static bool karpenter_old_is_scalar(const struct yaml_node *n)
 {
 	return n && n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL;

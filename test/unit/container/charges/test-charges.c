@@ -111,7 +111,7 @@ static void charge_at_the_limit(void)
 	charge_end(&c, LIMIT - 100 * MIB);
 	CHECK(charge_begin(&c, GPU, 100 * MIB + 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(used() == LIMIT - 100 * MIB && page()->begun == page()->done);
-	/* However often the arbiter was asked. */
+	/* The page counts one refused allocation, although the process asked the arbiter several times. */
 	CHECK(arbiter->wants == 3 && page()->refused == 1);
 	charge_end(&c, 5); /* of a charge that failed: nothing */
 	CHECK(used() == LIMIT - 100 * MIB && page()->begun == page()->done);
@@ -126,7 +126,7 @@ static void charge_at_the_limit(void)
 	charge_end(&c, 150 * MIB);
 	CHECK(charge_begin(&c, GPU, MIB, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(on_full_calls == 2 && used() == LIMIT && page()->refused == 3);
-	/* What frees is never refused. */
+	/* A bound of 0 (a free) is never refused. */
 	CHECK(!charge_begin(&c, GPU, 0, CHARGE_SEEN));
 	charge_end(&c, 0);
 }
@@ -181,7 +181,7 @@ static void charge_beside_bounds(void)
 	CHECK(charge_begin(&c, GPU, LIMIT - 200 * MIB, CHARGE_SEEN) ==
 		CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(arbiter->wants == wants + 2);
-	/* It would do, but does not come. */
+	/* The bytes of the other thread would suffice, but it does not give them back in time. */
 	CHECK(charge_begin(&c, GPU, LIMIT - 250 * MIB, CHARGE_SEEN) ==
 		CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(arbiter->wants > wants + 2);

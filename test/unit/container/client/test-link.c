@@ -95,7 +95,7 @@ static void reject_bad_page(void)
 	atomic_store(&arbiter->memory.page, bad_page);
 	CHECK(link_open(true) == LINK_DOWN && !link_page());
 	CHECK(link_request_bytes(0, 1, NULL) == -1);
-	/* It is tried again, but not at once. */
+	/* The client tries the page again, but not at once. */
 	CHECK(link_open(true) == LINK_DOWN && arbiter->memory.hellos == 1);
 	atomic_store(&arbiter->memory.page, SLICE_ARBITER_PAGE_GOOD);
 	(void)usleep(150 * 1000);
@@ -181,7 +181,8 @@ static void wait_for_mute_arbiter(void)
 	slice_arbiter_mute(arbiter);
 	began = sys_now();
 	CHECK(link_request_bytes(0, MIB, NULL) == -1);
-	CHECK(sys_now() - began >= LINK_DEADLINE_MS - 10); /* as it was up */
+	CHECK(sys_now() - began >=
+		LINK_DEADLINE_MS - 10); /* the link was up, so the full deadline applies */
 	CHECK(link_page() && link_open(true) == LINK_DOWN);
 	atomic_store(&arbiter->mute, false);
 	CHECK(is_granted(MIB));

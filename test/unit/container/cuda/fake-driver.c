@@ -572,7 +572,7 @@ static CUresult real_node_params(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *p
 	return CUDA_SUCCESS;
 }
 
-/* As measured: nodes of a piece or more have their own, small ones share. */
+/* Nodes of a piece or more have pieces of their own, and small ones share pieces, as measured. */
 static uint64_t graph_bytes(int g)
 {
 	uint64_t large = 0, small = 0;
@@ -697,7 +697,7 @@ void *forward_resolve(unsigned int slot)
 	return (void *)missing;
 }
 
-/* Of memory/alloc.c. */
+/* Stands for the hook in memory/alloc.c. */
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
 	(void)ptr;

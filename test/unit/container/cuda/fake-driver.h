@@ -52,6 +52,6 @@ void fake_node_alloc(CUgraph graph, size_t bytes);
 void fake_node_child(CUgraph graph, CUgraph child);
 unsigned int fake_thread_mode(void);
 
-/* As calls that no hook sees. */
+/* Synchronizes by calls that no hook sees. */
 void fake_unseen_sync(void);
 void fake_reset(void);

@@ -633,7 +633,7 @@ void md_new(void)
 #define FILL(name, fn) forward_slots[SLOT_##name] = (void *)(fn);
 	SLOTS(FILL)
 #undef FILL
-	/* Of the right type each. */
+	/* Each fake function has the type of the driver's function. */
 #define TYPE(name, fn)                                                                     \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(&name), __typeof__(&(fn))), \
 		#name);

@@ -40,7 +40,7 @@
 #define IN_POOL 0x5000     /* the pool's pointer, and its handle */
 #define SMALL   (1 * MIB)
 
-/* Of all processes of a test, and of each. */
+/* The bytes of all processes of a test (.total), and of each (.of). */
 struct md_shared {
 	_Atomic uint64_t total, of[8], over, refused, done;
 	_Atomic bool stop;
@@ -62,7 +62,8 @@ struct memory_driver {
 	int contexts;
 	size_t stack;
 	CUresult fail; /* the next free, alloc or destroy */
-	/* As another thread would at that moment: before the next free or release does anything, after it. */
+	/* Called before and after the next free or release does anything, as another thread would at that
+	 * moment. */
 	void (*before)(void), (*after)(void);
 	bool strict; /* one thread: the driver's allocated bytes never exceed the charged ones */
 	uint64_t real_free;

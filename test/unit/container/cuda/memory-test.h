@@ -5,7 +5,7 @@
 #include "unit/container/cuda/memory-driver.h"
 #include "unit/container/slice-arbiter.h"
 
-/* Of this test binary. */
+/* The directory and the arbiter of this test binary. */
 extern char *mt_dir;
 extern struct slice_arbiter *arbiter;
 

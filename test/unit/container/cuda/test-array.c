@@ -99,7 +99,7 @@ static void create__is_refused_at_the_limit(void **state)
 	assert_int_equal(cuArray3DCreate_v2(&b, &d), 0);
 	assert_int_equal(cuArrayDestroy(b), 0);
 	assert_int_equal(fake_used(), 0);
-	/* Not charged by this library: the driver's result is returned. */
+	/* The library has not charged these handles: the hook returns the driver's result. */
 	assert_int_equal(cuArrayDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuArrayDestroy((CUarray)0x123450), 0);
 	assert_int_equal(fake_used(), 0);

@@ -41,7 +41,7 @@ static void compute(uint32_t now)
 	atomic_store(&link_page()->turns, now);
 }
 
-/* As the arbiter does after a reading, when the last context was destroyed. */
+/* Returns the bytes to the credit, as the arbiter does after a reading when the last context is destroyed. */
 static void probe_once(void)
 {
 	atomic_fetch_add(&page()->credit, used());

@@ -39,7 +39,7 @@ static void charge_primary_once(void)
 	/* Called for each context, as any may be the last. */
 	CHECK(fake_gate.leaves == 8 && fake_gate.stays == 7 && !fake_gate.leaving);
 	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 2 && !held());
-	/* As the arbiter does after a reading. */
+	/* The arbiter returns the bytes to the credit after a reading. */
 	atomic_fetch_add(&page()->credit, 600 * MIB);
 	md.fail = CUDA_ERROR_DEVICE_UNAVAILABLE;
 	CHECK(retain_primary(&bad) && used() == 0);
@@ -157,7 +157,7 @@ static void create_green(void)
 	compares = arbiter->compares;
 	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);
 	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs));
-	/* As the arbiter does after a reading. */
+	/* The arbiter returns the bytes to the credit after a reading. */
 	atomic_fetch_add(&page()->credit, 728 * MIB);
 	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
 	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);

@@ -45,7 +45,8 @@ static void try_orders(void)
 	CUmemGenericAllocationHandle h;
 	CUdeviceptr p;
 
-	/* Both pointers of a chunk are freed at once. */
+	/* md.before and md.after free the other pointer of the chunk during the call, as another thread
+	 * would. */
 	CHECK(!cuMemAlloc_v2(&p, 100) && !cuMemAlloc_v2(&other, 100));
 	md.before = free_other;
 	CHECK(!cuMemFree_v2(p) && used() == 0);

@@ -81,7 +81,7 @@ static void init_refused(void)
 
 	CHECK(cuInit(0) == CUDA_ERROR_SYSTEM_NOT_READY);
 	CHECK(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_OUT_OF_MEMORY && !held());
-	/* It lets us in later. */
+	/* The arbiter admits the process later. */
 	atomic_store(&arbiter->memory.status, SLICE_OK);
 	(void)usleep(150 * 1000);
 	CHECK(!cuInit(0) && !cuMemAlloc_v2(&p, 1) && used() == G);

@@ -255,7 +255,7 @@ static void capture__that_was_invalidated_ends(void **state)
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph),
 		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	assert_int_equal(captures(), 0);
-	/* And only once. */
+	/* The hook ends the capture in the gate only once. */
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph),
 		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 	assert_int_equal(fake_gate.ended, 1);

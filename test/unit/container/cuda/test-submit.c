@@ -300,7 +300,7 @@ static void list__has_all_tested_hooks(void **state)
 				strstr(line, " parks")))
 			continue;
 		made++;
-		/* Both are sorted. */
+		/* cuda.txt and submit_rows are both sorted by name. */
 		if (at < submit_row_count && is_listed(line, submit_rows[at].name))
 			at++;
 	}
@@ -508,7 +508,7 @@ static void memory_operations__count_unless_one_waits(void **state)
 		assert_int_equal(hooks[i](STREAM(4), 1, ops, 6), ANSWER);
 		assert_int_equal(fake_gate.slow, 2);
 		assert_int_equal(fake_gate.waits, 1);
-		/* It may make the stream wait for others, once the driver has taken it. */
+		/* A batch that the driver accepted may make the stream wait for others. */
 		memset(&driver, 0, sizeof(driver));
 		driver.succeeds = true;
 		assert_int_equal(hooks[i](STREAM(4), 3, ops, 6), CUDA_SUCCESS);

@@ -30,7 +30,7 @@ static void release_handles(void)
 	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
 	CHECK(!cuMemRelease(h) && used() == 2 * MIB && page()->seen == 0);
 	CHECK(arbiter->compares > 0);
-	/* Of the host, or of a GPU that is not the slice's. */
+	/* Memory of the host, and of a GPU outside the slice, is not charged. */
 	prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0) && used() == 2 * MIB);
 	CHECK(!cuMemMap(at, 2 * MIB, 0, h, 0) && !cuMemUnmap(at, 2 * MIB));

@@ -4,7 +4,7 @@
 /* What the tests of fences share besides gate-test.h; all of GPU 0. */
 #include "gate-test.h"
 
-/* Nothing is in flight, and the arbiter knows. */
+/* No work is in flight, and the arbiter has the report. */
 bool idle(void);
 
 bool is_stuck(void);

@@ -8,7 +8,7 @@
 
 static _Atomic bool over;
 
-/* As the gate does where a fence is stuck. */
+/* Submits as the gate does where a fence is stuck. */
 static void submit_beside(void)
 {
 	struct turn_gpu_page *g = gate_begin(TD_STREAM, GATE_PASS);

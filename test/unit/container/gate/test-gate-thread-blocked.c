@@ -16,7 +16,7 @@ static void block_behind_gate(void)
 	for (uint32_t i = 0; i < 2; i++) {
 		idles = slice_arbiter_client(A, 0).idles;
 		slice_arbiter_set_gate(A, 0, TURN_CLOSED);
-		/* Nothing makes progress. But the gate thread does not rest: it has to notice progress. */
+		/* No work makes progress. The gate thread does not rest: it has to notice progress. */
 		WAIT_FOR(!slice_arbiter_client(A, 0).busy &&
 			 slice_arbiter_client(A, 0).idles > idles);
 		CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) && !doorbell(0) &&

@@ -38,7 +38,7 @@ static void register_and_submit(void)
 	td_finish(0);
 	WAIT_FOR(!slice_arbiter_client(A, 0).busy && doorbell(0));
 	CHECK(!slice_arbiter_client(A, 0).wants && in_flight(0) == 0);
-	/* And again. */
+	/* A second burst of work changes the states in the same way. */
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && !doorbell(0));
 	td_finish(0);
@@ -172,7 +172,7 @@ static void block_at_closed_gate(void)
 	WAIT_FOR(is_lock_free(&process()->report_lock));
 	WAIT_FOR(is_lock_free(&process()->start_lock));
 	WAIT_FOR(is_lock_free(&process()->fences.lock));
-	/* Not blocked, but counted. */
+	/* A submission with GATE_PASS is not blocked, but counted. */
 	CHECK(submit(GATE_PASS));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && slice_arbiter_client(A, 0).wants);
 	td_finish(0);
@@ -321,7 +321,7 @@ static uint32_t cost_of_one(void)
 		cost_model_find_kind(0));
 }
 
-/* However late the gate thread polls: a small window holds from the moment that the gate opens. */
+/* A small window holds from the moment that the gate opens, however late the gate thread polls. */
 static void open_with_small_window(void)
 {
 	struct turn_gpu_page *p;
@@ -342,7 +342,7 @@ static void open_with_small_window(void)
 		WAIT_FOR(slice_arbiter_client(A, 0).wants);
 		ended = atomic_load(&p->ended);
 		from = sys_now_ns();
-		/* As the arbiter sets it. */
+		/* Sets a throttle as the arbiter does: the values before the gate. */
 		slice_arbiter_set_throttle(A, 0, 300000, 300000, UINT64_MAX);
 		slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 		WAIT_FOR(atomic_load(&p->ended) > ended);
@@ -454,7 +454,7 @@ static void blocks_stream(void)
 	wait = gate_stream_wait_begin(second, GATE_OWN);
 	gate_stream_wait_end(&wait, CUDA_SUCCESS);
 	CHECK(is_noted(&wait));
-	/* Of no GPU of the slice. */
+	/* A stream of no GPU of the slice has no slot. */
 	wait = gate_stream_wait_begin((CUstream)((uintptr_t)TD_STREAM + 2), 0);
 	CHECK(!wait.slot);
 	/* Into a capture, and beside it. */
@@ -577,7 +577,8 @@ static int count_gate_threads(void)
 					uint64_t mask = 0;
 
 					CHECK(sscanf(line + 7, "%" SCNx64, &mask) == 1);
-					/* All but what cannot be, and the C library's own. */
+					/* The gate thread blocks all signals except SIGKILL, SIGSTOP and the
+					 * two of the C library (32, 33). */
 					CHECK((mask & SIGNALS) == SIGNALS);
 					CHECK(!(mask & C_LIBRARYS));
 				}

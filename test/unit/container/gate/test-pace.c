@@ -367,7 +367,7 @@ static void pace_rest__reports_at_once_where_another_slice_waits(void **state)
 		&(struct pace_state){ .is_awaited = false, .ahead = 0, .unfenced = 0 });
 	pace_idle(&p, now);
 	assert_int_equal(pace_rest(&p, now, false, false), PACE_REST);
-	/* Polls are rare now: so is what counts as an end. */
+	/* The polls are far apart now, so the GPU counts as idle only after a longer time. */
 	pace_doorbell_rang(&p);
 	for (int i = 0; i < 10; i++)
 		(void)pace_sleep(&p, now,

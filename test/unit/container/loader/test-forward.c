@@ -108,7 +108,8 @@ static void cache_each__reads_nothing_beyond_the_bytes(void **state)
 	for (int old = 0; old < 2; old++) {
 		make_usual(&m, old);
 		for (size_t size = 0; size < m.size; size++) {
-			/* Of its own size, so that a sanitizer sees a read too far. */
+			/* Each prefix has an allocation of its own size, so that a sanitizer detects a read
+			 * beyond its end. */
 			void *bytes = malloc(size ? size : 1);
 			struct found f = { "", NULL };
 

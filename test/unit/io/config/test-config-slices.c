@@ -89,7 +89,7 @@ static void config_parse__refuses_invalid_profiles(void **state)
 		read_expect_error(rows[i].text, rows[i].want);
 }
 
-/* Of sets: SET(name, devices, profile); of sharing entries: ENTRY(name, devices). */
+/* SET(name, devices, profile) is a set; ENTRY(name, devices) is a sharing entry. */
 #define SET(name, devices, profile) \
 	"{name: " name ", devices: " devices ", profiles: [{name: " profile ", count: 1}]}"
 #define ENTRY(name, devices) "{name: " name ", replicas: 2, devices: " devices "}"

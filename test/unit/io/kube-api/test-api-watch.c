@@ -177,7 +177,7 @@ static void api_watch__absent_at_list(void **state)
 
 static void api_watch__lists_again_after_410(void **state)
 {
-	/* As a status, and as an event. */
+	/* The server sends 410 as the status of the answer, and as an event. */
 	static const char *const answers[] = { ANSWER("410 Gone") STATUS("410"),
 		ANSWER("200 OK") EVENT("ERROR", STATUS("410")) };
 	struct env *e = *state;
@@ -417,7 +417,7 @@ static void api_watch__needs_a_head_in_time(void **state)
 	assert_int_equal(w.why.code, ERR_TIMEOUT);
 	assert_non_null(strstr(w.why.msg, "no answer in time"));
 	assert_int_equal(e->requests, 2);
-	/* Which is not forgotten at the next one, and over with a head, for the whole time. */
+	/* The next silent connection does not clear the failure. A head clears it, and it stays cleared. */
 	run(e, &w.states, 3);
 	assert_int_equal(w.why.code, ERR_NONE);
 	assert_int_equal(e->requests, 4);

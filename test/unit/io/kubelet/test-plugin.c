@@ -220,7 +220,7 @@ static void plugin__recreates_its_socket_and_stays_registered(void **state)
 	run_for_ms(300);
 	assert_true(is_up());
 	assert_int_equal(k->registers, 1);
-	/* And it is dialled under its name again. */
+	/* The kubelet dials the plugin under the same name again. */
 	rpc_client_close(STEAL_PTR(k->client));
 	run_until(k->registers == 2, 3000);
 	run_until(is_up(), 2000);

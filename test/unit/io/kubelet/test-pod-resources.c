@@ -69,7 +69,7 @@ static void pod_list__names_a_claimed_device_by_its_uuid(void **state)
 	assert_true(back.v[0].dynamic);
 }
 
-/* As Go writes it: two ids in one ContainerDevices. */
+/* The bytes that Go writes: two IDs in one ContainerDevices. */
 static void pod_list__has_the_known_bytes(void **state)
 {
 	static const uint8_t want[] = { 0x0a, 0x19, 0x0a, 0x01, 'p', 0x12, 0x01, 'n', 0x1a,

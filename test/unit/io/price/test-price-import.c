@@ -385,7 +385,7 @@ static void load__does_not_depend_on_order(void **state)
 	close(ends[1]);
 }
 
-/* Neither a day nor a currency that is none gets anywhere; a text without an end is refused. */
+/* The import drops an invalid day and an invalid currency, and refuses text without an end. */
 static void price_list__trusts_no_text(void **state)
 {
 	static const char list[] =

@@ -36,7 +36,7 @@ static void add(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_
 	assert_ok(usage_db_env_add(db, start_s, n, now_s, &err), &err);
 }
 
-/* Both stay when rows meet. */
+/* "Busy time unknown" and "memory unknown" both stay when rows are merged. */
 static void usage_db_add__keeps_unknown_figures(void **state)
 {
 	CLEANUP(usage_db_closep) struct usage_db *db = open_it(USAGE_DB_BYTES);

@@ -190,7 +190,7 @@ static void web_confine__limits_memory_of_every_kind(void **state)
 	assert_int_equal(in_child(first_excess), 0);
 }
 
-/* As a container runtime's filter might. */
+/* Refuses capset(), as the seccomp filter of a container runtime might. */
 static int refuse_capset(void)
 {
 	struct sock_filter v[] = {

@@ -272,7 +272,7 @@ static void web__survives_many_connections(void **state)
 	}
 }
 
-/* However many clients come, the process has descriptors left. */
+/* The process has descriptors left, however many clients connect. */
 static void web__leaves_descriptors_to_its_process(void **state)
 {
 	static const struct {

@@ -93,7 +93,7 @@ static void web__drops_connections_that_never_begin(void **state)
 			web_wait_closed(fd);
 		}
 		web_wait_count(e, open, 0);
-		/* Their descriptors' numbers are those of the next. */
+		/* The next connections get the descriptor numbers of these. */
 		for (int n = 0; n < 2 * FEW; n++)
 			web_expect(e, GET("/metrics"), 200);
 		web_wait_count(e, open, 0);

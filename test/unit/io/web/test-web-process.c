@@ -174,7 +174,7 @@ static pid_t start_in_child(struct web_env *e, pid_t *ret_process)
 	return child;
 }
 
-/* Of a grandchild that this process adopted. */
+/* Waits for the end of a grandchild that this process adopted. */
 static void wait_end(pid_t pid)
 {
 	for (unsigned i = 0; waitpid(pid, NULL, WNOHANG) != pid; i++) {
@@ -271,7 +271,8 @@ static void web__kills_a_process_with_false_answers(void **state)
 		web_wait_notices(e, 2);
 		web_assert_notice(e, rows[i].text);
 		e->web = web_stop(e->web);
-		/* It may have been about to end as in its row. */
+		/* The process may exit by itself at web_stop(): drop that notice, which would fail
+		 * web_env_fini(). */
 		e->notice[0] = '\0';
 	}
 }

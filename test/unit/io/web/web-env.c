@@ -194,13 +194,13 @@ void web_env_fini(struct web_env *e)
 {
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_load(&e->made), atomic_load(&e->released));
-	/* As a sanitizer makes it end where there is a leak. */
+	/* A sanitizer makes the process exit like this after a leak. */
 	if (strstr(e->notice, "asked to end, the web server's process exited"))
 		fail_msg("%s", e->notice);
 	test_rmdir(e->dir);
 }
 
-/* Of "PID (NAME) STATE PARENT ...". */
+/* Reads name and parent of a process from "PID (NAME) STATE PARENT ...". */
 static bool is_process(const char *pid, char *name, size_t cap, uint32_t *ret_parent)
 {
 	char path[64], *open, *close;

@@ -41,7 +41,7 @@ static struct queued {
 } queue[QUEUE_MAX];
 static size_t n_queued;
 
-/* Of the next connection. */
+/* The order of the next connection. */
 static enum order next_order(void)
 {
 	static unsigned n;

@@ -367,7 +367,7 @@ static void allocation_new__limits_requests_for_replicas(void **state)
 	assert_null(allocation_free(NULL));
 }
 
-/* As many as one GPU can have: nothing is cut, and it takes no time to speak of. */
+/* An allocation of all replicas that one GPU can have is complete, and takes little time. */
 static void allocation_new__accepts_very_many_replicas(void **state)
 {
 	struct allocation *a = NULL;

@@ -325,7 +325,7 @@ static void node_observe__raised_signal_stays_until_it_reads_as_clear(void **sta
 	gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, 1);
 	observe(&f, 1);
 	assert_false(health_ok(&f.node.gpus[1].health));
-	/* Not known, as with MIG instances: that is no good news. */
+	/* An unknown signal, as with MIG instances, does not count as clear. */
 	g->signals_known = 0;
 	observe(&f, 100);
 	observe(&f, 200);

@@ -322,7 +322,7 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 
 	(void)state;
 	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
-	/* As the 3g stays at 0, the 2g has to be at 4, and only the 1g at 6 can stay. */
+	/* The 3g stays at 0, so the 2g has to be at 4, and only the 1g at 6 can stay. */
 	assert_int_equal(p[2].kept, 0);
 	assert_int_equal(p[1].start, 4);
 	assert_int_equal(p[1].kept, -1);
@@ -444,7 +444,7 @@ static void mig_geometry_place__names_instances_in_use(void **state)
 		"at 0), compute instance 0 of GPU instance 8 (3g.20gb at 4)");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, p, &err), &err);
-	/* Its GI may stay, but not all of its CIs. */
+	/* Each GI may stay, but not all of its CIs. */
 	desired = want_of(&l, "3g.20gb*2");
 	desired.gi[0].n_ci = desired.gi[1].n_ci = 1;
 	desired.gi[0].ci[0] = 3;
@@ -561,7 +561,7 @@ static void mig_geometry__survives_invalid_layouts(void **state)
 		for (uint32_t j = 0; j < MIG_CIS_MAX; j++)
 			s.gi[i].ci[j].id = j;
 	}
-	/* It may be cut short, but it ends, with something that is legal. */
+	/* The search may stop early, but it returns a legal placement. */
 	assert_ok(mig_geometry_place(&l, &s, &desired, MIG_KEEP_BUSY, p, &err), &err);
 	for (uint32_t i = 0; i < desired.n; i++)
 		assert_true(p[i].start < 32);

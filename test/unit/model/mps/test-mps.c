@@ -320,7 +320,7 @@ static void mps_plan_new__joins_gpus_of_which_one_may_have_several(void **state)
 	teardown(&f);
 }
 
-/* Of two resources of one GPU: all that is joined through it is one. */
+/* Resources with a common GPU have one daemon, also through a third resource. */
 static void mps_plan_new__joins_over_resources(void **state)
 {
 	struct fixture f;

@@ -136,7 +136,7 @@ static void node_observe__keeps_a_missing_gpu_and_its_neighbours(void **state)
 	assert_int_equal(inventory_link(f.node.inv, 0, 1).nvlinks, 3);
 	assert_int_equal(inventory_link(f.node.inv, 0, 2).nvlinks, 2);
 	assert_false(observe(&f, less, 20));
-	/* It comes back: that is a reset, and two good probes are enough. */
+	/* The GPU returns. The return counts as a reset, so two good probes are enough. */
 	assert_true(observe(&f, all, 30));
 	assert_int_equal(by_uuid(&f, "GPU-1")->health.state, HEALTH_PROBATION);
 	assert_true(by_uuid(&f, "GPU-1")->present);

@@ -248,7 +248,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 		"6144 MiB");
 	assert_non_null(strstr(n.offer->warnings.v[1], "gpu.rest' (line 13): fits nowhere"));
 	n.offer = offer_free(n.offer);
-	/* It is on another GPU, by another set. */
+	/* The other profile is on another GPU, through another set. */
 	s = fixture_add_slices(n.config, GPU, LIST("2"));
 	(void)fixture_profile(s, GPU ".rest", 0, 6146);
 	n.offer = fixture_offer(n.inv, n.config);
@@ -633,7 +633,7 @@ static void random_config(struct node *n, uint64_t *seed)
 		(void)fixture_share(n->config, GPU, NULL, 3, LIST("1", "2"));
 }
 
-/* Of one GPU: never more memory, nor more than all of its time, than it has. */
+/* The slices of a GPU have no more memory than the GPU, and caps of no more than all of its time. */
 static void check_gpu(const struct node *n, uint32_t gpu, uint64_t seed)
 {
 	uint64_t memory = 0, caps = 0;

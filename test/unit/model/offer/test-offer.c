@@ -427,7 +427,7 @@ static void offer_new__warns_of_replicas_without_the_scheduler(void **state)
 		"sharing of 'nvidia.com/gpu' (line 7): without isolation.compute who has "
 		"nvidia.com/b takes no turns on GPU 1, and takes it from those that do");
 	o = offer_free(o);
-	/* It does not matter which of them is first. */
+	/* The order of the two entries does not matter. */
 	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_NONE;
 	c->sharing.entries[1].isolation.compute = ISOLATION_COMPUTE_CAPPED;
 	o = fixture_offer(inv, c);
@@ -441,7 +441,7 @@ static void offer_new__warns_of_replicas_without_the_scheduler(void **state)
 	assert_int_equal(o->warnings.n, 0);
 	o = offer_free(o);
 	fixture_strategy(c, SHARING_TIME_SLICING);
-	/* Both, or on other GPUs. */
+	/* Both entries have quanta, or the entries are on different GPUs: no warning. */
 	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_FAIR;
 	o = fixture_offer(inv, c);
 	assert_int_equal(o->warnings.n, 0);
@@ -490,7 +490,7 @@ static bool is_same_share(const struct offer_share *x, const struct offer_share 
 	       x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
 }
 
-/* Both offer the same, with the same positions in the inventory. */
+/* The two resources have the same devices, with the same positions in the inventory. */
 static void expect_same_resource(const struct resource *a, const struct resource *b)
 {
 	assert_string_equal(a->name, b->name);

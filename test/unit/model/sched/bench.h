@@ -54,9 +54,10 @@ void bench_free(struct bench *b);
 /* Percent of GPU 0, of @n samples from @from on. */
 double share_of(const uint64_t *samples, unsigned int from, unsigned int n);
 
-/* So much over 10 seconds, within 1 point, and over any one second, within @points; in truth and as charged. */
+/* Slice @i has @percent of GPU 0: over 10 seconds within 1 point, over any one second within @points. The
+ * measured time and the charged time both have to. */
 void assert_share_within(const struct bench *b, unsigned int i, double percent, double points);
-/* Within 2 points. */
+/* Slice @i has @percent of GPU 0, within 2 points. */
 void assert_share(const struct bench *b, unsigned int i, double percent);
 /*
  * A capped slice receives portions. Over any second its time may differ from the cap by three amounts:

@@ -128,7 +128,7 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 	}
 	if (longest < (double)SCHED_QUANTUM_MIN_NS / weight)
 		longest = (double)SCHED_QUANTUM_MIN_NS / weight;
-	/* And the remainders of divisions. */
+	/* 4 ns cover the remainders of divisions. */
 	bound = quantum / 4 + longest + (double)a->overrun[0] / weight + 4;
 	if (share->quanta != a->quanta && !other->n_wants)
 		a->level &= ~bit;

@@ -274,7 +274,7 @@ static void sched__charges_the_time_of_a_boost_later(void **state)
 	begin_world(&w);
 	run_world(&w, 2000 * MS);
 	programs[0].kind = SATURATES;
-	/* One second too much is two seconds of its cap. */
+	/* With a cap of 50 %, the share waits two seconds for each second that it was charged too much. */
 	run_world(&w, 1500 * MS);
 	assert_in_range(programs[0].opened, 0, 100 * MS);
 	run_world(&w, 4000 * MS);

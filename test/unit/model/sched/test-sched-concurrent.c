@@ -8,7 +8,7 @@
 /* Where quanta would leave the GPU idle the scheduler has no quanta, and no slice loses by that (sched.h,
  * "Concurrent"). */
 
-/* Its processor has the next kernel ready as long after the end of the last kernel as that kernel took. */
+/* The host code has the next kernel ready as long after the end of the last kernel as that kernel took. */
 static const struct model_task half = { .kind = MODEL_PACED,
 	.kernel_ns = 25 * US,
 	.think_ns = 50 * US,

@@ -233,7 +233,7 @@ static void sched_slice_set_share__to_mps_ignores_an_empty_bucket(void **state)
 	begin(2, &cap);
 	set_waiting(0);
 	saturate(2, 500);
-	/* Its bucket is empty. */
+	/* The bucket of the cap is empty. */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	set_waiting(0);
 	set_share(0, 0, &capped_mps);
@@ -334,7 +334,7 @@ static void sched__beside_mps_does_not_throttle_a_slice_alone(void **state)
 	end();
 }
 
-/* Their processors leave gaps, so without MPS the slices are concurrent. Beside MPS work the gaps are filled
+/* The tasks leave gaps, so without MPS the slices are concurrent. Beside MPS work the gaps are filled
  * already. */
 static void sched__beside_mps_is_never_concurrent(void **state)
 {

@@ -409,8 +409,8 @@ static void sched__leaves_a_loop_its_share_beside_class_latency(void **state)
 	}
 }
 
-/* Both slices are of class latency. They go before batch slices, but not before each other, and owe nothing to
- * a slice that comes later. */
+/* Two slices of class latency go before batch slices, but not before each other, and owe nothing to a slice
+ * that comes later. */
 static void sched__divides_class_latency_by_weight(void **state)
 {
 	static const struct row rows[] = {

@@ -266,7 +266,7 @@ static void sched_account__charges_no_idle_time(void **state)
 	e.now += 10 * MS;
 	set_idle_since(0, 3 * MS);
 	assert_int_equal(get_account(0).charged_ns, 7 * MS);
-	/* Not back beyond the last event. */
+	/* An idle time earlier than the last event counts from the last event. */
 	set_waiting(0);
 	pass_time(MS);
 	set_idle_since(0, 5 * MS);

@@ -381,7 +381,7 @@ static void account__reports_the_source_of_its_figures(void **state)
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_DEVICE);
 	assert_int_equal(a->memory, 7);
 	assert_true(a->busy_unknown && a->memory_unknown && a->busy_ever && a->memory_ever);
-	/* Its memory is unknown again; the counted bytes stay. */
+	/* The memory is unknown again; the counted bytes stay. */
 	s.uses[0].memory_from = ACCOUNT_FROM_NOTHING;
 	count(&s);
 	a = only(&s, 1, 0);

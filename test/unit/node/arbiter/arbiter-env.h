@@ -65,7 +65,7 @@ json_t *next_line(struct env *e, int ms);
 
 /* ---- children --------------------------------------------------------------------------------- */
 
-/* As fork(); it ends with this one. */
+/* Forks. The child ends with this process. */
 pid_t child(struct env *e);
 void wait_for(_Atomic uint32_t *word, uint32_t value);
 void wait_ms(long ms);

@@ -28,7 +28,7 @@ void subscribe(struct env *e);
 void answer_reading(struct env *e, const json_t *read);
 /* Status now; readings that are asked for meanwhile are answered. */
 json_t *status(struct env *e);
-/* Of the first GPU of the first slice. */
+/* The figure @key of the first GPU of the first slice. */
 uint64_t gpu_figure(struct env *e, const char *key);
 /* False: it is not, for a long time. */
 bool eventually(struct env *e, const char *key, uint64_t value);

@@ -68,7 +68,7 @@ static void death__frees_memory_and_a_disconnect_does_not(void **state)
 	wait_ms(50);
 	assert_int_equal(gpu_figure(e, "used"), 200 * MIB);
 	(void)kill(two, SIGKILL);
-	/* Not reaped: a zombie has no memory any more. */
+	/* The process is a zombie until waitpid(). A zombie has no GPU memory. */
 	assert_true(eventually(e, "granted", 0));
 	(void)waitpid(two, NULL, 0);
 	assert_int_equal(gpu_figure(e, "peak"), 500 * MIB);

@@ -496,7 +496,7 @@ static void proc_each_memfd__opens_nothing_else(void **state)
 		print_message("# skipped: no root of its own\n");
 	else
 		assert_int_equal(WEXITSTATUS(status), 0);
-	/* Of huge pages: it has the name too. */
+	/* A memfd of huge pages has the name too. */
 	fd = memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB);
 	if (fd >= 0) {
 		unsigned int n = 0;
@@ -508,7 +508,7 @@ static void proc_each_memfd__opens_nothing_else(void **state)
 	test_rmdir(dir);
 }
 
-/* It may have as many descriptors as it likes. */
+/* A process may have any number of descriptors, so proc_each_memfd() stops at its limits. */
 static void proc_each_memfd__has_a_limit(void **state)
 {
 	const int first = 1000, last = first + PROC_FDS_MAX;

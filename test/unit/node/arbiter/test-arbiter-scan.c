@@ -75,7 +75,7 @@ static void scan__that_failed_ends_no_account(void **state)
 	char dir[200], away[200];
 
 	assert_non_null(charge_account(s, 0));
-	/* Of an earlier arbiter: this one has not seen its slice. */
+	/* The account is of an earlier arbiter: this arbiter has not seen its slice. */
 	assert_non_null(
 		usage_account(&s->a->sched->accounts, ID_HEAD "1", s->a->sched->gpus[0].uuid));
 	(void)snprintf(dir, sizeof(dir), "%s/" SLICES_DIR, s->e->dir);

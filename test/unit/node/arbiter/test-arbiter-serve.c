@@ -81,7 +81,7 @@ static void process__that_only_reads_has_no_page(void **state)
 	assert_null(c.page);
 	assert_int_equal(client_view(&c, 0, &v), 0);
 	assert_int_equal(v.gpu_count, 1);
-	/* It has no memory to ask for. */
+	/* The process registered without memory, so it cannot request any. */
 	assert_int_equal(client_request(&c, 0, 1, NULL), -1);
 	client_close(&c);
 }
@@ -176,7 +176,7 @@ static void slice__is_added_and_removed(void **state)
 		wait_ms(1);
 	}
 	assert_int_equal(r, SLICE_GONE);
-	/* Its processes continue. */
+	/* The processes of the slice continue. */
 	assert_true(client_allocate(&c, 0, 200 * MIB));
 	assert_int_equal(rename(away, e->slice), 0);
 	for (int i = 0; i < 5000 && r != SLICE_OK; i++) {
@@ -303,7 +303,7 @@ static void process__of_another_slice_is_refused(void **state)
 	SKIP_UNLESS(r != SKIPPED, "no mount namespaces");
 	assert_int_equal(r, SLICE_OK);
 	assert_int_equal(hello_of_child(e, other, 0), SLICE_REFUSED);
-	/* It sees none: one of the node's own users. */
+	/* The process sees no slice: a user of the node itself. */
 	assert_int_equal(hello_of_child(e, NULL, 0), SLICE_OK);
 	if (geteuid() == 0) {
 		(void)snprintf(path, sizeof(path), "%s/slices", e->dir);
@@ -369,7 +369,7 @@ static void start__that_fails_leaves_the_loop_usable(void **state)
 	struct arbiter *a = NULL;
 	uv_loop_t loop;
 
-	/* Its slices would lie in a file. */
+	/* The state directory is a file, so it can have no slices. */
 	(void)snprintf(o.state_dir, sizeof(o.state_dir), "%s/" SLICE_FILE, e->slice);
 	(void)snprintf(o.run_dir, sizeof(o.run_dir), "%s/other", e->dir);
 	assert_int_equal(uv_loop_init(&loop), 0);
@@ -422,12 +422,12 @@ static void send_with_descriptors(const struct slice_client *c, const void *data
 	assert_int_equal(fd_pass_send(c->fd, data, len, fds, n, 0), len);
 }
 
-/* What the arbiter has open is as many as before, as soon as other threads have closed the rest. */
+/* The arbiter has at most 8 descriptors more than @n, once its other threads have closed theirs. */
 static void assert_descriptors(const struct env *e, size_t n)
 {
 	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
 
-	/* It opens and closes files of its own meanwhile. */
+	/* The arbiter opens and closes files of its own meanwhile. */
 	while (descriptors_of(e->arbiter) > n + 8) {
 		assert_true(time_mono_ns() < end);
 		wait_ms(1);
@@ -458,7 +458,7 @@ static void descriptors__that_a_process_sends_are_closed(void **state)
 			assert_int_equal(c.welcome.status, SLICE_REFUSED);
 		} else {
 			assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
-			/* Of no length, too. */
+			/* Some of the packets have no bytes. */
 			send_with_descriptors(&c, &ask, i % 3 == 1 ? sizeof(ask) : 0,
 				counts[i % ARRAY_LEN(counts)], c.fd);
 		}
@@ -525,7 +525,7 @@ static void descriptors__that_are_slow_to_close_delay_no_process(void **state)
 		uint64_t began = time_mono_ns();
 
 		print_message("# %s\n", rows[i].what);
-		/* Its packets arrive at once. */
+		/* The arbiter is stopped, so that it receives the packets of the process at once. */
 		if (!rows[i].greets)
 			assert_int_equal(kill(e->arbiter, SIGSTOP), 0);
 		assert_int_equal(client_connect(&c[i], e->slice), 0);
@@ -605,7 +605,7 @@ static void descriptors__of_many_slices_that_are_slow_to_close_delay_no_other(vo
 		(void)close(fd);
 	}
 	assert_int_equal(kill(e->arbiter, SIGCONT), 0);
-	/* It ended the connections, so it has begun to close. */
+	/* The arbiter has ended the connections, so it has begun to close descriptors. */
 	for (unsigned int i = 0; i < SLOW; i++)
 		assert_int_equal(recv(slow[i].fd, &byte, sizeof(byte), 0), 0);
 	memcpy(e->slice, own, sizeof(own));

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Which has first done what @prepare does; NULL: nothing. */
+/* Starts a process that bypasses the interception libraries, after @prepare in that process; NULL: nothing. */
 static pid_t unhooked_process_after(struct env *e, bool (*prepare)(void))
 {
 	uint32_t ready = atomic_load(&e->shared->ready);
@@ -110,7 +110,7 @@ static pid_t unhooked_process_of_a_made_up_slice(struct env *e, const char *id)
 
 	if (pid == 0) {
 		(void)snprintf(path, sizeof(path), "/run/made-up/" SLICES_DIR "/%s", id);
-		/* Its parent is in the slice, as a container's first process is. */
+		/* The parent of the process is in the slice, as a container's first process is. */
 		if (!enter_slice(e) || (pid = fork()) < 0)
 			atomic_store(&e->shared->failed, 1);
 		if (pid == 0 &&
@@ -245,7 +245,7 @@ static bool open_page_by_form(void)
 	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
 }
 
-/* Neither a limit of the arbiter nor a name protects a process from being stopped. */
+/* A limit of the arbiter or a file name does not protect a process from being stopped. */
 static void unhooked__process_is_stopped_with_any_open_files(void **state)
 {
 	static bool (*const prepare[])(

@@ -100,7 +100,7 @@ static void persistent_file__belongs_to_one_process(void **state)
 
 	assert_ok(persistent_file_open(&f, e->path, BYTES, HEAD, true, &err), &err);
 	memset(f.head, 'x', HEAD);
-	/* Not even where it would be of another size. */
+	/* The file is locked also for an opener that expects another size. */
 	assert_error(persistent_file_open(&other, e->path, HEAD, HEAD, true, &err), &err,
 		"another arbiter has this directory");
 	assert_int_equal(err.code, ERR_EXISTS);

@@ -106,7 +106,7 @@ static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 	assert_null(strict_find(text, "DCGM_FI_DEV_GPU_TEMP", pod));
 	assert_string_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", NULL), "60");
 	assert_string_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", pod), "30.0001");
-	/* Not known is not 0. */
+	/* An unknown ratio is left out; it is not 0. */
 	v->uses[0].received = VIEW_NONE;
 	free(text);
 	text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);

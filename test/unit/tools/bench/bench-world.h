@@ -13,7 +13,7 @@ struct noise {
 
 /* A row of one kind of pods: "burn" in the scenario "4 burn". The caller frees it with the result. */
 void noise_row(struct bench_row *ret, struct noise *n, enum bench_mode mode, uint32_t pods);
-/* Of as many rows as there are modes in @modes. */
+/* The result has a row for each mode in @modes. */
 void noise_result(struct bench_result *ret, struct noise *n, const enum bench_mode *modes,
 	size_t n_modes);
 /* Standard normal. */

@@ -139,7 +139,7 @@ static void neighbor__may_make_answers_a_little_slower(void **state)
 	assert_false(v.known);
 }
 
-/* So many blocks of 10 ms with so many units each. */
+/* @n blocks of 10 ms with @units units each. */
 struct piece {
 	size_t n;
 	uint32_t units;

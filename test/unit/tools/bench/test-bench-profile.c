@@ -252,19 +252,19 @@ static void profile__of_a_program_without_output_uses_its_launches(void **state)
 	CLOSE(p.t_solo.v, 0.010, 1e-6); /* 100 launches at 10,000 a second */
 	CLOSE(p.u.v, 0.3, 0.01);
 	assert_true(isnan(p.overhead.v));
-	/* Of an open one fewer launches a second are fewer requests. */
+	/* An open program that launches less often has fewer requests a second. */
 	p = make(&w, true, true);
 	assert_true(isnan(p.u.v));
 	CLOSE(p.rate.v, 100, 0.1);
 	CLOSE(p.t_solo.v, 0.0099, 1e-4);
 	assert_int_equal(p.t_solo.origin, PROFILE_DERIVED);
 	assert_int_equal(p.n_points, 0);
-	/* Nor do its lines say how long a request took: they come as requests do. */
+	/* The lines of an open program do not show how long a request took: they come as requests do. */
 	p = make(&w, true, false);
 	assert_true(isnan(p.u.v) && isnan(p.overhead.v));
 	CLOSE(p.t_solo.v, 0.0099, 1e-4);
 	CLOSE(p.rate.v, 100, 1);
-	/* Nothing repeats. */
+	/* No kind of launch repeats. */
 	for (size_t i = 0; i < w.w[0].n_launches; i++)
 		w.w[0].launches[i].kind = (uint32_t)i;
 	p = make(&w, false, true);

@@ -66,7 +66,7 @@ static bool has(const struct world *w, const char *text)
 
 /* ---- what every page must be -------------------------------------------------------------------------------- */
 
-/* As a word of its own, in any letters. */
+/* The page has @word as a word of its own, in upper or lower case. */
 static bool has_word(const char *page, const char *word)
 {
 	size_t len = strlen(word);
@@ -510,7 +510,7 @@ static void add_times(struct hist *h, uint64_t ns, unsigned int n)
 		hist_add(h, ns);
 }
 
-/* Of a hundred units ten take longer than 1 ms, and one longer than 10 ms: the curve goes through these. */
+/* Ten of a hundred units take longer than 1 ms, and one longer than 10 ms: the curve goes through these. */
 static void tails__match_the_times(void **state)
 {
 	static const double expected[] = { 58, 14, 58, 14, 58, 100.7, 202, 100.7, 202, 187.3,

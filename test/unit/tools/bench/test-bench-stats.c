@@ -59,7 +59,7 @@ static void hist__quantiles_and_mean(void **state)
 	hist_packed_fini(&p);
 }
 
-/* Of any table of Student's t. */
+/* The figures are in any table of Student's t. */
 static void t_quantile__agrees_with_the_tables(void **state)
 {
 	static const double rows[][2] = { { 1, 12.7062 }, { 2, 4.3027 }, { 3, 3.1824 },
@@ -123,7 +123,7 @@ static void intervals__have_their_coverage(void **state)
 	assert_true(covered(0.10, 0, ESTIMATE_RATE, 1e3) >= 0.88);
 }
 
-/* And are no wider than they have to be. */
+/* Intervals are no wider than necessary. */
 static void intervals__are_narrow_where_there_is_little_noise(void **state)
 {
 	struct noise n = { .state = 7,

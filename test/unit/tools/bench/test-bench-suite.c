@@ -92,7 +92,8 @@ static void steps__are_all_there_in_mixed_order(void **state)
 		if (i)
 			changes += steps[i].mode != steps[i - 1].mode;
 	}
-	/* As often as there are modes, but for the last of one repetition and the first of the next. */
+	/* The mode changes as often as there are modes, but for the last of one repetition and the first of
+	 * the next. */
 	assert_true(changes <= 7 * s.repetitions);
 	for (size_t i = 0; i < each; i++)
 		same = same && steps[i].mode == steps[each + i].mode &&

@@ -357,7 +357,7 @@ static void cost_json__has_exact_texts(void **state)
 	assert_non_null(strstr(buf_str(&text), "\"pricePerHour\": \"12.24\""));
 }
 
-/* Neither time nor memory of 'job' was known. */
+/* The time and the memory of 'job' are unknown. */
 static void cost_json__omits_unmeasured_figures(void **state)
 {
 	CLEANUP(cost_summary_freep)

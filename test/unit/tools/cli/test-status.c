@@ -41,7 +41,7 @@ static void status_view__shows_the_state_of_the_node(void **state)
 	assert_null(strchr(buf_str(&b), '\033'));
 }
 
-/* Of pods that began before the GPUs were divided. */
+/* A device of a pod that began before the GPUs were divided. */
 #define EARLIER(pod)                                                               \
 	"{\"resource\":\"nvidia.com/gpu\",\"id\":\"GPU-a\",\"gpu\":3,\"holder\":{" \
 	"\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}}"
@@ -276,14 +276,14 @@ static void status_view__shows_why_quanta_ended(void **state)
 	if (!strstr(buf_str(&b), table))
 		fail_msg("'%s' is missing in:\n%s", table, buf_str(&b));
 	assert_null(strstr(strstr(buf_str(&b), table) + sizeof(table) - 1, "fedcba98"));
-	/* It is a table more than most want. */
+	/* The table of slices appears only on request. */
 	options.slices = false;
 	buf_clear(&b);
 	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
 	assert_null(strstr(buf_str(&b), "QUANTA"));
 }
 
-/* Of two processes of a slice that is stuck the one is named whose work does not end. */
+/* A stuck slice has two processes. The view names the one whose work does not end. */
 static void status_view__names_the_stuck_process(void **state)
 {
 #define AT(pid, name, stuck)                                                             \

@@ -121,7 +121,7 @@ static void top_model__does_not_treat_unknown_as_removed(void **state)
 	}
 }
 
-/* Nor for ended, of an earlier config or unhealthy. */
+/* A replica or usage with unknown flags is not shown as ended, as of an earlier config, or as unhealthy. */
 static void top_model__does_not_treat_unknown_as_false(void **state)
 {
 	static const struct {

@@ -16,7 +16,7 @@ static int parse(struct plan_input **ret, const char *text, struct error *err)
 	return plan_input_end(*ret, err);
 }
 
-/* As gpuslice profile writes it, with two disturbances. */
+/* The text as gpuslice profile writes it, with two disturbances. */
 #define SHAKEN                                                                                              \
 	"host too busy: a thread waited for a CPU for 44 % of the time (limit 5 %); the GPU was below its " \
 	"base clocks (if it is simulated: host too busy) for 41 % of the time (limit 10 %)"

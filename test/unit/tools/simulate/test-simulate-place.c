@@ -117,7 +117,7 @@ static void cutting_stock__values_the_remaining_capacity(void **state)
 	assert_true(fabs(c.value[329]) < 1e-9);
 	assert_true(c.value[1000] == 1);
 	assert_true(fabs(c.bound - 15) < 1e-6);
-	/* Nothing: only a whole GPU is worth something. */
+	/* The demand is empty: only a whole GPU has a value. */
 	assert_int_equal(cutting_stock_solve(&c, NULL, 0, &err), 0);
 	assert_true(c.value[999] == 0 && c.value[1000] == 1 && c.bound == 0);
 }

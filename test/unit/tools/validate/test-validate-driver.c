@@ -103,7 +103,7 @@ static void root__follows_links_as_the_node_does(void **state)
 	write_driver_file("host/usr/bin/x", "", 0755);
 	assert_int_equal(symlink("/etc/alternatives/smi", at("host/usr/bin/nvidia-smi")), 0);
 	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
-	/* Not that of the container: below the node's root. */
+	/* The link leads to the file below the node's root, not to that of the container. */
 	write_driver_file("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
 	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
 }

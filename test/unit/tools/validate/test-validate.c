@@ -403,7 +403,7 @@ static void child__that_cannot_start_reports_why(void **state)
 	assert_error(child_run(&o, 1000000000, &out, &err), &err, "change the root to");
 }
 
-/* As on a file system that does not answer. */
+/* The child does not execute in time, as on a file system that does not answer. */
 static void child__that_does_not_execute_in_time_is_ended(void **state)
 {
 	const char *argv[] = { "/bin/sleep", "100", NULL };

@@ -120,8 +120,8 @@ static void sim__counts_no_links_into_switches(void **state)
 	assert_false(s.inv->gpus[0].mig_enabled);
 	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 0);
 	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
-	/* But over the links each GPU reaches each other GPU, when peer-to-peer is requested; that request
-	 * starts a probe. */
+	/* The monitor reports peer-to-peer only after a request, which starts a probe. Over the links each
+	 * GPU reaches each other GPU. */
 	assert_int_equal(inventory_link(s.inv, 0, 1).p2p, 0);
 	gpu_monitor_want_p2p(s.m, true);
 	run_until(&s, s.inventories == 2);
@@ -441,7 +441,7 @@ static void sim__probes_a_full_node_with_few_calls(void **state)
 	stop(&s);
 }
 
-/* Not a limit, but a number to read: the first probe has to fit into the start of the agent. */
+/* The test prints a number and has no limit: the first probe has to fit into the start of the agent. */
 static void sim__answers_fast(void **state)
 {
 	uint64_t best = UINT64_MAX;

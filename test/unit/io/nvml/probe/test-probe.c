@@ -125,7 +125,7 @@ static void probe_gpu__reads_each_health_signal_for_itself(void **state)
 	assert_false(gpu_signal(&g, GPU_SIGNAL_RESET, NULL));
 }
 
-/* Not supported is an answer, an error is none, neither of one field nor of all. */
+/* "Not supported" is an answer; an error is no answer. Both hold for a single field and for the whole call. */
 static void probe_gpu__reports_an_unreadable_health_signal_as_unknown(void **state)
 {
 	struct probe p = new_probe();

@@ -296,7 +296,7 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 	monitor_watcher_stop(&s);
 }
 
-/* Of its clients the driver has no samples; their server has those of all. */
+/* The driver has no samples of MPS clients: the samples of the MPS server have the time of all its clients. */
 static void sample__reports_the_time_of_an_mps_client_as_unknown(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };

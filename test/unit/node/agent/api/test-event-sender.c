@@ -197,7 +197,7 @@ static void event_send__retries_only_what_the_server_may_still_accept(void **sta
 		if ((event_list_next(&s.list) != NULL) != rows[i].kept)
 			fail_msg("row %zu", i);
 		if (rows[i].kept) {
-			/* It is the same object: nothing is there twice. */
+			/* The retry sends the Event under the same name, so the server stores it once. */
 			name = strdup(s.list.v[0].name);
 			task_skip(&s.task);
 			task_settle(n->e, &s.task);

@@ -186,7 +186,7 @@ static void failure_set__keeps_the_first_reason_and_stops_the_loop(void **state)
 	failure_set(&failure, &first);
 	failure_set(&failure, &second);
 	assert_string_equal(failure.why.msg, "first");
-	/* It returns although a timer runs on. */
+	/* failure_set() has stopped the loop: uv_run() returns although a timer is active. */
 	patience_start(&f->patience, FIXTURE_WAIT_MS);
 	assert_int_not_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
 	patience_stop(&f->patience);

@@ -30,7 +30,7 @@ static void cluster_init__reports_what_is_available(void **state)
 		enum error_code why, down;
 		const char *namespace_then;
 	} rows[] = {
-		/* Nothing is asked for, so nothing is missing. */
+		/* The agent needs nothing of the API server, so nothing is missing. */
 		{ NO_OPTION, NODE_NAME, "", LABELS_OFF, false, false, false, ERR_NOT_FOUND,
 			ERR_NONE, "" },
 		{ NO_OPTION, NODE_NAME, "x", LABELS_FILE, false, false, false, ERR_NOT_FOUND,

@@ -193,7 +193,7 @@ static void cluster_sync__without_a_name_writes_no_condition(void **state)
 
 /* --- labels --- */
 
-/* They go to a file, without an API server. */
+/* The agent writes the labels to a file, without an API server. */
 static void init_file_labels(struct cluster_env *x)
 {
 	char path[PATH_MAX];

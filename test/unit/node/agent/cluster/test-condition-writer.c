@@ -77,7 +77,7 @@ static void change(struct written *x, const char *object)
 	task_settle(x->n->e, &x->w.task);
 }
 
-/* As many requests as that, and the last one wrote @status. */
+/* The writer has sent @n requests, and the last one wrote @status. */
 static void assert_sent(const struct written *x, unsigned n, const char *status)
 {
 	json_t *body;
@@ -116,7 +116,7 @@ static void condition_writer__writes_it_and_repeats_its_heartbeat(void **state)
 	task_end(x.n->e, &x.w.task);
 }
 
-/* Of an agent that has just started. */
+/* The agent has just started. */
 static void condition_writer__begins_with_a_heartbeat_where_our_condition_exists(void **state)
 {
 	struct written x;

@@ -109,7 +109,7 @@ static void label_writer_nfd__writes_only_changes_and_keeps_members_of_others(vo
 		/* Something besides labels is in the spec, or the members that NFD wants are not. */
 		{ "{" METADATA("") ",'spec':{'labels':{" A1 "}}}",
 			"{" METADATA("") "," SPEC(A1) "}" },
-		/* It would be of no Node, or of another. */
+		/* The object would belong to no Node, or to another Node. */
 		{ "{'metadata':{'labels':{'x':'y'},'annotations':{'b':'c'}}," SPEC(A1) "}",
 			"{'metadata':{'labels':{'x':'y','" NODE_LABEL "':'" NODE_NAME
 			"'},'annotations':{'b':'c'}}," SPEC(A1) "}" },
@@ -250,7 +250,7 @@ static void label_writer_nfd__waits_for_its_owners_while_the_server_is_unavailab
 	task_skip(&w.task);
 	task_settle(e, &w.task);
 	assert_true(w.written);
-	/* They are asked for once. */
+	/* The writer requests the labels once. */
 	task_skip(&w.task);
 	task_settle(e, &w.task);
 	assert_int_equal(e->requests, 5);

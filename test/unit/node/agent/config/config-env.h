@@ -46,7 +46,8 @@ void config_env_entry(struct config_env *e, const char *name, const char *text);
 /* Replicas of the config in force; 0: it does not share. */
 uint32_t config_env_replicas(const struct config_env *e);
 
-/* Nothing is in force yet / so many replicas, and no newer config was refused / and one was, with @why in its text. */
+/* Undecided: no config is in force yet. Good: a config with @replicas is in force, and no newer one was
+ * refused. Refused: a newer one was refused, with @why in the error. */
 void assert_undecided(const struct config_env *e);
 void assert_good(const struct config_env *e, uint32_t replicas);
 void assert_refused(const struct config_env *e, uint32_t replicas, const char *why);

@@ -372,7 +372,7 @@ static void agent_config_retry__saves_a_config_that_could_not_be_saved(void **st
 	assert_refused(e, 2, "No such file");
 }
 
-/* As on a full disk. */
+/* Limits the size of files, so that a write fails as on a full disk. */
 static void limit_files(rlim_t bytes)
 {
 	struct rlimit limit = { 0 };

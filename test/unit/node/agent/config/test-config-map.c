@@ -114,7 +114,7 @@ static void agent_config_start__needs_a_name_and_a_namespace(void **state)
 		{ "gpu/configs", "", true, NULL, "configmap gpu/configs" },
 		{ "configs", "kube-system", true, NULL, "configmap kube-system/configs" },
 		{ "gpu/configs", "kube-system", true, NULL, "configmap gpu/configs" },
-		/* It is never asked for. */
+		/* Without an API server the agent never requests this object. */
 		{ "configs", "", false, NULL, "configmap /configs" },
 		{ "configs", "", true, "the namespace of this pod is not known: no file", "" },
 		{ "/configs", "kube-system", true, "expected NAME or NAMESPACE/NAME", "" },
@@ -196,7 +196,7 @@ static void agent_config__reports_a_missing_answer_after_the_timeout(void **stat
 	assert_undecided(m->e);
 	assert_non_null(strstr(m->e->config.last_error.msg, "has not answered yet"));
 	assert_string_equal(m->e->config.waiting, "");
-	/* It does at last. */
+	/* The API server answers at last. */
 	SCRIPT(m->server, { .answer = LIST(MAP("7", ENTRY("a", 2))), .hang_up = true },
 		{ .answer = HEAD });
 	stub_hang_up(m->server);

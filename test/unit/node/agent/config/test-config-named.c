@@ -52,7 +52,7 @@ static void remove_entry(struct config_env *e, const char *name)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* As when the source has noticed a change: it does not read unchanged files again. */
+/* The source checks its entries as after a change: it does not read unchanged files again. */
 static void check_entries(struct config_env *e)
 {
 	config_source_check(e->config.source);
@@ -346,7 +346,7 @@ static void agent_config_start__uses_the_choice_of_the_last_run_until_another_ar
 	assert_good(e, 3);
 	assert_chosen(e, CHOICE_LABEL, "b");
 	assert_string_equal(e->config.label.value, "b");
-	/* Its entry has another text now, and then the Node has another label. */
+	/* The entry of label b gets another text, and then the Node gets another label. */
 	config_env_entry(e, "b", SHARING(5));
 	check_entries(e);
 	assert_good(e, 5);

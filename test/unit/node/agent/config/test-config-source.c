@@ -312,7 +312,7 @@ static void config_source_file__compares_with_the_text_that_the_caller_read(void
 	assert_ok(config_source_names(e->source, &names, &err), &err);
 	assert_int_equal(names.n, 0);
 	assert_string_equal(text_of(e, ""), "1");
-	/* It may have changed in between. */
+	/* The file may have changed between the two reads. */
 	until_soon(e, e->changes == 1);
 	assert_string_equal(text_of(e, ""), "2");
 }

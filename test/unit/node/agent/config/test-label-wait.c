@@ -114,7 +114,7 @@ static void label_wait__continues_without_a_label_after_30_s_without_an_answer(v
 		{ "a directory", .steps = { AT(500, TICK, LABEL_SILENT, NOTHING, WAITING),
 					 AT(29999, TICK, LABEL_SILENT, NOTHING, WAITING),
 					 AT(30000, TICK, LABEL_SILENT, DO_WITHOUT, GIVEN_UP),
-					 /* Nothing new comes of the time alone. */
+					 /* Time alone changes nothing any more. */
 					 AT(30500, TICK, LABEL_SILENT, NOTHING, GIVEN_UP),
 					 AT(31000, DECIDED, LABEL_SILENT, STOP, GIVEN_UP) } },
 		{ "a ConfigMap, which comes from the same server", .map = true,

@@ -115,7 +115,7 @@ static void saved_health__continues_a_cool_down_from_its_start(void **state)
 	observe(&n, &p, inv, 701);
 	observe(&n, &p, inv, 711);
 	assert_true(health_ok(&n.gpus[0].health));
-	/* Its next trouble is a relapse. */
+	/* The next fault of the GPU is a relapse. */
 	assert_ok(restart(&n, &p, BOOT, 800, &err), &err);
 	observe(&n, &p, inv, 801);
 	xid(&n, &p, "GPU-0", 48, 900);
@@ -126,7 +126,7 @@ static void saved_health__continues_a_cool_down_from_its_start(void **state)
 	observe(&n, &p, inv, 1001);
 	assert_true(health_ok(&n.gpus[0].health));
 	node_fini(&n);
-	/* Of a GPU without trouble nothing is kept. */
+	/* The agent saves nothing of a GPU without faults. */
 	node_init(&n);
 	observe(&n, &p, inv, 1);
 	text = saved_health_format(&n, &p, BOOT);
@@ -213,7 +213,7 @@ static void saved_health__keeps_a_raised_signal_until_it_is_read(void **state)
 		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, i == 0 ? 3 : 0);
 		observe(&n, &p, inv, 1);
 		assert_ok(restart(&n, &p, BOOT, 10, &err), &err);
-		/* Nothing can be read of it any more. */
+		/* The driver reports no signal of the GPU any more. */
 		g->signals_known = 0;
 		g->recovery = GPU_RECOVERY_UNKNOWN;
 		for (uint64_t s = 20; s < 100; s += 10)
@@ -222,7 +222,7 @@ static void saved_health__keeps_a_raised_signal_until_it_is_read(void **state)
 		assert_true(health_ok(&n.gpus[0].health));
 		assert_true(gpu_signal(&n.gpus[1].gpu, rows[i].signal, &value));
 		assert_int_equal(value, i == 0 ? 3 : 1);
-		/* It is read as clear: that is what counts. */
+		/* The probe reads the signal as clear, so the GPU recovers. */
 		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, 0);
 		g->recovery = GPU_RECOVERY_NONE;
 		observe(&n, &p, inv, 200);

@@ -439,7 +439,7 @@ void assert_ended(const struct mig_env *e, const char *state, const char *reason
 	assert_string_equal(e->mig.node.state, state);
 	if (!strstr(e->mig.node.reason, reason))
 		fail_msg("'%s': expected '%s' in it", e->mig.node.reason, reason);
-	/* Nothing of the attempt is left. */
+	/* The attempt has left nothing behind. */
 	assert_false(e->mig.attempt.masked || e->mig.attempt.released);
 	assert_null(e->mig.attempt.child);
 }

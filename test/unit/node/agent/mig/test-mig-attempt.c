@@ -352,13 +352,13 @@ static void mig_host_phase__saves_the_layout_for_the_next_boot(void **state)
 	struct mig_env *e = *state;
 
 	mig_env_write(e, "host/etc/mig.conf", "[Service]\n");
-	/* That systemd does not know of it yet is no reason to stop. */
+	/* A failed daemon-reload does not stop the attempt: systemd does not know the new file yet. */
 	mig_env_write(e, "systemd", "[ $verb != daemon-reload ]\n");
 	mig_env_run(e);
 	assert_ended(e, "success", "applied");
 	assert_calls(e, "plan all\nholders\nholders\ndaemon-reload\nrelease\napply all\n");
 	assert_string_equal(mig_env_read(e, "host/etc/mig.conf"), selected);
-	/* It is known by now. */
+	/* The next attempt finds the file unchanged and needs no daemon-reload. */
 	e->mig.tried.key[0] = '\0';
 	mig_sync(&e->mig);
 	mig_env_retry(e);

@@ -104,7 +104,7 @@ static void mig_pause__fails_when_clients_do_not_end(void **state)
 		mig_cluster_wait(c, "failed");
 		assert_ended(c->m, "failed", cases[i].reason);
 		mig_env_until(c->m, strcmp(deploy(c, "dcgm"), "true") == 0);
-		/* Nothing was touched but the clients. */
+		/* The attempt changed nothing but the clients. */
 		assert_calls(c->m, "plan a\nholders\n");
 		assert_int_equal(c->m->probes, 0);
 	}
@@ -139,7 +139,7 @@ static void mig_pause__runs_once_for_a_device_in_use(void **state)
 	assert_calls(c->m, "plan a\nplan a\n"); /* and once more when they ended */
 	assert_true(c->lists > 0);
 	assert_string_equal(deploy(c, "dcgm"), "true");
-	/* It was none of them: they are not disturbed again for this. */
+	/* None of the clients used the GPU, so the retry does not pause them again. */
 	c->lists = 0;
 	c->m->mig.outcome.retry_at_ns = 1;
 	mig_sync(&c->m->mig);

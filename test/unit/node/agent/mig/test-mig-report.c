@@ -206,7 +206,7 @@ static void mig_mask__hides_removed_devices_and_no_more(void **state)
 	assert_string_equal(inv->mig[0].uuid, "MIG-0-1");
 	assert_string_equal(inv->mig[1].uuid, "MIG-1-0");
 	assert_true(inv->gpus[0].changing && !inv->gpus[1].changing && inv->gpus[2].changing);
-	/* Neither whole nor partitioned during the change. */
+	/* The GPU is neither whole nor partitioned during the change. */
 	assert_true(inv->gpus[2].mig_enabled);
 	mig_mask_fini(&m);
 	inventory_free(inv);

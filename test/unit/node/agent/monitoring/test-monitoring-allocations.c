@@ -330,8 +330,8 @@ static void allocations__of_a_claim_are_shared_by_pods_with_the_claim(void **sta
 	scene_fini(&s);
 }
 
-/* Of several new pods the last of the kubelet's list has the replica. A pod that had the replica loses it to a
- * pod that did not. */
+/* The last of several new pods in the kubelet's list has the replica. A pod that had the replica loses it to
+ * a pod that did not. */
 static void allocations__of_several_pods_belong_to_the_latest(void **state)
 {
 	struct scene s;

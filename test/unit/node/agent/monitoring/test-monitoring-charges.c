@@ -440,7 +440,7 @@ static void slice__shows_how_its_compute_is_shared(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->mode, VIEW_SLICES);
 }
 
-/* As where an init container has handed its device on. */
+/* The container has two slices, as where an init container has handed its device on. */
 static void slice__is_the_newer_of_two_of_a_container(void **state)
 {
 	struct monitoring_env *e = *state;

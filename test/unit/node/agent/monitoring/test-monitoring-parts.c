@@ -273,7 +273,7 @@ static void monitoring_usage__counts_from_the_allocation(void **state)
 	scene_fini(&s);
 }
 
-/* It ends in the round after that in which it was news, and is the same all the same. */
+/* The pod is allocated in one round and ends in the next one. In that next round its entry is not fresh. */
 static void monitoring_usage__ended_pod_is_not_reported_as_new(void **state)
 {
 	struct scene s;
@@ -343,7 +343,7 @@ static void monitoring_usage__replica_passes_to_the_next_pod(void **state)
 	}
 }
 
-/* As kubelets before 1.34 list pods that have ended. */
+/* The kubelet lists a pod that has ended, as kubelets before 1.34 do. */
 static void monitoring_usage__replica_belongs_to_the_later_of_two_pods(void **state)
 {
 	struct scene s;

@@ -204,7 +204,7 @@ static void records__of_unwritten_rounds_are_added_up(void **state)
 	below(path, e->mon.persist.path, "in-the-way");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(e->mon.persist.path), 0);
-	/* It is tried again a minute after the last try. */
+	/* The agent retries a minute after the last attempt. */
 	e->sample.how = ENV_LATER;
 	(void)env_round(e, 50 * NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 6);
@@ -285,7 +285,7 @@ static void restart__adds_xids_that_arrive_before_it_is_over(void **state)
 	assert_int_equal(e->view->gpus[0].xids[0].last_wall_ns, time_wall_ns());
 }
 
-/* It ended while no agent was there. */
+/* The pod ended while no agent was running. */
 static void restart__ends_the_usage_of_a_removed_pod(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -300,7 +300,7 @@ static void restart__ends_the_usage_of_a_removed_pod(void **state)
 	(void)env_end(e);
 	assert_false(env_find_use(e, "train")->live);
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
-	/* And stays ended over the next. */
+	/* The usage stays ended over the next restart. */
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);

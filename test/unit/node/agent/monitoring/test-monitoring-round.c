@@ -229,7 +229,7 @@ static void sample__that_never_arrives_times_out_after_8_s(void **state)
 	(void)env_find_use(e, "train");
 }
 
-/* It belongs to no round: not to the one under way, not to the time between. */
+/* The late sample belongs to no round: neither to the present round nor to the time between two rounds. */
 static void sample__that_arrives_too_late_is_dropped(void **state)
 {
 	struct monitoring_env *e = *state;
@@ -316,7 +316,8 @@ static void list__that_fails_keeps_allocations_for_three_rounds(void **state)
 	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
 	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, held);
 	assert_int_equal(e->view->agent.kubelet_errors, 4);
-	/* It is unknown which pod had the device in that time. The time counts from this answer on. */
+	/* The agent does not know which pod had the device in that time. The time counts from this answer
+	 * on. */
 	e->list.how = ENV_LATER;
 	(void)env_round(e, 60 * NS_PER_SEC);
 	assert_true(e->view->allocations_known);

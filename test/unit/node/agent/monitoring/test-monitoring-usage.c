@@ -395,7 +395,7 @@ static void pids__of_an_own_namespace_degrade_the_usage_of_shared_gpus(void **st
 				env_find_use(e, "one")->processes_known);
 		env_stop(e);
 	}
-	/* It works again where the pod has got the node's. */
+	/* The component recovers when the agent sees the node's PIDs. */
 	assert_int_equal(e->f->components[COMPONENT_POD_USAGE].code, ERR_NONE);
 }
 

@@ -275,7 +275,7 @@ static void view__places_mig_devices_in_compute_slices(void **state)
 		{ "NVIDIA A100", 1, 1, 0, 1, true, true, 0, 1, 0, 1, 142857 },
 		{ "NVIDIA A100", 3, 3, 4, 4, true, true, 4, 3, 4, 4, 428571 },
 		{ "NVIDIA A100", 7, 7, 0, 8, true, true, 0, 7, 0, 8, 1000000 },
-		/* Its placement is unknown, or is the driver's secret. */
+		/* The placement of the instance is unknown, or only the driver knows it. */
 		{ "NVIDIA A100", 1, 1, 0, 1, false, false, 0, 1, 0, 0, 142857 },
 		{ "NVIDIA A100", 3, 1, 0, 4, true, false, 0, 1, 0, 0, 142857 },
 		/* Outside of the GPU. */

@@ -54,13 +54,13 @@ void mps_env_know(struct mps_env *e, struct inventory *inv, struct config *c);
 /* @n GPUs with 4 replicas each; waits until all daemons are ready. */
 void mps_env_up(struct mps_env *e, uint32_t n);
 
-/* As a new agent after a kill: drops all state, and finds the daemons again. */
+/* Restarts the agent as after a kill: drops all state, and finds the daemons again. */
 void mps_env_restart(struct mps_env *e);
 
 /* The daemon with that key, not closed; NULL: none. */
 struct mps_supervisor *mps_env_find_daemon(const struct mps_env *e, const char *key);
 bool mps_env_is(const struct mps_env *e, const char *key, enum mps_state state);
-/* As above, and with no question under way. */
+/* Like mps_env_is(), and no command of the daemon is pending. */
 bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state state);
 #define mps_env_until_state(e, key, state) \
 	agent_fixture_until((e)->f, mps_env_rests(e, key, state))
@@ -70,7 +70,7 @@ bool mps_env_rests(const struct mps_env *e, const char *key, enum mps_state stat
  * that may be busy. Timers of the loop go on.
  */
 void mps_env_stop_clock(void);
-/* So much time passes, and due timers run. */
+/* Lets @ns pass, and runs the timers that are due. */
 void mps_env_skip(struct mps_env *e, uint64_t ns);
 /* The loop has run until nothing is asked of daemons. */
 void mps_env_settle(struct mps_env *e);

@@ -179,7 +179,7 @@ static void mps_allocate__returns_nothing_for_other_resources(void **state)
 	mps_sync(&e->mps);
 	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
 	assert_int_equal(a->n_envs + a->n_mounts, 0);
-	/* Such a device needs no daemon. */
+	/* A device that is not shared by MPS needs no daemon. */
 	assert_true(mps_device_ok(&e->mps, r, &r->devices[0], NULL));
 	assert_null(mps_env_find_daemon(e, "GPU-1"));
 }

@@ -358,14 +358,15 @@ static void missed_answer__of_a_quitting_daemon_waits_for_its_clients(void **sta
 	mps_env_skip(e, CHECK_NS);
 	mps_env_until_state(e, GPU, MPS_QUITTING);
 	assert_false(mps_env_ok(e, "GPU-0::0", NULL));
-	/* However long: its client is at work, and no answer is not "none". */
+	/* The daemon stays however long this takes: its client is at work, and a missing answer does not
+	 * mean "no client". */
 	for (int i = 0; i < 5; i++) {
 		mps_env_skip(e, QUIT_NS);
 		mps_env_settle(e);
 		assert_int_equal(mps_process_pid(sup), pid);
 		assert_int_equal(kill(pid, 0), 0);
 	}
-	/* It ends with its client, and another one takes its place. */
+	/* The daemon ends with its client, and another daemon replaces it. */
 	assert_int_equal(kill(pid, SIGTERM), 0);
 	mps_env_write(e, "fail-get_server_list", NULL);
 	assert_down(e, "it was told to quit, and waits for its clients");
@@ -629,7 +630,7 @@ static void lost_gpu__is_left_out_until_it_is_back_and_no_client_runs(void **sta
 	mps_env_until_state(e, sup->key, MPS_READY);
 	pid = mps_process_pid(sup);
 	assert_int_equal(mps_env_lines(e, "started", " GPU-1"), 1);
-	/* Its limit goes by its place in the daemon's list. */
+	/* The limit of a GPU has the GPU's place in the daemon's list. */
 	assert_int_equal(mps_env_lines(e, "asked", "pinned_mem_limit 0 "), 1);
 	assert_int_equal(mps_env_lines(e, "asked", "pinned_mem_limit 1 "), 0);
 	mps_env_client(e, sup->key, 1);

@@ -72,7 +72,7 @@ static void fault__is_over_when_all_affected_clients_ended(void **state)
 	mps_env_confirm_fault(e, 0, pids, 2);
 	mps_env_write(e, "say-get_client_list", "1\n");
 	mps_env_log(e, GPU, "Client process %u disconnected", mps_env_self());
-	/* Which any process of a container can write. */
+	/* Any process of a container can write this line, so it proves nothing. */
 	mps_env_log(e, GPU, "Client process 1 disconnected");
 	mps_env_skip(e, DRAIN_NS);
 	mps_env_settle(e);

@@ -121,7 +121,7 @@ static void found_daemon__is_found_below_the_root_of_the_config_without_a_list(v
 	mps_env_write(e, "mps-roots", NULL); /* the run directory is on a tmpfs */
 	mps_env_restart(e);
 	assert_int_equal(mps_process_pid(mps_env_find_daemon(e, GPU)), pid);
-	/* Not twice where both lists have it. */
+	/* Both lists have the daemon; the agent finds it once. */
 	mps_env_write(e, "mps-roots", e->root);
 	mps_env_restart(e);
 	assert_null(e->mps.daemons->next);

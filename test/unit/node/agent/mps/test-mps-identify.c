@@ -104,7 +104,7 @@ static void identify__fails_without_a_helper(void **state)
 
 	mps_env_up(e, 1);
 	(void)snprintf(path, sizeof(path), "%s/gpuslice-mps", e->f->dir);
-	/* It is found, and is no program. */
+	/* The agent finds the helper, but cannot execute it. */
 	test_write(e->f->dir, "gpuslice-mps",
 		"\x7f"
 		"ELF",

@@ -139,7 +139,7 @@ static void forged__fault_of_a_client_that_works_is_dropped(void **state)
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
 
-/* That it ended by a fault cannot be told apart, and is over. */
+/* The agent cannot tell whether the client ended by a fault, and the fault would be over. */
 static void forged__fault_of_clients_that_have_ended_is_an_event_at_most(void **state)
 {
 	struct mps_env *e = *state;

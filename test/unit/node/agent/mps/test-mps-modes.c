@@ -19,7 +19,7 @@ static struct config *exclusive(const struct mps_env *e)
 	return c;
 }
 
-/* Its server is asked for, and comes. */
+/* Starts a server when the supervisor has requested it. */
 static void bring_server(struct mps_env *e, const char *key)
 {
 	const struct mps_supervisor *sup = mps_env_find_daemon(e, key);
@@ -178,7 +178,7 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 3") == 1);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
-	/* Not in a loop. */
+	/* The supervisor does not retry in a loop. */
 	mps_sync(&e->mps);
 	mps_env_settle(e);
 	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
@@ -284,7 +284,7 @@ static void mode__is_restored_before_another_daemon_of_the_gpu_sets_its_own(void
 	agent_fixture_until(e->f, !mps_env_find_daemon(e, old)->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_settle(e);
-	/* Its daemon ended, and its mode is still set. */
+	/* The daemon has ended, and the mode that it set is still there. */
 	assert_true(mps_env_is(e, GPU, MPS_DOWN));
 	assert_int_equal(mps_env_lines(e, "started", ""), 1);
 	mps_env_write(e, "fail-mode0", NULL);

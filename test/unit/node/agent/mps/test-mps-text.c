@@ -154,7 +154,7 @@ static void mps_unanswered__limits_the_rate_of_queries(void **state)
 	assert_true(mps_unanswered_may_query(&s, now));
 	mps_unanswered_count(&s, now);
 	assert_false(mps_unanswered_may_query(&s, now));
-	/* However long nothing was asked, no more than that. */
+	/* A long time without queries does not raise the limit. */
 	now += 1000 * MPS_UNANSWERED_RETRY_NS;
 	for (int i = 0; i < MPS_UNANSWERED_MAX; i++) {
 		assert_true(mps_unanswered_may_query(&s, now));
@@ -183,7 +183,7 @@ static void clients__are_kept_when_they_are_affected(void **state)
 	assert_int_equal(mps_clients_count(&c), 0);
 	assert_int_equal(mps_clients_count_faulted(&c), 0);
 	assert_non_null(mps_clients_find(&c, self)); /* it is not reported yet */
-	/* And the other one is remembered: it may have been killed in the middle of its work. */
+	/* The table remembers client 1: the client may have been killed in the middle of its work. */
 	assert_int_equal(mps_clients_last_disconnected(&c, 0)->pid, 1);
 	assert_null(mps_clients_last_disconnected(&c, UINT64_MAX));
 	mps_clients_find(&c, 1)->disconnected_ns = 1;
@@ -395,7 +395,7 @@ static void daemon_dir__belongs_to_one_process(void **state)
 	assert_ok(mps_daemon_dir_save(&dir, &err), &err);
 	assert_ok(mps_lock_take(dir.dir, &err), &err);
 	assert_int_equal(mps_lock_find_owner(dir.dir).pid, getpid());
-	/* Not while the owner runs, even if that is this process. */
+	/* The lock is refused while its owner runs, even if the owner is this process. */
 	assert_int_equal(mps_lock_take(dir.dir, &err), -1);
 	assert_int_equal(err.code, ERR_EXISTS);
 	error_clear(&err);

@@ -121,7 +121,7 @@ static void show(struct served *x, uint64_t seq, bool ready, uint64_t age_ns)
 	(void)view_unref(v);
 }
 
-/* As the web server finds a route. The reply is x->reply. */
+/* Finds the route of @path as the web server does. The reply is x->reply. */
 static enum web_status get(struct served *x, const char *path, const char *accept)
 {
 	const struct web_request req = { .path = path, .accept = accept, .rest = "" };

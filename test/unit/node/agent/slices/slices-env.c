@@ -253,7 +253,7 @@ void env_sweep(struct slices_env *e)
 {
 	uv_timer_t *t = &e->s.timer;
 
-	/* It is due in seconds of the real clock: now. */
+	/* The timer would expire after seconds of the real clock; the test makes it expire now. */
 	assert_true(uv_is_active((uv_handle_t *)t));
 	assert_int_equal(uv_timer_start(t, t->timer_cb, 0, 0), 0);
 	uv_run(&e->f->loop, UV_RUN_NOWAIT);

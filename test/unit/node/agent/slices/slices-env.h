@@ -56,7 +56,7 @@ int slices_env_teardown(void **state);
 
 /* A config in which each GPU has @replicas, with @isolation; .present false: shared and not isolated. */
 struct config *env_config(uint32_t replicas, const struct isolation *isolation);
-/* That each replica has an equal part of the memory. */
+/* Each replica has an equal part of the memory. */
 extern const struct isolation env_equal;
 
 /* The config @c is in force, for the same GPUs. Does not call slices_sync(). */

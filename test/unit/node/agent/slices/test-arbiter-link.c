@@ -130,7 +130,7 @@ static void hung_arbiter__is_ended(void **state)
 		(void)uv_run(&e->loop, UV_RUN_ONCE);
 	}
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	/* Not while it answered. */
+	/* The agent did not kill the arbiter while it answered. */
 	assert_true(time_mono_ns() - began > 6 * NS_PER_SEC);
 	while (!e->hung) {
 		assert_true(time_mono_ns() < end);
@@ -139,7 +139,7 @@ static void hung_arbiter__is_ended(void **state)
 	assert_int_equal(e->hung, 1);
 }
 
-/* Its answer can be read. */
+/* The arbiter's answer is in the socket when the agent continues. */
 static void hung_agent__does_not_end_the_arbiter(void **state)
 {
 	struct env *e = *state;
@@ -220,7 +220,7 @@ int main(void)
 		TEST(status__fails_at_once_without_memory),
 	};
 
-	/* As the agent does: the arbiter may be gone at the request. */
+	/* The agent ignores the signal too: the arbiter may have ended at a request. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests_name("arbiter-link", tests, NULL, NULL);
 }

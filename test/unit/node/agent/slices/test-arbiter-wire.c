@@ -139,7 +139,7 @@ static enum arbiter_state state_of(const struct env *e, const char **ret_why)
 	return arbiter_link_state(e->l, &pid, ret_why);
 }
 
-/* It has run @n times, and the last run is over. */
+/* Returns when the arbiter has run @n times and the last run is over. */
 static void wait_for_run(struct env *e, unsigned n)
 {
 	const char *why;

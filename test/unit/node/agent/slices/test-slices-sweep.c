@@ -235,8 +235,8 @@ static void sweep__does_not_treat_another_device_as_a_replacement(void **state)
 	assert_int_equal(env_count(e), 2);
 }
 
-/* Its device went to a container without a slice: the slice goes when no process is left, whichever pod has
- * the device. */
+/* The slice's device went to a container without a slice. The sweep removes the slice when no process is
+ * left, whichever pod has the device. */
 static void sweep__removes_a_superseded_slice_when_its_processes_end(void **state)
 {
 	struct slices_env *e = *state;

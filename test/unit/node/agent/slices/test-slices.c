@@ -546,7 +546,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	assert_int_equal(stat(dir, &after), 0);
 	assert_true(before.st_ino == after.st_ino);
 
-	/* As a container runtime leaves it that did not find the source of a mount. */
+	/* A container runtime that did not find the source of a mount leaves a directory. */
 	assert_ok(slice_libs_path(path, to, two, SLICE_LIBS_PRELOAD, &err), &err);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0755), 0);
@@ -567,7 +567,7 @@ static void add_ready(struct slice_store *s)
 	assert_ok(slice_store_add(s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
 }
 
-/* Neither of the two can make one, for the same reason. */
+/* slice_store_ready() and slice_store_add() both fail with @why. */
 static void no_slice(struct slice_store *s, const char *why)
 {
 	struct error err = ERROR_INIT;

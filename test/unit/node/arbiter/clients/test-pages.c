@@ -118,7 +118,7 @@ static int pass_page_to_next(struct arbiter_slice *s)
 	return pass_page_to(s, ++pid);
 }
 
-/* As a process brings one; the arbiter has its mapping no more. */
+/* The process @who passes a page to an arbiter that has no mapping of it. */
 static int map_page_of(const struct page_owner *who, int fd)
 {
 	void *at = NULL;
@@ -140,7 +140,7 @@ static int map_page(struct arbiter_slice *s, int fd)
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* As a process may make one itself. */
+/* A memfd as a process may make one itself. */
 static int make_memfd(size_t bytes, bool filled, int seals)
 {
 	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -170,7 +170,7 @@ static void page__counts_while_a_process_keeps_it_open(void **state)
 		fds[n++] = fd;
 	assert_int_equal(pass_page_to_next(&e->s[0]), PAGE_TOO_MANY);
 	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
-	/* Not for another slice. */
+	/* The limit of one slice does not affect another slice. */
 	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
@@ -271,7 +271,7 @@ static void page__without_a_watch_counts_until_its_process_ended(void **state)
 		fds[i] = pass_page_to_next(&e->s[i % 2]);
 		assert_true(fds[i] >= 0);
 	}
-	/* Its slice may have gone before. */
+	/* The slice of a page may be removed before the page is emptied. */
 	pages_detach_slice(&e->s[1]);
 	assert_int_equal(e->a.pages.quota.n, 4);
 	run_until(e, is_one_page_open);
@@ -341,7 +341,7 @@ static void page__gets_its_watch_later(void **state)
 	watches_used_up = true;
 	fd = pass_page_to_arbiter(&e->s[0]);
 	assert_true(fd >= 0);
-	/* It counts once. */
+	/* The page that the arbiter created and maps counts once. */
 	who = make_arbiter_owner(&e->s[0]);
 	assert_int_equal(map_page_of(&who, fd), 0);
 	assert_int_equal(e->a.pages.quota.n, 1);
@@ -358,7 +358,7 @@ static void page__gets_its_watch_later(void **state)
 	run_until(e, is_no_page_open);
 }
 
-/* Its memory is needed: the process may have left some on a GPU. */
+/* The arbiter needs the page of an ended process until a reading: the process may have left memory on a GPU. */
 static void page__is_not_emptied_while_the_arbiter_reads_it(void **state)
 {
 	struct env *e = *state;
@@ -375,7 +375,7 @@ static void page__is_not_emptied_while_the_arbiter_reads_it(void **state)
 	(void)close(fd);
 }
 
-/* A process can see to it. */
+/* A process can prevent its page from being emptied. */
 static void page__that_cannot_be_emptied_continues_to_count(void **state)
 {
 	struct env *e = *state;
@@ -415,7 +415,7 @@ static void page__counts_when_a_process_passes_it_back(void **state)
 	/* What counts already comes again. */
 	assert_int_equal(map_page(&e->s[0], fds[0]), 0);
 	assert_int_equal(e->a.pages.quota.n, n);
-	/* So does a page that the arbiter created. */
+	/* A page that the arbiter created is accepted too. */
 	fd = pass_page_to_next(&e->s[1]);
 	assert_true(fd >= 0);
 	assert_int_equal(map_page(&e->s[1], fd), 0);

@@ -29,7 +29,8 @@ enum slice_status join(struct grants_table *table, struct grants_slice *s,
 	struct grants_test_client *c, uint32_t pid);
 uint64_t credit(const struct grants_test_client *c, unsigned int gpu);
 
-/* As charges.c does it, in one thread. @hidden: no hook charges it. False: it is refused. */
+/* Charges @bytes to the credit, as charges.c does in one thread. @hidden: no hook charges them. False:
+ * refused. */
 bool allocate_from_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes,
 	bool hidden);
 void free_to_credit(struct grants_test_client *c, unsigned int gpu, uint64_t bytes);

@@ -15,16 +15,16 @@ static void grants_compare__sets_the_memory_that_no_hook_charged(void **state)
 	assert_int_equal(join(&table, s, &c, 1), SLICE_OK);
 	assert_true(allocate_from_credit(&c, 0, 100 * MIB, false));
 	assert_true(allocate_from_credit(&c, 0, 600 * MIB, true)); /* a context: a bound */
-	/* It took 518: the rest comes back. */
+	/* The context uses 518 MiB: the rest of its bound returns to the credit. */
 	grants_snapshot(&table);
 	assert_true(grants_compare(c.m->task, uuids[0], 618 * MIB));
 	assert_int_equal(grants_get_used(c.m, 0), 618 * MIB);
 	assert_int_equal(grants_get_overhead(c.m, 0), 518 * MIB);
 	assert_false(grants_compare(c.m->task, uuids[0], 618 * MIB));
-	/* It grew by 30 without a hook. */
+	/* The process grows by 30 MiB that no hook charges. */
 	assert_true(grants_compare(c.m->task, uuids[0], 648 * MIB));
 	assert_int_equal(grants_get_used(c.m, 0), 648 * MIB);
-	/* And beyond the limit: a fact. Nothing more is granted. */
+	/* A reading beyond the limit counts as used. The arbiter grants nothing more. */
 	assert_true(grants_compare(c.m->task, uuids[0], GIB + MIB));
 	assert_true(grants_slice_is_over_limit(s, 0));
 	assert_int_equal(grants_request(c.m, 0, 1, 1, NULL), SLICE_NO_ROOM);
@@ -62,7 +62,7 @@ static void grants_compare__does_not_subtract_doubtful_charges(void **state)
 	assert_int_equal(grants_get_overhead(c.m, 0), 517 * MIB);
 	assert_true(grants_compare(c.m->task, uuids[0], 623 * MIB));
 	assert_int_equal(grants_get_overhead(c.m, 0), 519 * MIB);
-	/* They go, and all of what there was stays charged. */
+	/* The process frees its packed allocations. The bytes of the last reading stay charged. */
 	free_to_credit(&c, 0, 4 * MIB);
 	atomic_store(&p->packed, 0);
 	atomic_store(&p->packed_in, 0);
@@ -206,7 +206,8 @@ static void death__is_counted_until_a_reading_shows_whether_a_child_has_the_memo
 
 	read_both(&table, t, 600 * MIB);
 	assert_false(grants_slice_needs_reading(s, 0));
-	/* It is unknown which of the two had the memory. The process without charges is dropped. */
+	/* The arbiter cannot know which of the two processes had the memory. It drops the process without
+	 * charges. */
 	assert_int_equal(table.members.n, 2);
 	grants_drop_dead_tasks(&table);
 	assert_int_equal(grants_slice_used(s, 0), 600 * MIB);

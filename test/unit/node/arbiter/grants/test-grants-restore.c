@@ -143,7 +143,7 @@ static void grants_request__whose_answer_is_lost_becomes_credit(void **state)
 	assert_int_equal(grants_request(c.m, 0, MIB, 42, NULL), SLICE_NO_ROOM);
 	grants_return_unanswered(c.m, 42);
 	assert_int_equal(grants_get_used(c.m, 0), GIB);
-	/* It is another arbiter. */
+	/* The connection broke because the arbiter restarted. */
 	free_to_credit(&c, 0, GIB);
 	assert_int_equal(grants_request(c.m, 0, 300 * MIB, 43, NULL), SLICE_OK);
 	restart(&table, &s, GIB, &c, 1);

@@ -101,7 +101,7 @@ uint64_t figure_in(const json_t *top, unsigned int slice, const char *key)
 	return json_is_boolean(v) ? json_is_true(v) : (uint64_t)json_integer_value(v);
 }
 
-/* Of its first GPU. */
+/* The figure @key of the slice's first GPU. */
 uint64_t figure(struct env *e, unsigned int slice, const char *key)
 {
 	json_t *j = status(e);

@@ -24,7 +24,7 @@ void write_share(struct env *e, unsigned int slice, unsigned int weight, unsigne
 json_t *status(struct env *e);
 /* Borrowed from @top. NULL: no such slice. */
 json_t *slice_of(const json_t *top, unsigned int slice);
-/* Of its first GPU. */
+/* The figure @key of the slice's first GPU. */
 uint64_t figure_in(const json_t *top, unsigned int slice, const char *key);
 uint64_t figure(struct env *e, unsigned int slice, const char *key);
 /* False: it is not, for a long time. */

@@ -74,7 +74,7 @@ static void death__frees_the_quantum(void **state)
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
 		report_until(&b, false, true, is_open);
-		/* Not only its quantum is over: the process has no client any more, though its child lives. */
+		/* The killed process has no client any more, though its child lives. */
 		assert_true(is_empty(e, 0));
 		report_until(&b, false, false, is_open);
 		if (grandchild)
@@ -171,7 +171,7 @@ static void page__of_another_process_is_refused(void **state)
 		_exit(client_reconnect(&c, WAIT_MS) != SLICE_REFUSED);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	/* And after a restart, when only the record knows. */
+	/* After a restart the arbiter knows the page's owner only from its record. */
 	end_arbiter(e, SIGKILL);
 	start_arbiter(e);
 	pid = child(e);
@@ -357,8 +357,8 @@ static void page__made_by_the_process_uses_no_quota_and_counts_nothing(void **st
 	client_close(&c);
 }
 
-/* Its client ended while the process was disconnected, as its process had too many clients. Its earlier
- * counts count once. */
+/* The page's client ended while the process was disconnected, because the process had too many clients. Its
+ * earlier counts count once. */
 static void page__that_was_disconnected_too_long_is_counted_once(void **state)
 {
 	struct env *e = *state;
@@ -463,7 +463,7 @@ static void slice__has_no_more_than_its_quota(void **state)
 	client_close(&other);
 }
 
-/* As many connections as it can have. */
+/* Opens as many connections as the slice can have. */
 static void take_connections(struct env *e, unsigned int slice)
 {
 	static struct slice_client c;
@@ -523,7 +523,7 @@ static void pages__kept_open_are_limited(void **state)
 		client_close(&c);
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
-		/* And so has this one again. */
+		/* The slice whose processes were killed has room again. */
 		join(e, &c, 0);
 		client_close(&c);
 	}

@@ -314,7 +314,7 @@ static void call__continues_between_rounds_of_events(void **state)
 	assert_int_equal(steps, 10);
 }
 
-/* Its process ended. */
+/* Kills the process of slice 1, and serves until the arbiter has noticed the end. */
 static void end_other(struct flood *f)
 {
 	uint64_t end = __real_time_mono_ns() + 30 * NS_PER_SEC;
@@ -356,7 +356,7 @@ static void release__opens_the_gates_permanently(void **state)
 	struct scheduler_slice *s[2] = { NULL };
 
 	for (unsigned int i = 0; i < 2; i++) {
-		/* Of both slices: one of them had its gate closed. */
+		/* One of the two slices has had its gate closed. */
 		for (struct arbiter_slice *k = f->a->slices; k; k = k->next)
 			s[i] = k->compute.sched_slice == slice_number(f->a, i)
 				       ? k->compute.sched_slice

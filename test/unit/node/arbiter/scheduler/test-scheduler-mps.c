@@ -76,7 +76,7 @@ static void register_memory(struct env *e, struct slice_client *m, unsigned int 
 {
 	assert_int_equal(client_connect(m, slice_dir(e, slice)), 0);
 	assert_int_equal(client_hello(m, SLICE_HELLO_MEMORY), SLICE_OK);
-	/* As a context does. */
+	/* Allocates bytes, as a context does. */
 	assert_true(client_allocate(m, 0, 4096));
 }
 
@@ -93,7 +93,7 @@ static void mps__gates_are_open_and_time_is_counted(void **state)
 	assert_int_equal(client_gate(&a, 0), TURN_OPEN);
 	assert_int_equal(client_gate(&b, 0), TURN_OPEN);
 	assert_int_equal(atomic_load(&a.turns->gpus[0].window_ns), 0);
-	/* Its own bucket, where there is no arbiter, has no bottom. */
+	/* Without an arbiter a process under MPS has no cap. */
 	assert_int_equal(atomic_load(&a.turns->gpus[0].cap), 0);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(client_report_state(&a, 0, true, false), 0);
@@ -247,7 +247,7 @@ static void mps__process_from_before_mps_is_outside(void **state)
 	register_memory(e, &m, 2);
 	atomic_store(&m.page->gpus[0].mps, SLICE_MPS_OUTSIDE);
 	assert_int_equal(client_compare(&m, 0), 0);
-	/* As it should be. */
+	/* The process is where it should be: slice 2 is not under MPS. */
 	assert_int_equal(log_lines(e, OUTSIDE, ""), 0);
 	assert_int_equal(mps_get_member_state(e, 2), 0);
 	write_mps(e, 2, 1, 0, "batch");

@@ -105,7 +105,7 @@ static void hello__is_refused_without_the_fair_share_scheduler(void **state)
 	assert_int_equal(client_connect(&m, slice_dir(e, 2)), 0);
 	assert_int_equal(client_hello(&m, SLICE_HELLO_MEMORY), SLICE_OK);
 	assert_int_equal(atomic_load(&m.page->turns), 0);
-	/* As soon as the slice has quanta, the page reports it. */
+	/* The page reports quanta as soon as the slice has them. */
 	write_slice(e, 2, ONE_GPU, ", \"compute\": \"turns\"");
 	for (int i = 0; i < WAIT_MS && !atomic_load(&m.page->turns); i++)
 		wait_ms(1);
@@ -208,7 +208,7 @@ static void latency__goes_first_at_once(void **state)
 	struct env *e = *state;
 	struct slice_client a, l;
 
-	/* Of such a weight that it is within its share, however slow all this is. */
+	/* The weight keeps slice 2 within its share, however slow the machine is. */
 	write_share(e, 2, 10000, 0, "latency");
 	join(e, &a, 0);
 	report_until(&a, false, true, is_open);
@@ -281,7 +281,7 @@ static void share__changes_while_processes_run(void **state)
 	assert_int_equal(atomic_load(&m.page->turns), 0);
 	assert_int_equal(client_reconnect(&a, WAIT_MS), SLICE_REFUSED);
 	assert_true(figure(e, 0, "charged_ns") >= charged);
-	/* And again, with the page that it has. */
+	/* The slice gets quanta again. The process registers with its existing page. */
 	write_share(e, 0, 1, 0, "batch");
 	for (int i = 0; i < WAIT_MS && !atomic_load(&m.page->turns); i++)
 		wait_ms(1);

@@ -26,7 +26,7 @@ static void open_test_accounts(struct env *e, const char *boot)
 	assert_ok(usage_accounts_open(&e->t, e->path, boot, &err), &err);
 }
 
-/* As after a kill: the next arbiter reads what was stored. */
+/* Reads what was stored, as the next arbiter does after a kill. */
 static void reopen_accounts(struct env *e)
 {
 	usage_accounts_close(&e->t);
@@ -119,7 +119,7 @@ static void client__continues_from_its_last_counts(void **state)
 	assert_null(find_test_client(e, 2));
 	assert_int_equal(client->pid, 1);
 	assert_int_equal(client->start, 7);
-	/* Its page has all counts since its begin. */
+	/* The page of the process has all counts since the client's begin. */
 	usage_client_count(client, (const uint64_t[USAGE_COUNTERS]){ 15, 0, 2, 3, 4, 5 });
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 15);
 	assert_int_equal(sum_counter(e, USAGE_COPIES), 1);
@@ -196,7 +196,7 @@ static void slice__that_is_dropped_frees_its_accounts(void **state)
 	assert_non_null(usage_client_find(&e->t, usage_account(&e->t, OTHER, gpu_a), 9, 0));
 }
 
-/* Its clients have ended, but its account was reused: another slice has it now. */
+/* The clients of the account have ended, but the account was reused: another slice has it now. */
 static void client__of_an_account_of_another_slice_is_dropped(void **state)
 {
 	struct env *e = *state;
@@ -278,7 +278,7 @@ static uint64_t sum_busy_ns(const struct usage_accounts *accounts, const struct 
 	return ns;
 }
 
-/* Of existing and of removed slices, after a kill at any moment. */
+/* The busy time has the charges of existing and of removed slices, after a kill at any moment. */
 static void busy_time__has_all_charges(void **state)
 {
 	struct env *e = *state;
@@ -308,7 +308,7 @@ static void busy_time__has_all_charges(void **state)
 	}
 }
 
-/* Of account number @i, of a slice of that number. */
+/* Account number @i, of a slice of that number. */
 static struct usage_account *new_test_account(struct env *e, unsigned int i)
 {
 	char id[SLICE_ID_MAX];
@@ -323,7 +323,7 @@ static struct usage_client *new_process_client(struct env *e, struct usage_accou
 	return usage_client_new(&e->t, a, serial, 0, pid, 7, NULL);
 }
 
-/* As many as it can have. */
+/* Adds as many clients as the account can have, and returns their number. */
 static unsigned int fill_account(struct env *e, struct usage_account *a)
 {
 	static uint64_t serial = 1000;
@@ -372,7 +372,7 @@ static void process__has_a_limited_number_of_waiting_clients(void **state)
 	assert_non_null(find_test_client(e, 3));
 }
 
-/* Its client ended, and the process comes again with all that it ever counted. */
+/* The record of the client was ended. The process registers again with a page that has all its counts. */
 static void page__counts_from_its_base(void **state)
 {
 	struct env *e = *state;

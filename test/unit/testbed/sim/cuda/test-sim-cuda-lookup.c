@@ -125,7 +125,7 @@ static void lookup__refuses_export_tables(void **state)
 /* What is on stderr while the table of @first is asked for; the bytes of it. */
 static off_t warned_bytes(char first)
 {
-	/* Of the table without which the CUDA runtime gives up. */
+	/* The ID of the table without which the CUDA runtime gives up. */
 	CUuuid id = { { first, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a,
 		(char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d,
 		(char)0xf9 } };

@@ -147,7 +147,7 @@ static void cuda__has_one_mig_device_at_most(void **state)
 		CUDA_ERROR_NO_DEVICE);
 }
 
-/* As a container has them: by device nodes. */
+/* The process sees devices by their device nodes, as in a container. */
 static void cuda__has_the_devices_of_the_container(void **state)
 {
 	char dev[256], path[512];

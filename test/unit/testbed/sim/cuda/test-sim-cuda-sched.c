@@ -106,7 +106,7 @@ static void context_events__cover_all_streams_and_order_none(void **state)
 	set_stream_word(1);
 	assert_cuda(cuEventSynchronize(all));
 	assert_cuda(cuStreamQuery(a));
-	/* And once more, with nothing to wait for. */
+	/* The event is recorded again, with no work to wait for. */
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda(cuCtxSynchronize());
 	assert_cuda(cuEventQuery(all));

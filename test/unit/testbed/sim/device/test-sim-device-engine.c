@@ -280,7 +280,7 @@ static void four_saturating_contexts__lose_the_time_that_an_h100_loses(void **st
 		sum += done;
 		assert_in_range(done, 1940, 2000);
 	}
-	/* Of 8,696 that one context alone would do. */
+	/* One context alone would do 8,696. */
 	assert_in_range(sum, 8696 * 900 / 1000, 8696 * 910 / 1000);
 	for (int i = 0; i < 4; i++)
 		engine_context_free(c[i]);

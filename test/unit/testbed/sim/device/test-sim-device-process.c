@@ -95,7 +95,7 @@ static void death__frees_late_with_the_option(void **state)
 	assert_int_equal(nvml_process_bytes(0, pid), UINT64_MAX);
 }
 
-/* As an H100's driver was seen to do it: a child that has the files open keeps its dead parent's memory. */
+/* A child that has the files open keeps its dead parent's memory, as measured with the driver of an H100. */
 static void death__frees_nothing_while_a_child_has_the_connection(void **state)
 {
 	int ends[2];

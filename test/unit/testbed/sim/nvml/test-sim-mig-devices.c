@@ -273,7 +273,7 @@ static void devices__refuse_queries_of_the_gpu_alone(void **state)
 	assert_int_equal(nvmlGpuInstanceGetInfo((void *)d, &(nvmlGpuInstanceInfo_t){ 0 }), 2);
 	assert_int_equal(nvmlEventSetCreate(&set), 0);
 	assert_int_equal(nvmlDeviceRegisterEvents(d, NVML_EVENT_XID_CRITICAL, set), 2);
-	/* And with MIG on the GPU itself has no load. */
+	/* With MIG enabled, NVML reports no utilization of the GPU itself. */
 	n = 1;
 	assert_int_equal(nvmlDeviceGetUtilizationRates(d, &u), 3);
 	assert_int_equal(nvmlDeviceGetUtilizationRates(gpu, &u), 3);

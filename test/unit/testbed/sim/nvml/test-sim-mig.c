@@ -224,7 +224,7 @@ static void profiles__can_be_hidden_while_mig_is_off(void **state)
 
 /* ---- placement --------------------------------------------------------------------------------- */
 
-/* As observed on an A100 with 40 GB. */
+/* The sequence was observed on an A100 with 40 GB. */
 static void capacity__follows_the_observed_sequence(void **state)
 {
 	static const unsigned int ids[] = { P1G, P1G_ME, P1G_DOUBLE, P2G, P3G, P4G, P7G };
