@@ -4,6 +4,7 @@
 
 Comments have the words of the field, and name who acts: no private words for what has a common one (CONTRIBUTING.md
 has the list), no "who" without a noun before it, and no sentence that says only that something "is said" or "is told".
+A comment does not begin with a pronoun or a conjunction (It, They, But): it names the actor, or begins with the verb.
 The name of a test is a sentence too: gate_thread__reports_idle_once_no_work_is_left.
 """
 import glob
@@ -46,6 +47,10 @@ NAME_WORDS = {
 BANNED = [(re.compile(rf"(?<![-=])\b(?:{word})\b", re.I), better) for word, better in WORDS.items()]
 BANNED_NAMES = BANNED + [(re.compile(rf"\b(?:{word})\b", re.I), better) for word, better in NAME_WORDS.items()]
 BARE = re.compile(r"(?:^|[.:;,(] |\b(?:of|to|from|by|for|and|as|than|if|where) )(?P<who>who|whom|whose)\b", re.M)
+# Begin a comment without a noun. "Which devices the plugin serves" has one.
+FIRST = r"It|They|That|And|But|However|Neither|Which(?= (?:any|are|can|has|have|is|may|was|were)\b)"
+FRAGMENT = re.compile(rf"\s*(?P<word>{FIRST}) ")
+FRAGMENT_TEST = re.compile(rf"\s*(?P<word>{FIRST}|Nor|Not|So|Of|Its|Their) ")
 FUNCTION = re.compile(r"^[a-z][\w \t*]*?\b(?P<name>[a-z]\w+)\((?=[^;{}]*\)\s*\{)", re.M)
 COMMENT = re.compile(r'(?P<comment>/\*.*?\*/)|"(?:[^"\\\n]|\\.)*"', re.S)
 
@@ -62,6 +67,8 @@ def faults(path):
                 # A name of code keeps its letters: TURN_METERED, seat_count().
                 if not hit.group().isupper():
                     yield f"{path}:{line + comment.count(chr(10), 0, hit.start())}: '{hit.group()}': write {better}"
+        if hit := (FRAGMENT_TEST if path.startswith("test/") else FRAGMENT).match(comment):
+            yield f"{path}:{line}: '{hit.group('word')}' begins a comment: name the actor first"
         for hit in BARE.finditer(comment):
             yield (f"{path}:{line + comment.count(chr(10), 0, hit.start())}: '{hit.group('who')}' without a noun: "
                    "write 'a thread that', 'the process whose'")
