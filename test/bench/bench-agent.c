@@ -120,7 +120,7 @@ static void setup(struct bench *b)
 		die("kubelet", &err);
 }
 
-static void quiet(void)
+static void silence_stderr(void)
 {
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
@@ -133,7 +133,7 @@ static void exec_program(const struct bench *b, const struct program *p)
 	char dir[128], run_dir[64], state_dir[64];
 	const char *slash = strrchr(b->nvml, '/');
 
-	quiet();
+	silence_stderr();
 	(void)snprintf(run_dir, sizeof(run_dir), "%s/run", b->tmp);
 	(void)snprintf(state_dir, sizeof(state_dir), "%s/kept", b->tmp);
 	if (p->ours)

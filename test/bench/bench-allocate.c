@@ -166,7 +166,7 @@ static void measure(struct server *s, size_t calls)
 	(void)uv_loop_close(&loop);
 }
 
-static void bench(const char *dir, size_t n, size_t calls)
+static void measure_server(const char *dir, size_t n, size_t calls)
 {
 	struct server s = { .dir = dir, .n = n };
 	size_t i;
@@ -197,8 +197,8 @@ int main(int argc, char **argv)
 	}
 	if (!mkdtemp(dir))
 		return 1;
-	bench(dir, 40, calls);
-	bench(dir, 400, calls);
+	measure_server(dir, 40, calls);
+	measure_server(dir, 400, calls);
 	(void)rmdir(dir);
 	return 0;
 }

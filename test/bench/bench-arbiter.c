@@ -159,7 +159,7 @@ static _Noreturn void register_once(size_t i, bool at_once)
 	_exit(!good);
 }
 
-static void registrations(size_t n, bool at_once)
+static void measure_registrations(size_t n, bool at_once)
 {
 	static uint64_t took[STARTS];
 	pid_t pids[STARTS];
@@ -250,7 +250,7 @@ static void calls_at_once(void)
 		(double)RACERS * CALLS * 1e9 / (double)took);
 }
 
-static void credit(void)
+static void measure_credit(void)
 {
 	struct slice_client c;
 	uint64_t began;
@@ -270,7 +270,7 @@ static void credit(void)
 	client_close(&c);
 }
 
-static void costs(pid_t pid)
+static void print_arbiter_costs(pid_t pid)
 {
 	char path[64], line[256];
 	FILE *f;
@@ -298,12 +298,12 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		die("no memory");
 	arbiter = start_arbiter(argv[1], dir);
-	registrations(STARTS, false);
-	registrations(STARTS, true);
+	measure_registrations(STARTS, false);
+	measure_registrations(STARTS, true);
 	measure_calls_alone();
 	calls_at_once();
-	credit();
-	costs(arbiter);
+	measure_credit();
+	print_arbiter_costs(arbiter);
 	(void)kill(arbiter, SIGTERM);
 	(void)waitpid(arbiter, NULL, 0);
 	test_rmdir(dir);

@@ -273,7 +273,7 @@ static void start_agent(struct bench *b)
 			die("agent", &err);
 }
 
-static size_t descriptors(pid_t pid)
+static size_t count_open_files(pid_t pid)
 {
 	const struct dirent *e;
 	char path[64];
@@ -330,7 +330,7 @@ static void run_round(struct bench *b, unsigned i)
 	b->beside[i] = measure(b);
 	cpu_ns = web_load_cpu_ns(b->pid) - cpu_ns;
 	b->web_cpu[i] = (double)cpu_ns / (double)b->phase_ns;
-	fds = descriptors(b->pid);
+	fds = count_open_files(b->pid);
 	if (fds > b->most_fds)
 		b->most_fds = fds;
 	stop_crowd(&crowd);
@@ -361,12 +361,12 @@ struct load_verdict {
 	double alone, beside, times, noise; /* medians over the rounds */
 };
 
-static double p50(const struct quantiles *q)
+static double get_p50_us(const struct quantiles *q)
 {
 	return q->p50_us;
 }
 
-static double p99(const struct quantiles *q)
+static double get_p99_us(const struct quantiles *q)
 {
 	return q->p99_us;
 }
@@ -403,8 +403,8 @@ static bool is_within_bound(const char *what, const struct load_verdict *v, doub
 
 static bool report(const struct bench *b)
 {
-	struct load_verdict middle = compute_load_verdict(b, p50),
-			    end = compute_load_verdict(b, p99);
+	struct load_verdict middle = compute_load_verdict(b, get_p50_us),
+			    end = compute_load_verdict(b, get_p99_us);
 	bool ok;
 
 	printf("medians of %u rounds\n", b->rounds);

@@ -66,7 +66,7 @@ static uint64_t time_plan(const struct mig_layout *l, const struct mig_state *s,
 }
 
 /* The slowest plan, each the faster of two: what else the machine does only adds. */
-static uint64_t product(enum product_id id)
+static uint64_t measure_product(enum product_id id)
 {
 	static struct mig_layout_list c;
 	struct mig_layout l = product_layout(id);
@@ -92,7 +92,7 @@ static uint64_t product(enum product_id id)
 }
 
 /* 32 slots, 32 profiles of one slot, 16 instances wanted: all of them fit everywhere. */
-static uint64_t hostile(void)
+static uint64_t measure_hostile_layout(void)
 {
 	struct mig_layout l = { .slots = MIG_SLOTS_MAX, .slices = 64, .n = MIG_PROFILES_MAX };
 	struct mig_state s = { .capable = true, .enabled = true, .pending_enabled = true };
@@ -113,9 +113,9 @@ static uint64_t hostile(void)
 
 int main(void)
 {
-	bool bad = hostile() > NS_PER_SEC;
+	bool bad = measure_hostile_layout() > NS_PER_SEC;
 
 	for (enum product_id id = 0; id < PRODUCTS; id++)
-		bad |= product(id) > 10 * NS_PER_MS;
+		bad |= measure_product(id) > 10 * NS_PER_MS;
 	return bad;
 }

@@ -82,7 +82,7 @@ static void write_slice(unsigned int slice, const char *class)
 		die(err.msg);
 }
 
-static pid_t child(void)
+static pid_t fork_bench_child(void)
 {
 	pid_t pid = fork();
 
@@ -113,7 +113,7 @@ static void join(struct slice_client *c, unsigned int slice, uint32_t flags)
 
 static pid_t start_arbiter(const char *program)
 {
-	pid_t pid = child();
+	pid_t pid = fork_bench_child();
 
 	if (pid == 0) {
 		(void)execl(program, program, "--state-dir", dir, "--run-dir", run,
@@ -126,7 +126,7 @@ static pid_t start_arbiter(const char *program)
 /* ---- load ------------------------------------------------------------------------------------- */
 
 /* Has memory and a client of the scheduler; every tenth process requests memory all the time. */
-static _Noreturn void process(unsigned int number)
+static _Noreturn void run_process(unsigned int number)
 {
 	struct slice_client memory, turns;
 
@@ -166,7 +166,7 @@ static void write_arbiter_answer(int fd, const char *line)
 }
 
 /* Reads NVML for the arbiter, and asks for the status four times a second. */
-static _Noreturn void agent(void)
+static _Noreturn void run_agent_process(void)
 {
 	static char data[4 * 1024 * 1024];
 	static const char subscribe[] = "{\"op\": \"readings\"}\n",
@@ -234,7 +234,7 @@ static uint64_t watch(const struct slice_client *c, bool open, uint64_t began)
 	return now - began;
 }
 
-static void want(struct slice_client *c)
+static void request_quantum(struct slice_client *c)
 {
 	do {
 		if (client_report_state(c, 0, false, true) < 0)
@@ -242,14 +242,14 @@ static void want(struct slice_client *c)
 	} while (!client_wait_gate(c, 0, true, 100));
 }
 
-static void revocations(void)
+static void measure_revocations(void)
 {
 	static uint64_t closed[ROUNDS], opened[ROUNDS];
 	struct slice_client l, b;
 
 	join(&l, LATENCY, SLICE_HELLO_TURNS);
 	join(&b, BATCH, SLICE_HELLO_TURNS);
-	want(&b);
+	request_quantum(&b);
 	for (size_t i = 0; i < ROUNDS; i++) {
 		uint64_t began;
 
@@ -270,7 +270,7 @@ static void revocations(void)
 	client_close(&b);
 }
 
-static void deaths(void)
+static void measure_deaths(void)
 {
 	static uint64_t took[KILLS];
 	struct slice_client b;
@@ -280,11 +280,11 @@ static void deaths(void)
 		uint32_t before = atomic_load(ready);
 		struct slice_client c;
 		uint64_t began;
-		pid_t pid = child();
+		pid_t pid = fork_bench_child();
 
 		if (pid == 0) {
 			join(&c, DYING, SLICE_HELLO_TURNS);
-			want(&c);
+			request_quantum(&c);
 			/* The process must have the quantum when it is killed, so it reports nothing more. */
 			atomic_fetch_add(ready, 1);
 			for (;;)
@@ -307,7 +307,7 @@ static void deaths(void)
 }
 
 /* Slice FLOODS: sends states of an invalid generation all the time. */
-static _Noreturn void flood(void)
+static _Noreturn void send_flood(void)
 {
 	struct slice_state s = { .head = { .op = SLICE_STATE }, .generation = 0x7fffff };
 	static struct slice_client c[FLOOD];
@@ -324,18 +324,18 @@ static _Noreturn void flood(void)
 static void measure(const char *what)
 {
 	printf("%s\n", what);
-	revocations();
-	deaths();
+	measure_revocations();
+	measure_deaths();
 	(void)fflush(stdout);
 	atomic_store(ready, 0);
 }
 
 static void with_flood(void)
 {
-	pid_t pid = child();
+	pid_t pid = fork_bench_child();
 
 	if (pid == 0)
-		flood();
+		send_flood();
 	while (!atomic_load(ready))
 		wait_ms(1);
 	measure("with a flood");
@@ -348,15 +348,15 @@ static void with_processes(void)
 	pid_t reader;
 
 	for (unsigned int i = 0; i < PROCS; i++) {
-		pids[i] = child();
+		pids[i] = fork_bench_child();
 		if (pids[i] == 0)
-			process(i);
+			run_process(i);
 	}
 	while (atomic_load(ready) < PROCS)
 		wait_ms(1);
-	reader = child();
+	reader = fork_bench_child();
 	if (reader == 0)
-		agent();
+		run_agent_process();
 	measure("with 300 processes");
 	for (unsigned int i = 0; i < PROCS; i++)
 		(void)kill(pids[i], SIGKILL);

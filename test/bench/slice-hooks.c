@@ -102,7 +102,7 @@ static void large_pair(const struct driver *d)
 	pair(d, 4 << 20);
 }
 
-static void info(const struct driver *d)
+static void call_mem_info(const struct driver *d)
 {
 	size_t f, t;
 
@@ -121,7 +121,7 @@ static const struct {
 } calls[] = {
 	{ "cuMemAlloc + cuMemFree, 1 KiB beside another", small_pair, 1000 },
 	{ "cuMemAlloc + cuMemFree, 4 MiB", large_pair, 200 },
-	{ "cuMemGetInfo", info, 1000 },
+	{ "cuMemGetInfo", call_mem_info, 1000 },
 	{ "cuLaunchKernel", launch, 1000 },
 };
 #define LAUNCH 3
@@ -146,7 +146,7 @@ static struct worker {
 	pthread_barrier_t *start;
 } workers[THREADS_MAX];
 
-static void *work(void *arg)
+static void *run_hook_worker(void *arg)
 {
 	struct worker *w = arg;
 
@@ -167,7 +167,7 @@ static double threads_of(const struct driver *d, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		workers[i].driver = d;
 		workers[i].start = &start;
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+		if (pthread_create(&workers[i].thread, NULL, run_hook_worker, &workers[i]))
 			abort();
 	}
 	(void)pthread_barrier_wait(&start);
@@ -180,7 +180,7 @@ static double threads_of(const struct driver *d, unsigned int n)
 	return began;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -189,8 +189,8 @@ static int ascending(const void *a, const void *b)
 
 static void show(const char *where, const char *what, double *theirs, double *mine)
 {
-	qsort(theirs, ROUNDS, sizeof(*theirs), ascending);
-	qsort(mine, ROUNDS, sizeof(*mine), ascending);
+	qsort(theirs, ROUNDS, sizeof(*theirs), compare_ascending);
+	qsort(mine, ROUNDS, sizeof(*mine), compare_ascending);
 	printf("%-12s %-44s real %9.1f  ours %9.1f  added %+8.1f ns\n", where, what,
 		theirs[ROUNDS / 2], mine[ROUNDS / 2], mine[ROUNDS / 2] - theirs[ROUNDS / 2]);
 }

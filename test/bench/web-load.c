@@ -121,7 +121,7 @@ static void scrape(struct web_load *l)
 		l->slowest_ns = took;
 }
 
-static void scrapes(struct web_load *l)
+static void run_scrapes(struct web_load *l)
 {
 	uint64_t next = time_mono_ns();
 
@@ -159,7 +159,7 @@ static void keep_conn_open(struct web_load *l, int i, unsigned net, unsigned hos
 		l->bad++;
 }
 
-static void slow(struct web_load *l)
+static void send_slowly(struct web_load *l)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
 	unsigned at = 0;
@@ -196,7 +196,7 @@ static void send_malformed(struct web_load *l)
 	}
 }
 
-static void storm(struct web_load *l)
+static void open_many_connections(struct web_load *l)
 {
 	while (!atomic_load(&l->stop))
 		for (int i = 0; i < STORM_N && !atomic_load(&l->stop); i++) {
@@ -207,10 +207,10 @@ static void storm(struct web_load *l)
 }
 
 static void (*const kinds[WEB_LOAD_KINDS_])(struct web_load *l) = {
-	[WEB_LOAD_SCRAPES] = scrapes,
-	[WEB_LOAD_SLOW] = slow,
+	[WEB_LOAD_SCRAPES] = run_scrapes,
+	[WEB_LOAD_SLOW] = send_slowly,
 	[WEB_LOAD_RUBBISH] = send_malformed,
-	[WEB_LOAD_STORM] = storm,
+	[WEB_LOAD_STORM] = open_many_connections,
 };
 
 static void *load_main(void *arg)

@@ -141,7 +141,7 @@ static double measure(struct child_state *s, const struct row *row)
 	return (double)sum / row->calls;
 }
 
-static int child(const struct bench *b)
+static int run_bench_child(const struct bench *b)
 {
 	struct child_state s = { .stream = NULL };
 	CUcontext context;
@@ -163,7 +163,7 @@ static int child(const struct bench *b)
 }
 
 /* The environment of a child: ours with the slice and the libraries, or without. */
-static char **environment(const struct bench *b, bool ours)
+static char **make_environment(const struct bench *b, bool ours)
 {
 	static char words[2][4096 + 32];
 	static char **made[2];
@@ -203,8 +203,8 @@ static pid_t start(const struct bench *b, char *mode, bool ours, int out)
 	(void)posix_spawn_file_actions_init(&actions);
 	if (out >= 0)
 		(void)posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environment(b, ours)) !=
-		0)
+	if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv,
+		    make_environment(b, ours)) != 0)
 		die("no process");
 	(void)posix_spawn_file_actions_destroy(&actions);
 	return pid;
@@ -247,7 +247,7 @@ static void print_row(const char *what, const char *unit, double *bare, double *
 	(void)fflush(stdout);
 }
 
-static void calls(const struct bench *b)
+static void measure_call_times(const struct bench *b)
 {
 	static double got[2][ROWS][ROUNDS_MAX];
 
@@ -293,7 +293,7 @@ static double starts_once(const struct bench *b, char *mode, bool ours, unsigned
 	return median(took, n);
 }
 
-static void starts(const struct bench *b, char *mode, const char *name, unsigned int n)
+static void measure_starts(const struct bench *b, char *mode, const char *name, unsigned int n)
 {
 	static double got[2][ROUNDS_MAX], wall[2][ROUNDS_MAX];
 	char what[64];
@@ -354,11 +354,11 @@ int main(int argc, char **argv)
 	if (strcmp(mode, "--init") == 0)
 		return init_only(&b);
 	if (strcmp(mode, "--child") == 0)
-		return child(&b);
+		return run_bench_child(&b);
 	if (b.rounds < 1 || b.rounds > ROUNDS_MAX)
 		die("1 to %d rounds", ROUNDS_MAX);
 	if (!counts)
-		calls(&b);
+		measure_call_times(&b);
 	for (; counts; counts = strchr(counts, ',') ? strchr(counts, ',') + 1 : NULL) {
 		char word[16];
 		uint64_t n;
@@ -367,8 +367,8 @@ int main(int argc, char **argv)
 		n = number(word, "--starts");
 		if (n < 1 || n > STARTS_MAX)
 			die("--starts: 1 to %d", STARTS_MAX);
-		starts(&b, exec, "exec", (unsigned int)n);
-		starts(&b, init, "init", (unsigned int)n);
+		measure_starts(&b, exec, "exec", (unsigned int)n);
+		measure_starts(&b, init, "init", (unsigned int)n);
 	}
 	(void)printf("bench result=ok rounds=%u\n", b.rounds);
 	return 0;

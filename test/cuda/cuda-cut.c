@@ -98,7 +98,7 @@ static bool on_gpu(pid_t pid)
 }
 
 /* Until the slice uses nothing, and NVML has not the process any more. Bytes that stay. */
-static unsigned long long left(struct cut *c, pid_t pid)
+static unsigned long long wait_until_released(struct cut *c, pid_t pid)
 {
 	uint64_t at = time_mono_ns();
 	struct slice_viewed v;
@@ -115,7 +115,7 @@ static unsigned long long left(struct cut *c, pid_t pid)
 	return v.gpus[0].used;
 }
 
-static unsigned int counted(const struct cut *c)
+static unsigned int read_call_count(const struct cut *c)
 {
 	FILE *f = fopen(c->count_file, "re");
 	unsigned int n = 0;
@@ -140,7 +140,7 @@ static void run(struct cut *c, unsigned int at, const char *when)
 		c->killed++;
 	else
 		c->ended++;
-	rest = left(c, pid);
+	rest = wait_until_released(c, pid);
 	/* Only a kill that was asked for is one. */
 	if (rest || hung || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) ||
 		(strcmp(when, "fail") == 0 && WIFSIGNALED(status))) {
@@ -208,8 +208,8 @@ int main(int argc, char **argv)
 		clear(&c);
 		die("the program fails by itself, status %d", status);
 	}
-	calls = counted(&c);
-	if (left(&c, 0))
+	calls = read_call_count(&c);
+	if (wait_until_released(&c, 0))
 		die("the program leaves something by itself");
 	if (!c.to || c.to > calls)
 		c.to = calls;

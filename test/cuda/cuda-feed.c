@@ -80,7 +80,7 @@ static json_t *reading_of(const char *uuid)
 	return json_pack("{s:s, s:o}", "uuid", uuid, "processes", list);
 }
 
-static void answer(FILE *out, json_t *question)
+static void answer_question(FILE *out, json_t *question)
 {
 	json_t *gpus = json_array(), *uuid, *reply;
 	size_t i;
@@ -110,7 +110,7 @@ static void serve(int fd)
 		const char *op = json_string_value(json_object_get(question, "op"));
 
 		if (op && strcmp(op, "read") == 0)
-			answer(out, question);
+			answer_question(out, question);
 		if (op && strcmp(op, "error") == 0)
 			(void)printf("feed error=%s", line);
 		json_decref(question);

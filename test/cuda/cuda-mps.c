@@ -45,7 +45,7 @@ static CUresult print_result(const char *what, CUresult r)
 	return r;
 }
 
-static int attribute(const struct client *c, unsigned int which)
+static int get_device_attribute(const struct client *c, unsigned int which)
 {
 	int v = -1;
 
@@ -91,7 +91,7 @@ static void fill(void)
 	print_memory();
 }
 
-static void hold(const struct client *c)
+static void hold_context(const struct client *c)
 {
 	uint64_t end = time_mono_ns() + (uint64_t)(c->seconds * SECOND_NS);
 	CUresult r = CUDA_SUCCESS;
@@ -127,8 +127,8 @@ static void start(struct client *c)
 	must(cu.cuDeviceGet(&c->device, 0), "cuDeviceGet");
 	must(cu.cuDriverGetVersion(&version), "cuDriverGetVersion");
 	(void)printf("device sms %d mps %d\n",
-		attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
-		attribute(c, ATTRIBUTE_MPS));
+		get_device_attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+		get_device_attribute(c, ATTRIBUTE_MPS));
 	if (print_result("context", cu.cuCtxCreate_v2(&c->context, 0, c->device)))
 		exit(4);
 	print_memory();
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 	if (!strcmp(mode, "fill")) {
 		fill();
 	} else if (!strcmp(mode, "hold")) {
-		hold(&c);
+		hold_context(&c);
 	} else if (!strcmp(mode, "bad")) {
 		run_one(&c, "bad_address", 0);
 	} else if (!strcmp(mode, "trap")) {

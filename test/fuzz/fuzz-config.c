@@ -18,7 +18,7 @@ static const char *no_env(const char *name)
 #define MIB (UINT64_C(1) << 20)
 
 /* Two GPUs of different size, one with a MIG device, one whose memory is not known. */
-static struct inventory *node(void)
+static struct inventory *make_fuzz_inventory(void)
 {
 	static const struct gpu_mig mig = { .uuid = "MIG-0",
 		.profile = "3g.20gb",
@@ -105,9 +105,9 @@ static void check_mps(const struct offer *o, const struct inventory *inv,
 	p = mps_plan_free(p);
 }
 
-static void offer(struct config *c)
+static void check_offers(struct config *c)
 {
-	struct inventory *inv = node();
+	struct inventory *inv = make_fuzz_inventory();
 	struct offer *o = NULL;
 
 	for (int s = MIG_STRATEGY_NONE; s <= MIG_STRATEGY_MIXED; s++) {
@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		if (again && !config_equal(c, again))
 			abort();
-		offer(c);
+		check_offers(c);
 	}
 	(void)config_free(c);
 	(void)config_free(again);

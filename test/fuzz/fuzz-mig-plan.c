@@ -14,7 +14,7 @@ struct input {
 	size_t size;
 };
 
-static uint32_t number(struct input *in)
+static uint32_t take_number(struct input *in)
 {
 	static const uint32_t odd[] = { 32, 33, 1u << 31, UINT32_MAX - 1, UINT32_MAX, 17 };
 	uint8_t byte = in->size ? *in->data : 0;
@@ -28,44 +28,44 @@ static struct mig_layout layout_of(struct input *in)
 {
 	struct mig_layout l = { .memory_total_mib = 40960 };
 
-	l.slots = number(in);
-	l.slices = number(in);
-	l.n = number(in);
+	l.slots = take_number(in);
+	l.slices = take_number(in);
+	l.n = take_number(in);
 	for (uint32_t i = 0; i < l.n && i < MIG_PROFILES_MAX; i++) {
 		struct mig_gi_profile *p = &l.profiles[i];
 
-		p->number = number(in);
-		p->slices = number(in);
-		p->max = number(in);
-		p->size = number(in);
-		p->starts = number(in) << 4 ^ number(in);
-		p->memory_mib = number(in);
-		p->decoder = number(in);
-		p->name = (struct mig_profile){ .c = 1, .g = p->slices, .gb = number(in) };
-		memset(p->name.attributes, 'a', number(in) % (MIG_ATTRIBUTES_MAX + 1));
+		p->number = take_number(in);
+		p->slices = take_number(in);
+		p->max = take_number(in);
+		p->size = take_number(in);
+		p->starts = take_number(in) << 4 ^ take_number(in);
+		p->memory_mib = take_number(in);
+		p->decoder = take_number(in);
+		p->name = (struct mig_profile){ .c = 1, .g = p->slices, .gb = take_number(in) };
+		memset(p->name.attributes, 'a', take_number(in) % (MIG_ATTRIBUTES_MAX + 1));
 	}
 	return l;
 }
 
 static struct mig_state state_of(struct input *in)
 {
-	uint32_t mode = number(in);
+	uint32_t mode = take_number(in);
 	struct mig_state s = { .capable = !(mode & 1),
 		.enabled = !(mode & 2),
 		.pending_enabled = !(mode & 4),
-		.n = number(in) };
+		.n = take_number(in) };
 
 	for (uint32_t i = 0; i < s.n && i < MIG_GIS_MAX; i++) {
 		struct mig_gi *gi = &s.gi[i];
 
-		gi->id = number(in);
-		gi->profile = number(in);
-		gi->start = number(in);
-		gi->n_ci = number(in);
+		gi->id = take_number(in);
+		gi->profile = take_number(in);
+		gi->start = take_number(in);
+		gi->n_ci = take_number(in);
 		for (uint32_t j = 0; j < gi->n_ci && j < MIG_CIS_MAX; j++) {
 			gi->ci[j].id = j;
-			gi->ci[j].slices = number(in);
-			gi->ci[j].busy = number(in) & 1;
+			gi->ci[j].slices = take_number(in);
+			gi->ci[j].busy = take_number(in) & 1;
 		}
 	}
 	return s;
@@ -73,16 +73,17 @@ static struct mig_state state_of(struct input *in)
 
 static struct mig_desired want_of(struct input *in)
 {
-	struct mig_desired desired = { .enabled = !(number(in) & 1), .n = number(in) };
+	struct mig_desired desired = { .enabled = !(take_number(in) & 1),
+		.n = take_number(in) };
 
 	for (uint32_t i = 0; i < desired.n && i < MIG_GIS_MAX; i++) {
 		struct mig_desired_gi *gi = &desired.gi[i];
 
-		gi->profile = number(in);
-		gi->start = number(in);
-		gi->n_ci = number(in);
+		gi->profile = take_number(in);
+		gi->start = take_number(in);
+		gi->n_ci = take_number(in);
 		for (uint32_t j = 0; j < gi->n_ci && j < MIG_CIS_MAX; j++)
-			gi->ci[j] = number(in);
+			gi->ci[j] = take_number(in);
 	}
 	return desired;
 }
@@ -137,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct mig_layout l = layout_of(&in);
 	struct mig_state s = state_of(&in);
 	struct mig_desired desired = want_of(&in), same;
-	unsigned flags = number(&in);
+	unsigned flags = take_number(&in);
 	struct mig_placement placements[MIG_GIS_MAX];
 	struct error err = ERROR_INIT;
 	struct mig_plan p;

@@ -41,7 +41,7 @@ static void report(const char *text, size_t len)
 }
 
 /* Reads the text as labels and as pods of the API server. */
-static void node(const char *text, size_t len)
+static void read_node_text(const char *text, size_t len)
 {
 	json_t *o = json_loadb(text, len, 0, NULL), *patch = NULL;
 	const struct mig_node_labels_actual now = { .labels = json_object_get(o, "labels"),
@@ -72,6 +72,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memcpy(text, data, len);
 	text[len] = '\0';
 	report(text, len);
-	node(text, len);
+	read_node_text(text, len);
 	return 0;
 }

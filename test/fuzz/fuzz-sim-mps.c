@@ -10,7 +10,7 @@
 /* A command line of the simulated MPS, and the same text as each of the variables of a client. */
 static const char *text;
 
-static const char *env(const char *name)
+static const char *get_fuzz_env(const char *name)
 {
 	(void)name;
 	return text;
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mps_command_parse(&c, copy);
 	if (strlen(c.name) >= MPS_WORD_MAX || strlen(c.value) >= MPS_WORD_MAX)
 		abort();
-	mps_settings_from_env(&asked, env);
+	mps_settings_from_env(&asked, get_fuzz_env);
 	mps_settings_lower(&got, &server, &asked);
 	if (got.percent == 0 || got.percent > MPS_PERCENT_ALL || got.priority > 1)
 		abort();

@@ -131,7 +131,7 @@ static int with_arguments(void)
 }
 
 /* All names of the driver are found, and only they. */
-static int names(const char *file)
+static int check_driver_names(const char *file)
 {
 	void *handle = dlopen(file, RTLD_NOW);
 	char name[32];
@@ -169,7 +169,7 @@ static void *race_thread(void *arg)
 	return (void *)bad;
 }
 
-static int race(void)
+static int race_lookups(void)
 {
 	pthread_t threads[16];
 	uintptr_t bad = 0;
@@ -244,7 +244,7 @@ static int spawn(char **argv, int with_vfork)
 }
 
 /* A library that does it; its own path, its own binding. */
-static int inside(const char *library, int mode, const char *what, const char *file)
+static int call_inside(const char *library, int mode, const char *what, const char *file)
 {
 	char text[256] = "";
 	void *handle = dlopen(library, mode);
@@ -306,13 +306,13 @@ int main(int argc, char **argv)
 	if (strcmp(what, "next") == 0)
 		return of_handle(RTLD_NEXT);
 	if (strcmp(what, "names") == 0)
-		return names(file);
+		return check_driver_names(file);
 	if (strcmp(what, "arguments") == 0)
 		return with_arguments();
 	if (strcmp(what, "procaddr") == 0)
 		return by_procaddr();
 	if (strcmp(what, "race") == 0)
-		return race();
+		return race_lookups();
 	if (strcmp(what, "fork-race") == 0)
 		return fork_race();
 	if (strcmp(what, "again") == 0)
@@ -332,9 +332,9 @@ int main(int argc, char **argv)
 	if (strcmp(what, "exec") == 0)
 		return execv(argv[2], argv + 2);
 	if (argc > 4 && strcmp(what, "inside") == 0)
-		return inside(file, RTLD_NOW, argv[3], argv[4]);
+		return call_inside(file, RTLD_NOW, argv[3], argv[4]);
 	if (argc > 4 && strcmp(what, "deepbind") == 0)
-		return inside(file, RTLD_NOW | RTLD_DEEPBIND, argv[3], argv[4]);
+		return call_inside(file, RTLD_NOW | RTLD_DEEPBIND, argv[3], argv[4]);
 	if (strcmp(what, "dlmopen") == 0)
 		return in_namespace(file, argc > 3 ? argv[3] : NULL, argc > 4 ? argv[4] : NULL);
 #ifdef NEEDED

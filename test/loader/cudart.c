@@ -19,7 +19,7 @@ extern int cudaGetDeviceCount(int *count);
 
 static get_fn *get;
 
-static unsigned int record(const char *name, void **fn, int version, uint64_t flags,
+static unsigned int record_request(const char *name, void **fn, int version, uint64_t flags,
 	unsigned int *status)
 {
 	unsigned int r = get(name, fn, version, flags, status);
@@ -30,9 +30,9 @@ static unsigned int record(const char *name, void **fn, int version, uint64_t fl
 			strstr(info.dli_fname, "gpuslice") ? "ours" : "real",
 			info.dli_sname ? info.dli_sname : "?", name, version,
 			(unsigned long long)flags);
-	/* The runtime gets record() also for cuGetProcAddress(), so all later requests pass through it. */
+	/* The runtime gets record_request() also for cuGetProcAddress(), so all later requests pass through it. */
 	if (r == 0 && fn && *fn == (void *)get)
-		*fn = (void *)record;
+		*fn = (void *)record_request;
 	return r;
 }
 
@@ -45,7 +45,7 @@ void *dlsym(void *handle, const char *name)
 	if (!fn || strcmp(name, "cuGetProcAddress_v2") != 0)
 		return fn;
 	get = (get_fn *)fn;
-	return (void *)record;
+	return (void *)record_request;
 }
 
 int main(void)

@@ -56,7 +56,7 @@ static struct CUfunction_st function;
 static void *blocks[BLOCKS_MAX];
 
 /* Whether the words of FAKE_CUDA ask for @what on @call and @device. @ret_code: of a fail. */
-static bool asked(const char *what, const char *call, const char *uuid, int *ret_code)
+static bool is_asked(const char *what, const char *call, const char *uuid, int *ret_code)
 {
 	const char *words = getenv("FAKE_CUDA");
 	char copy[1024], *save = NULL;
@@ -101,13 +101,13 @@ static CUresult enter(const char *call, const char *uuid)
 
 	if (!uuid && current)
 		uuid = uuid_of(current->device);
-	while (asked("hang", call, uuid, NULL))
+	while (is_asked("hang", call, uuid, NULL))
 		(void)sleep(1);
-	if (asked("crash", call, uuid, NULL)) {
+	if (is_asked("crash", call, uuid, NULL)) {
 		(void)signal(SIGSEGV, SIG_DFL); /* a sanitizer would take it for a find */
 		(void)raise(SIGSEGV);
 	}
-	if (asked("fail", call, uuid, &code))
+	if (is_asked("fail", call, uuid, &code))
 		return code;
 	if (!initialized && strcmp(call, "cuInit") != 0)
 		return CUDA_ERROR_NOT_INITIALIZED;
@@ -132,7 +132,7 @@ static void find_devices(void)
 
 		(void)snprintf(uuids[count], sizeof(uuids[0]), "%.*s", (int)len, p);
 		p += len;
-		if (asked("hide", NULL, uuids[count], NULL))
+		if (is_asked("hide", NULL, uuids[count], NULL))
 			return;
 		count++;
 	}
@@ -349,11 +349,11 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
 	memcpy(&n, params[3], sizeof(n));
 	threads = grid_x * block_x;
 	uuid = uuid_of(current->device);
-	if (asked("lazy", NULL, uuid, NULL))
+	if (is_asked("lazy", NULL, uuid, NULL))
 		return CUDA_SUCCESS;
 	for (unsigned i = 0; i < n && i < threads; i++)
 		v[2][i] = v[0][i] + v[1][i];
-	if (asked("wrong", NULL, uuid, NULL))
+	if (is_asked("wrong", NULL, uuid, NULL))
 		v[2][n / 2] += 1.0F;
 	return CUDA_SUCCESS;
 }

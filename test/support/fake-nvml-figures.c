@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-static bool figure(const char *call, int gpu, int arg, long long *ret)
+static bool find_fake_figure(const char *call, int gpu, int arg, long long *ret)
 {
 	char line[256], words[WORDS_MAX][64];
 	bool found = false;
@@ -36,7 +36,7 @@ static nvmlReturn_t figure_u32(const char *call, nvmlDevice_t d, int arg, unsign
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (!figure(call, fake_nvml_index(d), arg, &v))
+	if (!find_fake_figure(call, fake_nvml_index(d), arg, &v))
 		return NVML_ERROR_NOT_SUPPORTED;
 	*ret = (unsigned int)v;
 	return NVML_SUCCESS;
@@ -158,7 +158,7 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
 	for (unsigned int i = 0; i < get->numMetrics; i++) {
 		nvmlGpmMetric_t *m = &get->metrics[i];
 		long long v = 0;
-		bool has = figure(__func__, get->sample1->of, (int)m->metricId, &v);
+		bool has = find_fake_figure(__func__, get->sample1->of, (int)m->metricId, &v);
 
 		m->nvmlReturn = NVML_SUCCESS;
 		m->value = (double)v / 1000;
@@ -174,11 +174,13 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v
 		long long v = 0;
 
 		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
-		if (figure("fieldError", fake_nvml_index(d), (int)values[i].fieldId, &v)) {
+		if (find_fake_figure("fieldError", fake_nvml_index(d), (int)values[i].fieldId,
+			    &v)) {
 			values[i].nvmlReturn = (nvmlReturn_t)v;
 			continue;
 		}
-		if (figure(__func__, fake_nvml_index(d), (int)values[i].fieldId, &v)) {
+		if (find_fake_figure(__func__, fake_nvml_index(d), (int)values[i].fieldId,
+			    &v)) {
 			values[i].nvmlReturn = NVML_SUCCESS;
 			values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
 			values[i].value.ullVal = (unsigned long long)v;

@@ -243,7 +243,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-static nvmlReturn_t processes(const char *list, nvmlDevice_t d, unsigned int *n,
+static nvmlReturn_t list_fake_processes(const char *list, nvmlDevice_t d, unsigned int *n,
 	nvmlProcessInfo_t *infos)
 {
 	char line[256], words[WORDS_MAX][64];
@@ -277,21 +277,21 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned in
 	nvmlProcessInfo_t *infos)
 {
 	ACT(d);
-	return processes("compute", d, n, infos);
+	return list_fake_processes("compute", d, n, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
 	nvmlProcessInfo_t *infos)
 {
 	ACT(d);
-	return processes("graphics", d, n, infos);
+	return list_fake_processes("graphics", d, n, infos);
 }
 
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
 	nvmlProcessInfo_t *infos)
 {
 	ACT(d);
-	return processes("mps", d, n, infos);
+	return list_fake_processes("mps", d, n, infos);
 }
 
 /* ---- the GPU ------------------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ static void print_device(const struct sample_device *device)
 	}
 }
 
-static bool want(struct gpu_sample_request *rq, char **names, int n)
+static bool request_fields(struct gpu_sample_request *rq, char **names, int n)
 {
 	for (size_t i = 0; i < n_fields && n <= 0; i++)
 		gpu_sample_want(rq, i);
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	t.rq.interval_ns = t.interval_ms * NS_PER_MS;
-	if (!want(&t.rq, argv + 4, argc - 4))
+	if (!request_fields(&t.rq, argv + 4, argc - 4))
 		return 2;
 	if (uv_loop_init(&t.loop) < 0 || uv_timer_init(&t.loop, &t.timer) < 0)
 		return 1;

@@ -22,7 +22,7 @@ static struct usage_db_row rows[ROWS_MAX];
 static struct strv texts[ROWS_MAX + 1];
 static size_t n;
 
-static int64_t number(const char *text)
+static int64_t parse_number_or_exit(const char *text)
 {
 	int64_t v = 0;
 
@@ -51,15 +51,15 @@ static void flush(struct usage_db *db)
 
 static void read_period(char *const *f)
 {
-	period = (struct usage_db_period){ .start_s = (uint64_t)number(f[1]),
+	period = (struct usage_db_period){ .start_s = (uint64_t)parse_number_or_exit(f[1]),
 		.node = f[2],
 		.instance_type = f[3],
 		.region = f[4],
 		.currency = f[5],
 		.price_source = f[6],
-		.price_nano_per_hour = number(f[7]),
-		.gpus = (uint32_t)number(f[8]),
-		.covered_ns = number(f[9]) };
+		.price_nano_per_hour = parse_number_or_exit(f[7]),
+		.gpus = (uint32_t)parse_number_or_exit(f[8]),
+		.covered_ns = parse_number_or_exit(f[9]) };
 }
 
 static void read_row(char *const *f)
@@ -67,8 +67,8 @@ static void read_row(char *const *f)
 	if (!strcmp(f[0], "idle"))
 		rows[n] = (struct usage_db_row){ .kind = USAGE_DB_UNALLOCATED,
 			.gpu = f[1],
-			.gpu_ns = number(f[2]),
-			.cost_nano = number(f[3]) };
+			.gpu_ns = parse_number_or_exit(f[2]),
+			.cost_nano = parse_number_or_exit(f[3]) };
 	else
 		rows[n] = (struct usage_db_row){ .namespace_ = f[1],
 			.pod = f[2],
@@ -78,11 +78,11 @@ static void read_row(char *const *f)
 			.device = f[6],
 			.resource = f[7],
 			.mode = f[8],
-			.allocated_ns = number(f[9]),
-			.gpu_ns = number(f[10]),
-			.busy_ns = strcmp(f[11], "-") ? number(f[11]) : 0,
+			.allocated_ns = parse_number_or_exit(f[9]),
+			.gpu_ns = parse_number_or_exit(f[10]),
+			.busy_ns = strcmp(f[11], "-") ? parse_number_or_exit(f[11]) : 0,
 			.busy_unknown = !strcmp(f[11], "-"),
-			.cost_nano = number(f[12]) };
+			.cost_nano = parse_number_or_exit(f[12]) };
 	n++;
 }
 

@@ -24,7 +24,7 @@ struct cut {
 	nvmlDevice_t device;
 };
 
-static int failed(const struct cut *c, const char *what, nvmlReturn_t r)
+static int report_failure(const struct cut *c, const char *what, nvmlReturn_t r)
 {
 	(void)fprintf(stderr, "mig-cut: %s: %s\n", what, nvml_strerror(&c->nvml, r));
 	return 1;
@@ -45,13 +45,13 @@ static int empty_one(struct cut *c, nvmlGpuInstance_t gi)
 			nvmlReturn_t r = c->nvml.nvmlComputeInstanceDestroy(cis[i]);
 
 			if (r != NVML_SUCCESS)
-				return failed(c, "destroy a compute instance", r);
+				return report_failure(c, "destroy a compute instance", r);
 		}
 	}
 	return 0;
 }
 
-static int empty(struct cut *c)
+static int destroy_all_instances(struct cut *c)
 {
 	for (unsigned p = 0; p < PROFILES_MAX; p++) {
 		nvmlGpuInstanceProfileInfo_t info = { .id = 0 };
@@ -69,7 +69,7 @@ static int empty(struct cut *c)
 				return 1;
 			r = c->nvml.nvmlGpuInstanceDestroy(gis[i]);
 			if (r != NVML_SUCCESS)
-				return failed(c, "destroy a GPU instance", r);
+				return report_failure(c, "destroy a GPU instance", r);
 		}
 	}
 	return 0;
@@ -79,10 +79,10 @@ static int switch_mode(struct cut *c, unsigned mode)
 {
 	nvmlReturn_t status = NVML_SUCCESS, r;
 
-	if (mode == NVML_DEVICE_MIG_DISABLE && empty(c) != 0)
+	if (mode == NVML_DEVICE_MIG_DISABLE && destroy_all_instances(c) != 0)
 		return 1;
 	r = c->nvml.nvmlDeviceSetMigMode(c->device, mode, &status);
-	return r == NVML_SUCCESS ? 0 : failed(c, "set the MIG mode", r);
+	return r == NVML_SUCCESS ? 0 : report_failure(c, "set the MIG mode", r);
 }
 
 /* A compute instance of @slices; 0: of all there is. */
@@ -100,7 +100,7 @@ static int make_ci(struct cut *c, nvmlGpuInstance_t gi, unsigned slices)
 			best = info;
 	}
 	r = c->nvml.nvmlGpuInstanceCreateComputeInstance(gi, best.id, &ci);
-	return r == NVML_SUCCESS ? 0 : failed(c, "create a compute instance", r);
+	return r == NVML_SUCCESS ? 0 : report_failure(c, "create a compute instance", r);
 }
 
 static int make_gi(struct cut *c, char *word)
@@ -112,10 +112,10 @@ static int make_gi(struct cut *c, char *word)
 	int n = 0;
 
 	if (!part || !parse_u32(part, &value))
-		return failed(c, word, NVML_ERROR_INVALID_ARGUMENT);
+		return report_failure(c, word, NVML_ERROR_INVALID_ARGUMENT);
 	r = c->nvml.nvmlDeviceCreateGpuInstance(c->device, value, &gi);
 	if (r != NVML_SUCCESS)
-		return failed(c, "create a GPU instance", r);
+		return report_failure(c, "create a GPU instance", r);
 	while ((part = strtok_r(NULL, ":", &save)) != NULL) {
 		n++;
 		if (!parse_u32(part, &value) || make_ci(c, gi, value) != 0)
@@ -131,7 +131,7 @@ static int run(struct cut *c, int argc, char **argv)
 	if (strcmp(argv[0], "off") == 0)
 		return switch_mode(c, NVML_DEVICE_MIG_DISABLE);
 	if (strcmp(argv[0], "none") == 0)
-		return empty(c);
+		return destroy_all_instances(c);
 	for (int i = 0; i < argc; i++) {
 		if (make_gi(c, argv[i]) != 0)
 			return 1;
@@ -157,6 +157,6 @@ int main(int argc, char **argv)
 	}
 	r = c.nvml.nvmlDeviceGetHandleByIndex_v2(index, &c.device);
 	if (r != NVML_SUCCESS)
-		return failed(&c, "find the GPU", r);
+		return report_failure(&c, "find the GPU", r);
 	return run(&c, argc - 3, argv + 3);
 }

@@ -12,7 +12,8 @@
 	"experiment-2026-11-\"größer-als-erwartet\"-<b>attention</b>-&amp;-ablation-study-" \
 	"with-a-name-that-does-not-end-日本語-0"
 
-static void priced(struct sample_maker *m, uint64_t per_gpu, uint32_t gpus, const char *source)
+static void set_sample_price(struct sample_maker *m, uint64_t per_gpu, uint32_t gpus,
+	const char *source)
 {
 	m->gpu_price = per_gpu;
 	m->v->priced = true;
@@ -21,7 +22,7 @@ static void priced(struct sample_maker *m, uint64_t per_gpu, uint32_t gpus, cons
 	m->v->price_source = source;
 }
 
-static void empty(struct sample_maker *m)
+static void make_empty_node(struct sample_maker *m)
 {
 	struct view *v = m->v;
 
@@ -43,11 +44,11 @@ static void empty(struct sample_maker *m)
 	v->agent.usage_db_errors = 1;
 }
 
-static void one(struct sample_maker *m)
+static void make_single_gpu_node(struct sample_maker *m)
 {
 	m->v->config_sharing = "none";
 	m->v->instance_type = "p5.4xlarge";
-	priced(m, 6880000000, 1, "catalogue");
+	set_sample_price(m, 6880000000, 1, "catalogue");
 	(void)sample_gpu(m, H100, H100_BYTES);
 	(void)sample_device_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
 	sample_replicas(m, 1, WHOLE_SEAT);
@@ -337,13 +338,13 @@ static void shared_gpu(struct sample_maker *m, uint32_t n)
 	sample_device_end(m, busy);
 }
 
-static void sixteen(struct sample_maker *m)
+static void make_sixteen_gpu_node(struct sample_maker *m)
 {
 	struct view_gpu *g;
 	struct view_device *device;
 
 	m->v->config_sharing = "time-slicing";
-	priced(m, 2500000000, 16, "option");
+	set_sample_price(m, 2500000000, 16, "option");
 	for (uint32_t i = 0; i < 14; i++)
 		shared_gpu(m, i);
 	g = sample_gpu(m, "NVIDIA H200", 143771ULL << 20);
@@ -359,7 +360,7 @@ static void sixteen(struct sample_maker *m)
 }
 
 /* What a node without the kubelet, prices, GPM and NUMA does not know. */
-static void unknown(struct sample_maker *m)
+static void clear_unknown_figures(struct sample_maker *m)
 {
 	struct view *v = m->v;
 
@@ -379,21 +380,21 @@ void sample_node(struct sample_maker *m, enum view_sample_kind kind)
 {
 	switch (kind) {
 	case VIEW_SAMPLE_EMPTY:
-		empty(m);
+		make_empty_node(m);
 		break;
 	case VIEW_SAMPLE_ONE:
-		one(m);
+		make_single_gpu_node(m);
 		break;
 	case VIEW_SAMPLE_MIXED:
-		priced(m, 6880000000, 8, "catalogue");
+		set_sample_price(m, 6880000000, 8, "catalogue");
 		mixed(m);
 		break;
 	case VIEW_SAMPLE_UNPRICED:
 		mixed(m);
-		unknown(m);
+		clear_unknown_figures(m);
 		break;
 	case VIEW_SAMPLE_SIXTEEN:
-		sixteen(m);
+		make_sixteen_gpu_node(m);
 		break;
 	case VIEW_SAMPLE_COUNT_:
 		break;

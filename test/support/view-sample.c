@@ -41,7 +41,7 @@ static const char *uuid_of(struct view *v, const char *kind, uint32_t gpu, uint3
 /* --- the hour --- */
 
 /* A wave of @level millionths that looks real and is always the same: a slow triangle and a little noise. */
-static uint32_t wave(uint32_t level, uint32_t seed, uint32_t i)
+static uint32_t compute_wave(uint32_t level, uint32_t seed, uint32_t i)
 {
 	uint32_t at = (i * 2 + seed * 17) % 80;
 	uint32_t slow = at < 40 ? at : 80 - at; /* 0..40 */
@@ -51,7 +51,7 @@ static uint32_t wave(uint32_t level, uint32_t seed, uint32_t i)
 	return r > VIEW_MILLION ? VIEW_MILLION : (uint32_t)r;
 }
 
-static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uint32_t held,
+static struct view_point *make_points(struct view *v, uint32_t n, uint32_t level, uint32_t held,
 	uint64_t memory, uint32_t seed)
 {
 	struct view_point *p = view_array(v, n, sizeof(*p));
@@ -60,7 +60,8 @@ static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uin
 		p[i].wall_s = (uint32_t)(VIEW_SAMPLE_WALL_NS / 1000000000U) -
 			      (n - 1 - i) * VIEW_POINT_S;
 		/* The agent was down for two minutes. */
-		p[i].busy = seed == 1 && i >= 30 && i < 34 ? VIEW_NONE : wave(level, seed, i);
+		p[i].busy = seed == 1 && i >= 30 && i < 34 ? VIEW_NONE
+							   : compute_wave(level, seed, i);
 		p[i].allocated = i < n / 4 ? held / 2 : held;
 		p[i].memory_used = seed == 1 && i >= 30 && i < 34 ? UINT64_MAX
 				   : i < n / 4                    ? memory / 2
@@ -71,7 +72,7 @@ static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uin
 
 /* --- building --- */
 
-static struct sample_value *values(double busy, uint32_t *ret_n)
+static struct sample_value *make_sample_values(double busy, uint32_t *ret_n)
 {
 	struct sample_value *list = calloc(ARRAY_LEN(figures), sizeof(*list));
 	uint32_t n = 0;
@@ -117,7 +118,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->first_device = m->v->n_devices;
 	g->cost_nano_per_hour = m->gpu_price;
 	g->n_points = VIEW_POINTS_MAX;
-	g->points = points(m->v, g->n_points, 0, 0, 0, n + 1);
+	g->points = make_points(m->v, g->n_points, 0, 0, 0, n + 1);
 	memcpy(s->uuid, g->uuid, strlen(g->uuid));
 	s->gpu = n;
 	s->at_ns = m->v->mono_ns - 40000000;
@@ -341,7 +342,7 @@ void sample_device_end(struct sample_maker *m, uint32_t busy)
 	device->cost_nano += device->idle_cost_nano;
 	v->cost_nano += device->cost_nano;
 	device->n_points = VIEW_POINTS_MAX;
-	device->points = points(v, device->n_points, busy * 8 / 10, device->allocated,
+	device->points = make_points(v, device->n_points, busy * 8 / 10, device->allocated,
 		device->memory_used, device->gpu + 1);
 	for (uint32_t i = 0; device->points && g->points && i < g->n_points; i++)
 		point_add(&g->points[i], &device->points[i], device->part);
@@ -388,7 +389,7 @@ static void board_figures(struct view *v)
 					? 0
 					: (double)v->devices[k].busy * v->devices[k].part /
 						  1e12;
-		s->values = values(busy, &s->n_values);
+		s->values = make_sample_values(busy, &s->n_values);
 	}
 }
 

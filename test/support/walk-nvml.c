@@ -91,7 +91,7 @@ static const char *find_action(void)
 	return at && how && parse_u32(at, &n) && n == calls ? how : "";
 }
 
-static bool fails(const char *how, nvmlReturn_t *r)
+static bool must_fail(const char *how, nvmlReturn_t *r)
 {
 	uint32_t code = 0;
 
@@ -103,7 +103,7 @@ static bool fails(const char *how, nvmlReturn_t *r)
 	return true;
 }
 
-static nvmlReturn_t done(const char *how, nvmlReturn_t r)
+static nvmlReturn_t finish_call(const char *how, nvmlReturn_t r)
 {
 	if (!strcmp(how, "kill-after"))
 		(void)raise(SIGKILL);
@@ -116,10 +116,10 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode, nvmlReturn_
 	nvmlReturn_t r;
 
 	find_real();
-	if (fails(how, &r))
+	if (must_fail(how, &r))
 		return r;
 	write_down("set-mode", d, mode, 0, 1);
-	return done(how, real.nvmlDeviceSetMigMode(d, mode, activation));
+	return finish_call(how, real.nvmlDeviceSetMigMode(d, mode, activation));
 }
 
 nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned int id,
@@ -129,10 +129,11 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t d, unsigned i
 	nvmlReturn_t r;
 
 	find_real();
-	if (fails(how, &r))
+	if (must_fail(how, &r))
 		return r;
 	write_down("create-gi", d, placement->start, 0, 1);
-	return done(how, real.nvmlDeviceCreateGpuInstanceWithPlacement(d, id, placement, gi));
+	return finish_call(how,
+		real.nvmlDeviceCreateGpuInstanceWithPlacement(d, id, placement, gi));
 }
 
 nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)
@@ -142,11 +143,11 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)
 	nvmlReturn_t r;
 
 	find_real();
-	if (fails(how, &r))
+	if (must_fail(how, &r))
 		return r;
 	if (real.nvmlGpuInstanceGetInfo(gi, &info) == NVML_SUCCESS)
 		write_down("destroy-gi", info.device, info.id, 0, 1);
-	return done(how, real.nvmlGpuInstanceDestroy(gi));
+	return finish_call(how, real.nvmlGpuInstanceDestroy(gi));
 }
 
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gi, unsigned int id,
@@ -157,11 +158,11 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t gi, unsigned
 	nvmlReturn_t r;
 
 	find_real();
-	if (fails(how, &r))
+	if (must_fail(how, &r))
 		return r;
 	if (real.nvmlGpuInstanceGetInfo(gi, &info) == NVML_SUCCESS)
 		write_down("create-ci", info.device, info.id, 0, 1);
-	return done(how, real.nvmlGpuInstanceCreateComputeInstance(gi, id, ci));
+	return finish_call(how, real.nvmlGpuInstanceCreateComputeInstance(gi, id, ci));
 }
 
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t ci)
@@ -172,12 +173,12 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t ci)
 	nvmlReturn_t r;
 
 	find_real();
-	if (fails(how, &r))
+	if (must_fail(how, &r))
 		return r;
 	if (real.nvmlComputeInstanceGetInfo_v2(ci, &info) == NVML_SUCCESS &&
 		real.nvmlGpuInstanceGetInfo(info.gpuInstance, &parent) == NVML_SUCCESS)
 		write_down("destroy-ci", info.device, parent.id, info.id, 2);
-	return done(how, real.nvmlComputeInstanceDestroy(ci));
+	return finish_call(how, real.nvmlComputeInstanceDestroy(ci));
 }
 
 static bool is_blind(nvmlDevice_t d)

@@ -141,7 +141,7 @@ static void iterate(struct worker *w)
 	w->next_ns = time_mono_ns() + b->pace_us * 1000;
 }
 
-static void *work(void *arg)
+static void *run_burn_thread(void *arg)
 {
 	struct worker *w = arg;
 	const struct burn *b = w->burn;
@@ -237,7 +237,7 @@ static void run(struct burn *b)
 		(unsigned long long)b->load.kernel_ns);
 	(void)fflush(stdout);
 	for (uint64_t i = 0; i < b->threads; i++)
-		if (pthread_create(&w[i]->thread, NULL, work, w[i]) != 0)
+		if (pthread_create(&w[i]->thread, NULL, run_burn_thread, w[i]) != 0)
 			die("no thread");
 	start = time_mono_ns();
 	start = b->start_at > start ? b->start_at : start;

@@ -157,7 +157,7 @@ static double run_graph(struct bench *b)
 	return each;
 }
 
-static uint64_t copies(const struct bench *b)
+static uint64_t count_copies(const struct bench *b)
 {
 	uint64_t n = 64 * MIB / b->copy;
 
@@ -166,7 +166,7 @@ static uint64_t copies(const struct bench *b)
 
 static double run_to(struct bench *b)
 {
-	uint64_t start = time_mono_ns(), n = copies(b);
+	uint64_t start = time_mono_ns(), n = count_copies(b);
 
 	for (uint64_t i = 0; i < n; i++)
 		must(cu.cuMemcpyHtoD_v2(b->device, b->pageable, b->copy), "cuMemcpyHtoD_v2");
@@ -175,7 +175,7 @@ static double run_to(struct bench *b)
 
 static double run_from(struct bench *b)
 {
-	uint64_t start = time_mono_ns(), n = copies(b);
+	uint64_t start = time_mono_ns(), n = count_copies(b);
 
 	for (uint64_t i = 0; i < n; i++)
 		must(cu.cuMemcpyDtoH_v2(b->pageable, b->device, b->copy), "cuMemcpyDtoH_v2");
@@ -184,7 +184,7 @@ static double run_from(struct bench *b)
 
 static double run_to_async(struct bench *b)
 {
-	uint64_t start = time_mono_ns(), n = copies(b);
+	uint64_t start = time_mono_ns(), n = count_copies(b);
 	double each;
 
 	for (uint64_t i = 0; i < n; i++)

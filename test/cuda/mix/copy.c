@@ -12,7 +12,7 @@ struct pair {
 	struct mix_span to, from;
 };
 
-static struct pair pair(struct mix *m)
+static struct pair pick_pair(struct mix *m)
 {
 	struct pair p = { .to = mix_span(m) };
 
@@ -22,7 +22,7 @@ static struct pair pair(struct mix *m)
 	return p;
 }
 
-static void copied(const struct mix *m, struct pair p)
+static void copy_shadow(const struct mix *m, struct pair p)
 {
 	memcpy(mix_shadow(m, p.to), mix_shadow(m, p.from), MIX_BYTES(p.to));
 }
@@ -31,7 +31,7 @@ static void copied(const struct mix *m, struct pair p)
 #define INSIDE(step, function, settle, ...)                              \
 	static bool step(struct mix *m)                                  \
 	{                                                                \
-		struct pair p = pair(m);                                 \
+		struct pair p = pick_pair(m);                            \
 		CUdeviceptr to = mix_at(m, p.to);                        \
 		CUdeviceptr from = mix_at(m, p.from);                    \
 		size_t bytes = MIX_BYTES(p.to);                          \
@@ -42,7 +42,7 @@ static void copied(const struct mix *m, struct pair p)
 		MIX_GIVEN(cu.function(__VA_ARGS__), #function);          \
 		if (settle)                                              \
 			must(cu.cuCtxSynchronize(), "cuCtxSynchronize"); \
-		copied(m, p);                                            \
+		copy_shadow(m, p);                                       \
 		return true;                                             \
 	}
 
@@ -61,7 +61,7 @@ INSIDE(peer_near_async, cuMemcpyPeerAsync, false, to, m->context, from, m->conte
 /* To the other context and back to another place. */
 static bool peer(struct mix *m)
 {
-	struct pair p = pair(m);
+	struct pair p = pick_pair(m);
 
 	mix_settle(m);
 	MIX_TRY(cu.cuMemcpyPeer(m->far, m->other, mix_at(m, p.from), m->context,
@@ -69,19 +69,19 @@ static bool peer(struct mix *m)
 	MIX_TRY(cu.cuMemcpyPeer(mix_at(m, p.to), m->context, m->far, m->other,
 		MIX_BYTES(p.to)));
 	must(cu.cuCtxSynchronize(), "cuCtxSynchronize");
-	copied(m, p);
+	copy_shadow(m, p);
 	return true;
 }
 
 static bool peer_async(struct mix *m)
 {
-	struct pair p = pair(m);
+	struct pair p = pick_pair(m);
 
 	MIX_TRY(cu.cuMemcpyPeerAsync(m->far, m->other, mix_at(m, p.from), m->context,
 		MIX_BYTES(p.to), m->stream));
 	MIX_TRY(cu.cuMemcpyPeerAsync(mix_at(m, p.to), m->context, m->far, m->other,
 		MIX_BYTES(p.to), m->stream));
-	copied(m, p);
+	copy_shadow(m, p);
 	return true;
 }
 
@@ -104,7 +104,7 @@ static bool batch(struct mix *m)
 	MIX_TRY(cu.cuMemcpyBatchAsync_v2(to, from, bytes, 4, &attributes, &first, 1,
 		m->stream));
 	for (unsigned int i = 0; i < 4; i++)
-		copied(m, p[i]);
+		copy_shadow(m, p[i]);
 	return true;
 }
 
@@ -182,7 +182,7 @@ struct rectangle {
 	unsigned int tx, ty, fx, fy, width, height;
 };
 
-static struct rectangle rectangle(struct mix *m)
+static struct rectangle pick_rectangle(struct mix *m)
 {
 	struct rectangle r = { .to = mix_random(m, MIX_BUFFERS) };
 
@@ -243,7 +243,7 @@ static CUDA_MEMCPY3D deep_of(const struct mix *m, const struct rectangle *r)
 #define ROWS(step, function, type, make, settle, ...)                    \
 	static bool step(struct mix *m)                                  \
 	{                                                                \
-		struct rectangle r = rectangle(m);                       \
+		struct rectangle r = pick_rectangle(m);                  \
 		type c = make(m, &r);                                    \
                                                                          \
 		MIX_NEED(function);                                      \
@@ -282,7 +282,7 @@ ROWS(peer_3d_async, cuMemcpy3DPeerAsync, CUDA_MEMCPY3D, peer_of, false, (const v
 
 static bool batch_3d(struct mix *m)
 {
-	struct rectangle r = rectangle(m);
+	struct rectangle r = pick_rectangle(m);
 	CUDA_MEMCPY3D_BATCH_OP op = { .srcAccessOrder = 1 };
 
 	MIX_NEED(cuMemcpy3DBatchAsync_v2);
@@ -305,7 +305,7 @@ static bool batch_3d(struct mix *m)
 
 static bool through_arrays(struct mix *m)
 {
-	struct pair p = pair(m);
+	struct pair p = pick_pair(m);
 	size_t to = (size_t)p.to.first * 4, from = (size_t)p.from.first * 4;
 	size_t bytes = MIX_BYTES(p.to);
 
@@ -314,7 +314,7 @@ static bool through_arrays(struct mix *m)
 	MIX_TRY(cu.cuMemcpyAtoA_v2(m->arrays[1], to, m->arrays[0], from, bytes));
 	MIX_TRY(cu.cuMemcpyAtoD_v2(mix_at(m, p.to), m->arrays[1], to, bytes));
 	must(cu.cuCtxSynchronize(), "cuCtxSynchronize");
-	copied(m, p);
+	copy_shadow(m, p);
 	return true;
 }
 
@@ -339,7 +339,7 @@ static bool arrays_and_host(struct mix *m)
 
 /* Fills. */
 
-static void filled(const struct mix *m, struct mix_span s, uint32_t v, unsigned int size)
+static void fill_shadow(const struct mix *m, struct mix_span s, uint32_t v, unsigned int size)
 {
 	unsigned char *to = (unsigned char *)mix_shadow(m, s);
 
@@ -361,7 +361,7 @@ static void filled(const struct mix *m, struct mix_span s, uint32_t v, unsigned 
 		MIX_GIVEN(cu.function(__VA_ARGS__), #function);          \
 		if (settle)                                              \
 			must(cu.cuCtxSynchronize(), "cuCtxSynchronize"); \
-		filled(m, s, v, size);                                   \
+		fill_shadow(m, s, v, size);                              \
 		return true;                                             \
 	}
 
@@ -378,14 +378,15 @@ static void rectangle_filled(const struct mix *m, const struct rectangle *r, uin
 	unsigned int size)
 {
 	for (unsigned int y = 0; y < r->height; y++)
-		filled(m, (struct mix_span){ r->to, (r->ty + y) * MIX_ROW + r->tx, r->width },
-			v, size);
+		fill_shadow(m,
+			(struct mix_span){ r->to, (r->ty + y) * MIX_ROW + r->tx, r->width }, v,
+			size);
 }
 
 #define FILL_ROWS(step, function, type, size, settle, ...)                               \
 	static bool step(struct mix *m)                                                  \
 	{                                                                                \
-		struct rectangle r = rectangle(m);                                       \
+		struct rectangle r = pick_rectangle(m);                                  \
 		CUdeviceptr to = m->at[r.to] + ((CUdeviceptr)r.ty * MIX_ROW + r.tx) * 4; \
 		size_t pitch = (size_t)MIX_ROW * 4, n = (size_t)r.width * 4 / (size);    \
 		type v = (type)mix_random(m, UINT32_MAX);                                \

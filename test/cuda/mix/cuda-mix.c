@@ -94,7 +94,7 @@ void mix_launch_init(struct mix *m, struct mix_launch *l, struct mix_span s)
 	l->params[2] = &l->c;
 }
 
-static void stepped(uint32_t *words, size_t count, uint32_t c)
+static void step_shadow(uint32_t *words, size_t count, uint32_t c)
 {
 	for (size_t i = 0; i < count; i++)
 		words[i] = words[i] * STEP_FACTOR + c;
@@ -102,7 +102,7 @@ static void stepped(uint32_t *words, size_t count, uint32_t c)
 
 void mix_stepped(const struct mix *m, struct mix_span s, uint32_t c)
 {
-	stepped(mix_shadow(m, s), s.count, c);
+	step_shadow(mix_shadow(m, s), s.count, c);
 }
 
 void mix_settle(const struct mix *m)

@@ -23,7 +23,7 @@ static bool plain(struct mix *m)
 }
 
 /* The three arguments as one block. */
-static size_t pack(const struct mix_launch *l, unsigned char *ret)
+static size_t pack_arguments(const struct mix_launch *l, unsigned char *ret)
 {
 	memcpy(ret, &l->p, 8);
 	memcpy(ret + 8, &l->count, 8);
@@ -39,7 +39,7 @@ static bool block_of_arguments(struct mix *m)
 	size_t len;
 
 	mix_launch_init(m, &l, s);
-	len = pack(&l, block);
+	len = pack_arguments(&l, block);
 	MIX_TRY(cu.cuLaunchKernel(m->step, 1, 1, 1, MIX_BLOCK, 1, 1, 0, m->stream, NULL,
 		(void *[]){ LAUNCH_BUFFER, block, LAUNCH_SIZE, &len, LAUNCH_END }));
 	mix_stepped(m, s, l.c);

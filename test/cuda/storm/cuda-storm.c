@@ -108,7 +108,7 @@ static unsigned long rounds_of(struct storm *s, unsigned long *wrong, unsigned l
 	return rounds;
 }
 
-static bool running(const struct child *c)
+static bool is_child_running(const struct child *c)
 {
 	return kill(c->pid, 0) == 0;
 }
@@ -191,7 +191,7 @@ static unsigned long long used_of(const struct slice_viewed *v, pid_t pid)
 }
 
 /* Bytes by which the arbiter's grants and NVML differ, over all processes. */
-static unsigned long long difference(struct storm *s)
+static unsigned long long sum_difference(struct storm *s)
 {
 	static struct physical p[PHYSICAL_MAX];
 	struct slice_viewed v;
@@ -215,7 +215,7 @@ static unsigned long long settle(struct storm *s, double *ms)
 	unsigned long long off;
 
 	do {
-		off = difference(s);
+		off = sum_difference(s);
 		*ms = ms_since(at);
 		if (off)
 			sleep_us(5000);
@@ -223,7 +223,7 @@ static unsigned long long settle(struct storm *s, double *ms)
 	return off;
 }
 
-static unsigned long long left(struct storm *s, double *ms)
+static unsigned long long wait_until_storm_released(struct storm *s, double *ms)
 {
 	uint64_t at = time_mono_ns();
 	struct slice_viewed v;
@@ -237,7 +237,7 @@ static unsigned long long left(struct storm *s, double *ms)
 	return v.gpus[0].used;
 }
 
-static int storm(struct storm *s)
+static int run_storm(struct storm *s)
 {
 	unsigned long quiet = 0, busy = 0, wrong = 0, errors = 0;
 	unsigned long long off = 0, over, rest = 0;
@@ -274,7 +274,7 @@ static int storm(struct storm *s)
 		busy = rounds_of(s, &wrong, &errors) - busy;
 	}
 	for (unsigned int i = 0; i < s->processes; i++) {
-		if (!running(&s->child[i]))
+		if (!is_child_running(&s->child[i]))
 			die("process %d is gone", (int)s->child[i].pid);
 		while (!has_reported(&s->child[i]))
 			watch(s);
@@ -288,7 +288,7 @@ static int storm(struct storm *s)
 	for (unsigned int i = 0; i < s->processes; i++)
 		(void)waitpid(s->child[i].pid, NULL, 0);
 	if (s->slice)
-		rest = left(s, &rest_ms);
+		rest = wait_until_storm_released(s, &rest_ms);
 	if (s->neighbour) {
 		(void)fclose(s->tenant.in);
 		(void)waitpid(s->tenant.pid, NULL, 0);
@@ -396,5 +396,5 @@ int main(int argc, char **argv)
 	if (!s.o.largest)
 		s.o.largest = s.limit ? s.limit / 16 : 256 * MIB;
 	s.nvml = find_nvml(s.o.ordinal);
-	return storm(&s);
+	return run_storm(&s);
 }

@@ -225,7 +225,7 @@ static const struct kind *any_kind(struct worker *w)
 	}
 }
 
-static void failed(struct worker *w, const struct kind *kind, CUresult r)
+static void record_failure(struct worker *w, const struct kind *kind, CUresult r)
 {
 	w->errors++;
 	w->last_error = r;
@@ -246,7 +246,7 @@ static void take(struct worker *w)
 		return;
 	}
 	if (r) {
-		failed(w, h.kind, r);
+		record_failure(w, h.kind, r);
 		return;
 	}
 	w->allocated++;
@@ -254,7 +254,7 @@ static void take(struct worker *w)
 		h.at = h.kind->give == plain_give ? h.at : 0;
 	if (h.at && h.size >= TAG_BYTES &&
 		cu.cuMemsetD8Async(h.at, h.tag, TAG_BYTES, w->stream) != CUDA_SUCCESS)
-		failed(w, h.kind, CUDA_ERROR_UNKNOWN);
+		record_failure(w, h.kind, CUDA_ERROR_UNKNOWN);
 	w->held[w->count++] = h;
 }
 
@@ -271,17 +271,17 @@ static void give(struct worker *w)
 		if (r == CUDA_SUCCESS)
 			r = cu.cuStreamSynchronize(w->stream);
 		if (r)
-			failed(w, h.kind, r);
+			record_failure(w, h.kind, r);
 		for (unsigned int b = 0; !r && b < TAG_BYTES; b++)
 			w->wrong += tag[b] != h.tag;
 	}
 	r = h.kind->give(w, &h);
 	if (r)
-		failed(w, h.kind, r);
+		record_failure(w, h.kind, r);
 	w->freed++;
 }
 
-static void *work(void *arg)
+static void *run_storm_worker(void *arg)
 {
 	struct worker *w = arg;
 	uint64_t end = time_mono_ns() + w->o->seconds * NS_PER_SEC;
@@ -326,7 +326,8 @@ int storm_worker(const struct storm_options *o)
 			.context = context,
 			.device = device,
 			.random = (o->seed * 1000 + i) * UINT64_C(0x9E3779B97F4A7C15) | 1 };
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+		if (pthread_create(&workers[i].thread, NULL, run_storm_worker, &workers[i]) !=
+			0)
 			die("no thread");
 	}
 	for (unsigned int i = 0; i < o->threads; i++) {

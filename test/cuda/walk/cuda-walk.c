@@ -32,7 +32,7 @@ static void read_figures(const struct walk *w, struct figures *f)
 		die("NVML has no memory figures");
 }
 
-static bool alike(const struct walk *w, const struct figures *f)
+static bool are_figures_alike(const struct walk *w, const struct figures *f)
 {
 	if (f->device != f->total || f->v2.total - f->v2.reserved != f->total)
 		return false;
@@ -52,7 +52,7 @@ void agree(struct walk *w, const char *when)
 		read_figures(w, &f);
 		must(cu.cuMemGetInfo_v2(&again, &total), "cuMemGetInfo_v2");
 		/* No call of this process is in progress, but the arbiter may have compared meanwhile. */
-		if (again == f.free && alike(w, &f))
+		if (again == f.free && are_figures_alike(w, &f))
 			return;
 	} while (ms_since(start) < 200);
 	w->failures++;

@@ -12,7 +12,7 @@
 
 #define ARRAY_FLOAT32 0x20
 
-static void plain(struct walk *w)
+static void allocate_plain(struct walk *w)
 {
 	static const size_t sizes[] = { 1, 100, MIB, MIB + 1, 2 * MIB, 5 * MIB, 40 * MIB };
 	CUdeviceptr p[sizeof(sizes) / sizeof(*sizes)] = { 0 };
@@ -38,7 +38,7 @@ static void plain(struct walk *w)
 }
 
 /* Pointers of less than a chunk, freed out of order. */
-static void small(struct walk *w)
+static void allocate_small(struct walk *w)
 {
 	CUdeviceptr p[64];
 	unsigned int n = 0;
@@ -53,7 +53,7 @@ static void small(struct walk *w)
 			CUDA_SUCCESS);
 }
 
-static void pitch(struct walk *w)
+static void allocate_pitch(struct walk *w)
 {
 	CUdeviceptr p;
 	size_t row;
@@ -65,7 +65,7 @@ static void pitch(struct walk *w)
 	(void)expect(w, "cuMemFree_v2", cu.cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
-static void managed(struct walk *w)
+static void allocate_managed(struct walk *w)
 {
 	CUdeviceptr p;
 	CUresult r = cu.cuMemAllocManaged(&p, 8 * MIB, CU_MEM_ATTACH_GLOBAL);
@@ -78,7 +78,7 @@ static void managed(struct walk *w)
 	(void)expect(w, "cuMemFree_v2", cu.cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
-static void arrays(struct walk *w)
+static void create_arrays(struct walk *w)
 {
 	CUDA_ARRAY_DESCRIPTOR flat = { 1024, 1000, ARRAY_FLOAT32, 1 };
 	CUDA_ARRAY3D_DESCRIPTOR deep = { 256, 256, 16, ARRAY_FLOAT32, 2, 0 };
@@ -152,7 +152,7 @@ static void virtual(struct walk *w)
 	(void)expect(w, "cuMemAddressFree", cu.cuMemAddressFree(at, size), CUDA_SUCCESS);
 }
 
-static void pool(struct walk *w)
+static void allocate_from_pool(struct walk *w)
 {
 	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, w->device } };
@@ -224,7 +224,7 @@ static void run_graph(struct walk *w, CUgraph graph)
 	(void)expect(w, "cuGraphExecDestroy", cu.cuGraphExecDestroy(exec), CUDA_SUCCESS);
 }
 
-static void graph(struct walk *w)
+static void allocate_in_graph(struct walk *w)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {
 		.poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -249,7 +249,7 @@ static void graph(struct walk *w)
 		CUDA_SUCCESS);
 }
 
-static void capture(struct walk *w)
+static void allocate_in_capture(struct walk *w)
 {
 	CUdeviceptr a = 0;
 	CUgraph g = NULL;
@@ -296,7 +296,7 @@ int ipc_child(const char *text, int ordinal)
 	return byte == 0x55 ? 0 : 1;
 }
 
-static void ipc(struct walk *w)
+static void share_by_ipc(struct walk *w)
 {
 	char text[2 * sizeof(CUipcMemHandle) + 1], ordinal[16];
 	CUipcMemHandle handle;
@@ -336,7 +336,7 @@ static void ipc(struct walk *w)
 }
 
 /* Memory of another API; one of our own by its descriptor is the nearest that every node has. */
-static void external(struct walk *w)
+static void import_external(struct walk *w)
 {
 	CUmemAllocationProp prop = on_device(w);
 	CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = { .type = 1, .size = 4 * MIB };
@@ -362,7 +362,7 @@ static void external(struct walk *w)
 	(void)expect(w, "cuMemRelease", cu.cuMemRelease(handle), CUDA_SUCCESS);
 }
 
-static void module(struct walk *w)
+static void load_module(struct walk *w)
 {
 	CUmodule m;
 
@@ -372,7 +372,7 @@ static void module(struct walk *w)
 	(void)expect(w, "cuModuleUnload", cu.cuModuleUnload(m), CUDA_SUCCESS);
 }
 
-static void library(struct walk *w)
+static void load_cuda_library(struct walk *w)
 {
 	CUlibrary l;
 	CUresult r;
@@ -403,7 +403,7 @@ static void second_context(struct walk *w)
 	(void)expect(w, "cuCtxSetCurrent", cu.cuCtxSetCurrent(w->context), CUDA_SUCCESS);
 }
 
-static void limits(struct walk *w)
+static void set_context_limits(struct walk *w)
 {
 	size_t stack = 0, heap = 0;
 
@@ -423,7 +423,7 @@ static void limits(struct walk *w)
 		CUDA_SUCCESS);
 }
 
-static void streams(struct walk *w)
+static void create_streams(struct walk *w)
 {
 	CUstream s[32];
 	unsigned int n = 0;
@@ -485,7 +485,7 @@ static void fill(struct walk *w, uint64_t piece)
 	free(p);
 }
 
-static void full(struct walk *w)
+static void allocate_all_memory(struct walk *w)
 {
 	CUmemAllocationProp prop = on_device(w);
 	CUmemGenericAllocationHandle handle;
@@ -526,25 +526,25 @@ static void reset(struct walk *w)
 }
 
 const struct walk_step walk_steps[] = {
-	{ "streams", streams, true },
-	{ "plain", plain, false },
-	{ "small", small, false },
-	{ "pitch", pitch, false },
-	{ "managed", managed, true },
-	{ "arrays", arrays, true },
+	{ "streams", create_streams, true },
+	{ "plain", allocate_plain, false },
+	{ "small", allocate_small, false },
+	{ "pitch", allocate_pitch, false },
+	{ "managed", allocate_managed, true },
+	{ "arrays", create_arrays, true },
 	{ "virtual", virtual, false },
-	{ "pool", pool, true },
+	{ "pool", allocate_from_pool, true },
 	{ "default-pool", default_pool, true },
-	{ "graph", graph, true },
-	{ "capture", capture, true },
-	{ "ipc", ipc, false },
-	{ "external", external, false },
-	{ "module", module, true },
-	{ "library", library, true },
+	{ "graph", allocate_in_graph, true },
+	{ "capture", allocate_in_capture, true },
+	{ "ipc", share_by_ipc, false },
+	{ "external", import_external, false },
+	{ "module", load_module, true },
+	{ "library", load_cuda_library, true },
 	{ "context", second_context, true },
-	{ "limits", limits, true },
+	{ "limits", set_context_limits, true },
 	{ "fork", fork_child, false },
-	{ "full", full, true },
+	{ "full", allocate_all_memory, true },
 	{ "reset", reset, true },
 };
 const unsigned int walk_step_count = sizeof(walk_steps) / sizeof(*walk_steps);

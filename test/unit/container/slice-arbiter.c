@@ -67,7 +67,7 @@ static uint64_t sum_granted(const struct slice_arbiter *a)
 	return n;
 }
 
-static void grant(struct slice_arbiter_process *p, uint64_t used, uint64_t credit)
+static void grant_bytes(struct slice_arbiter_process *p, uint64_t used, uint64_t credit)
 {
 	struct slice_gpu_page *g = &p->page->gpus[0];
 
@@ -78,7 +78,7 @@ static void grant(struct slice_arbiter_process *p, uint64_t used, uint64_t credi
 	atomic_fetch_add(&g->seq, 1);
 }
 
-static uint64_t reclaim(struct slice_arbiter_process *p, uint64_t bytes)
+static uint64_t take_credit_back(struct slice_arbiter_process *p, uint64_t bytes)
 {
 	struct slice_gpu_page *g = &p->page->gpus[0];
 	uint64_t credit = atomic_load(&g->credit), n;
@@ -102,9 +102,9 @@ static void run_unkind_options(struct slice_arbiter *a)
 		if (!p->known || !p->page)
 			continue;
 		if (random_below(a, 2))
-			(void)reclaim(p, random_below(a, UINT64_C(64) << 20));
+			(void)take_credit_back(p, random_below(a, UINT64_C(64) << 20));
 		else if (random_below(a, 4) == 0)
-			grant(p, 0, random_below(a, room < (64 << 20) ? room : 64 << 20));
+			grant_bytes(p, 0, random_below(a, room < (64 << 20) ? room : 64 << 20));
 	}
 }
 
@@ -112,7 +112,7 @@ static void take_all_credit(struct slice_arbiter *a)
 {
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++)
 		if (a->processes[i].known && a->processes[i].page)
-			(void)reclaim(&a->processes[i], UINT64_MAX);
+			(void)take_credit_back(&a->processes[i], UINT64_MAX);
 }
 
 /* ---- pages ----------------------------------------------------------------------------------------- */
@@ -314,14 +314,15 @@ static void on_request(struct slice_arbiter *a, struct slice_arbiter_process *p,
 	atomic_fetch_add(&a->wants, 1);
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES && a->limit - sum_granted(a) < bytes; i++)
 		if (a->processes[i].known && a->processes[i].page)
-			(void)reclaim(&a->processes[i], bytes - (a->limit - sum_granted(a)));
+			(void)take_credit_back(&a->processes[i],
+				bytes - (a->limit - sum_granted(a)));
 	if (a->limit - sum_granted(a) >= bytes) {
 		uint64_t left = a->limit - sum_granted(a) - bytes;
 
 		extra = atomic_load(&a->generous) ? left : 0;
 		if (atomic_load(&a->unkind))
 			extra = random_below(a, left < (64 << 20) ? left : 64 << 20);
-		grant(p, bytes, extra);
+		grant_bytes(p, bytes, extra);
 		g.status = SLICE_OK;
 		p->request_tag = q->head.tag;
 		p->request_bytes = bytes;

@@ -33,7 +33,7 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 void __libc_free(void *p);
 
-static bool fails(void)
+static bool must_fail_now(void)
 {
 	return countdown >= 0 && countdown-- == 0;
 }
@@ -46,19 +46,19 @@ static void *count(void *p)
 
 void *malloc(size_t size)
 {
-	return fails() ? NULL : count(__libc_malloc(size));
+	return must_fail_now() ? NULL : count(__libc_malloc(size));
 }
 
 void *calloc(size_t n, size_t size)
 {
-	return fails() ? NULL : count(__libc_calloc(n, size));
+	return must_fail_now() ? NULL : count(__libc_calloc(n, size));
 }
 
 void *realloc(void *p, size_t size)
 {
 	void *q;
 
-	if (fails())
+	if (must_fail_now())
 		return NULL;
 	q = __libc_realloc(p, size);
 	return p ? q : count(q);

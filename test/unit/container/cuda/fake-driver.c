@@ -49,7 +49,7 @@ static struct stream {
 static uint64_t graph_reserved, other;
 static int current_pool;
 
-static uint64_t pieces(uint64_t bytes)
+static uint64_t round_to_pieces(uint64_t bytes)
 {
 	return (bytes + PIECE - 1) / PIECE * PIECE;
 }
@@ -65,7 +65,7 @@ static uint64_t physical(void)
 	return sum;
 }
 
-static void grown(void)
+static void check_growth(void)
 {
 	uint64_t now = physical();
 
@@ -74,7 +74,7 @@ static void grown(void)
 }
 
 /* A call that may wait: forbidden while a stream captures, except in the relaxed mode. */
-static CUresult unsafe(void)
+static CUresult make_unsafe_call(void)
 {
 	fake.calls++;
 	for (int i = 0; i < 8; i++)
@@ -85,11 +85,11 @@ static CUresult unsafe(void)
 	return CUDA_SUCCESS;
 }
 
-#define LOCKED                                                                   \
-	__attribute__((cleanup(unlock))) int locked = pthread_mutex_lock(&lock); \
+#define LOCKED                                                                               \
+	__attribute__((cleanup(unlock_fake_driver))) int locked = pthread_mutex_lock(&lock); \
 	(void)locked
 
-static void unlock(int *unused)
+static void unlock_fake_driver(int *unused)
 {
 	(void)unused;
 	(void)pthread_mutex_unlock(&lock);
@@ -224,12 +224,12 @@ static CUresult pool_alloc(CUdeviceptr *ptr, size_t bytes, int n, CUstream strea
 		*ptr = 0xffff0000;
 		return CUDA_SUCCESS;
 	}
-	r = unsafe();
+	r = make_unsafe_call();
 	if (r)
 		return r;
 	if (!p->there || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p->max && pieces(p->used + bytes) > pieces(p->max))
+	if (p->max && round_to_pieces(p->used + bytes) > round_to_pieces(p->max))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (int i = 1; i < POINTERS; i++)
 		if (!pointers[i].pool) {
@@ -238,9 +238,9 @@ static CUresult pool_alloc(CUdeviceptr *ptr, size_t bytes, int n, CUstream strea
 			p->used += bytes;
 			/* What is free in the stream's order is taken again. */
 			p->pending = p->pending > bytes ? p->pending - bytes : 0;
-			if (pieces(p->used) > p->reserved) {
-				p->reserved = pieces(p->used);
-				grown();
+			if (round_to_pieces(p->used) > p->reserved) {
+				p->reserved = round_to_pieces(p->used);
+				check_growth();
 			}
 			return CUDA_SUCCESS;
 		}
@@ -287,21 +287,22 @@ static CUresult real_free(CUdeviceptr ptr, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-static void waited(void)
+static void settle_pools(void)
 {
 	for (int i = 0; i < POOLS; i++) {
 		struct pool *p = &pools[i];
 
 		p->pending = 0;
-		if (p->there && p->reserved > p->threshold && p->reserved > pieces(p->used))
-			p->reserved = pieces(p->used);
+		if (p->there && p->reserved > p->threshold &&
+			p->reserved > round_to_pieces(p->used))
+			p->reserved = round_to_pieces(p->used);
 	}
 }
 
 void fake_unseen_sync(void)
 {
 	LOCKED;
-	waited();
+	settle_pools();
 }
 
 void fake_reset(void)
@@ -317,9 +318,9 @@ static CUresult real_sync(CUstream stream)
 
 	(void)stream;
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (!r)
-		waited();
+		settle_pools();
 	return r;
 }
 
@@ -334,7 +335,7 @@ static CUresult real_query(CUstream stream)
 
 	(void)stream;
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (!r && fake.never_idle && fake.never_idle--)
 		return CUDA_ERROR_NOT_READY;
 	return r;
@@ -364,7 +365,7 @@ static CUresult real_pool_destroy(CUmemoryPool pool)
 	CUresult r;
 
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (r)
 		return r;
 	if (n < 2 || !pools[n].there)
@@ -384,7 +385,7 @@ static CUresult real_get_attribute(CUmemoryPool pool, unsigned int attribute, vo
 	CUresult r;
 
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (r || !p->there || fake.old_driver)
 		return r ? r : CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(attribute, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
@@ -397,7 +398,7 @@ static CUresult real_set_attribute(CUmemoryPool pool, unsigned int attribute, vo
 	CUresult r;
 
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (!r && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
 		pools[pool_number(pool)].threshold = *(uint64_t *)value;
 	return r;
@@ -409,13 +410,14 @@ static CUresult real_trim(CUmemoryPool pool, size_t keep)
 	CUresult r;
 
 	LOCKED;
-	r = unsafe();
+	r = make_unsafe_call();
 	if (r)
 		return r;
 	fake.trims++;
-	if (p->reserved > pieces(p->used + p->pending))
-		p->reserved = pieces(p->used + p->pending) > keep ? pieces(p->used + p->pending)
-								  : pieces(keep);
+	if (p->reserved > round_to_pieces(p->used + p->pending))
+		p->reserved = round_to_pieces(p->used + p->pending) > keep
+				      ? round_to_pieces(p->used + p->pending)
+				      : round_to_pieces(keep);
 	return CUDA_SUCCESS;
 }
 
@@ -585,9 +587,9 @@ static uint64_t graph_bytes(int g)
 		else if (n->bytes < PIECE)
 			small += n->bytes;
 		else
-			large += pieces(n->bytes);
+			large += round_to_pieces(n->bytes);
 	}
-	return large + pieces(small);
+	return large + round_to_pieces(small);
 }
 
 static CUresult real_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
@@ -597,7 +599,7 @@ static CUresult real_instantiate(CUgraphExec *exec, CUgraph graph, unsigned long
 	*exec = (CUgraphExec)((uintptr_t)exec_count * 4096);
 	if (flags & 2 && graph_bytes(graph_number(graph)) > graph_reserved) {
 		graph_reserved = graph_bytes(graph_number(graph));
-		grown();
+		check_growth();
 	}
 	return CUDA_SUCCESS;
 }
@@ -620,7 +622,7 @@ static CUresult real_launch(CUgraphExec exec, CUstream stream)
 	need = graph_bytes(execs[graph_number(exec)]);
 	if (need > graph_reserved) {
 		graph_reserved = need;
-		grown();
+		check_growth();
 	}
 	return CUDA_SUCCESS;
 }

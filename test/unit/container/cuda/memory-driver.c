@@ -25,28 +25,28 @@ uint64_t used(void)
 	return page()->granted - page()->credit;
 }
 
-uint64_t held(void)
+uint64_t md_driver_bytes(void)
 {
 	return atomic_load(&md_shared->of[md_me]);
 }
 
-void hold(uint64_t bytes)
+void md_driver_take(uint64_t bytes)
 {
 	/* A kill between these two leaves the total too low, never too high: no false alarm. */
 	atomic_fetch_add(&md_shared->of[md_me], bytes);
 	if ((int64_t)(atomic_fetch_add(&md_shared->total, bytes) + bytes) > (int64_t)LIMIT)
 		atomic_fetch_add(&md_shared->over, 1);
-	CHECK(!md.strict || used() >= held());
+	CHECK(!md.strict || used() >= md_driver_bytes());
 }
 
-void unhold(uint64_t bytes)
+void md_driver_give(uint64_t bytes)
 {
 	atomic_fetch_sub(&md_shared->total, bytes);
 	atomic_fetch_sub(&md_shared->of[md_me], bytes);
-	CHECK(!md.strict || used() >= held());
+	CHECK(!md.strict || used() >= md_driver_bytes());
 }
 
-static void once(void (**fn)(void))
+static void run_hook_once(void (**fn)(void))
 {
 	void (*f)(void) = *fn;
 
@@ -54,7 +54,7 @@ static void once(void (**fn)(void))
 		return;
 	*fn = NULL;
 	f();
-	CHECK(!md.strict || used() >= held());
+	CHECK(!md.strict || used() >= md_driver_bytes());
 }
 
 static CUresult d_fail(void)
@@ -88,7 +88,7 @@ static uint64_t place_small(void)
 	if (at < 0) {
 		at = find_span(1);
 		md.taken[at] = true;
-		hold(G);
+		md_driver_take(G);
 	}
 	for (uint32_t k = 0; k < 32; k++) {
 		if (md.slots[at] & 1U << k)
@@ -107,7 +107,7 @@ static uint64_t place_large(uint64_t bytes)
 	for (uint32_t k = 0; k < n; k++)
 		md.taken[at + (int)k] = true;
 	md.length[at] = n;
-	hold(n * G);
+	md_driver_take(n * G);
 	return BASE + (uint64_t)at * G;
 }
 
@@ -129,25 +129,25 @@ static CUresult d_free(CUdeviceptr p)
 	size_t at = (p - BASE) / G;
 	CUresult r;
 
-	once(&md.before);
+	run_hook_once(&md.before);
 	pthread_mutex_lock(&driver_lock);
 	r = d_fail();
 	if (!r && p >= BASE && at < SPAN && md.slots[at]) {
 		md.slots[at] &= ~(1U << (p % G / SLOT));
 		if (!md.slots[at]) {
 			md.taken[at] = false;
-			unhold(G);
+			md_driver_give(G);
 		}
 	} else if (!r && p >= BASE && at < SPAN && md.length[at]) {
 		for (uint32_t k = 0; k < md.length[at]; k++)
 			md.taken[at + k] = false;
-		unhold(md.length[at] * G);
+		md_driver_give(md.length[at] * G);
 		md.length[at] = 0;
 	} else if (!r) {
 		r = CUDA_ERROR_INVALID_VALUE;
 	}
 	pthread_mutex_unlock(&driver_lock);
-	once(&md.after);
+	run_hook_once(&md.after);
 	(void)sched_yield();
 	return r;
 }
@@ -172,7 +172,7 @@ static CUresult d_managed(CUdeviceptr *ret, size_t bytes, unsigned int flags)
 static CUresult d_managed_or_free(CUdeviceptr p)
 {
 	if (p == IN_POOL && md.pool) {
-		unhold(md.pool);
+		md_driver_give(md.pool);
 		md.pool = 0;
 		return CUDA_SUCCESS;
 	}
@@ -196,7 +196,7 @@ static CUresult d_alloc_low(CUdeviceptr_v1 *ret, unsigned int bytes)
 		if (md.low[i])
 			continue;
 		md.low[i] = round_up_to_granule(bytes);
-		hold(md.low[i]);
+		md_driver_take(md.low[i]);
 		*ret = i * (unsigned int)LOW;
 		return CUDA_SUCCESS;
 	}
@@ -217,7 +217,7 @@ static CUresult d_free_low(CUdeviceptr_v1 p)
 
 	if (r || p % LOW || p / LOW >= LOW_MAX || !md.low[p / LOW])
 		return r ? r : CUDA_ERROR_INVALID_VALUE;
-	unhold(md.low[p / LOW]);
+	md_driver_give(md.low[p / LOW]);
 	md.low[p / LOW] = 0;
 	return CUDA_SUCCESS;
 }
@@ -232,7 +232,7 @@ static void drop_handle(size_t i)
 {
 	if (md.handles[i].refs || md.handles[i].maps)
 		return;
-	unhold(md.handles[i].bytes);
+	md_driver_give(md.handles[i].bytes);
 	md.handles[i].bytes = 0;
 }
 
@@ -249,7 +249,7 @@ static CUresult d_create(CUmemGenericAllocationHandle *h, size_t bytes,
 		md.handles[i].refs = 1;
 		md.handles[i].bytes = bytes;
 		if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-			hold(bytes);
+			md_driver_take(bytes);
 		*h = 1000 + i;
 		r = CUDA_SUCCESS;
 	}
@@ -262,7 +262,7 @@ static CUresult d_release(CUmemGenericAllocationHandle h)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
-	once(&md.before);
+	run_hook_once(&md.before);
 	pthread_mutex_lock(&driver_lock);
 	if (md.handles[h - 1000].refs > 0) {
 		md.handles[h - 1000].refs--;
@@ -270,7 +270,7 @@ static CUresult d_release(CUmemGenericAllocationHandle h)
 		r = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&driver_lock);
-	once(&md.after);
+	run_hook_once(&md.after);
 	(void)sched_yield();
 	return r;
 }
@@ -384,18 +384,18 @@ static CUresult d_primary_retain(CUcontext *context, CUdevice device)
 	pthread_mutex_lock(&driver_lock);
 	r = d_fail();
 	if (!r && !md.primary_refs++)
-		hold(PRIMARY);
+		md_driver_take(PRIMARY);
 	*context = (CUcontext)&md.primary_refs;
 	pthread_mutex_unlock(&driver_lock);
 	return r;
 }
 
-static void empty(void)
+static void free_all_memory(void)
 {
 	for (int i = 0; i < SPAN; i++) {
 		if (md.slots[i])
-			unhold(G);
-		unhold(md.length[i] * G);
+			md_driver_give(G);
+		md_driver_give(md.length[i] * G);
 		md.slots[i] = md.length[i] = 0;
 		md.taken[i] = false;
 	}
@@ -406,8 +406,8 @@ static CUresult d_primary_release(CUdevice device)
 	(void)device;
 	pthread_mutex_lock(&driver_lock);
 	if (!--md.primary_refs) {
-		empty();
-		unhold(PRIMARY);
+		free_all_memory();
+		md_driver_give(PRIMARY);
 	}
 	pthread_mutex_unlock(&driver_lock);
 	return CUDA_SUCCESS;
@@ -415,7 +415,7 @@ static CUresult d_primary_release(CUdevice device)
 
 static CUresult d_primary_reset(CUdevice device)
 {
-	unhold(md.pool);
+	md_driver_give(md.pool);
 	md.pool = 0;
 	md.primary_refs = 1;
 	return d_primary_release(device);
@@ -465,7 +465,7 @@ static CUresult d_ctx_create(CUcontext *context, unsigned int flags, CUdevice de
 	md.contexts++;
 	md.context_refs = 1;
 	*context = (CUcontext)&md.contexts;
-	hold(300 * MIB);
+	md_driver_take(300 * MIB);
 	return d_fail();
 }
 
@@ -475,8 +475,8 @@ static CUresult d_ctx_destroy(CUcontext context)
 
 	(void)context;
 	if (!r) {
-		empty();
-		unhold(300 * MIB);
+		free_all_memory();
+		md_driver_give(300 * MIB);
 		md.contexts--;
 	}
 	return r;
@@ -569,7 +569,7 @@ static CUresult d_attribute(int *value, unsigned int attribute, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-static CUresult absent(void)
+static CUresult return_not_found(void)
 {
 	return CUDA_ERROR_NOT_FOUND;
 }
@@ -579,7 +579,7 @@ void *forward_slots[SLOTS_CUDA];
 void *forward_resolve(unsigned int slot)
 {
 	(void)slot;
-	return (void *)absent;
+	return (void *)return_not_found;
 }
 
 #define SLOTS(X)                                           \

@@ -84,7 +84,7 @@ void md_new(void);
 struct slice_gpu_page *page(void);
 uint64_t used(void);
 
-/* What the driver has for this process; some more of it, and less. */
-uint64_t held(void);
-void hold(uint64_t bytes);
-void unhold(uint64_t bytes);
+/* Bytes that the driver has allocated for this process; md_driver_take() and md_driver_give() change them. */
+uint64_t md_driver_bytes(void);
+void md_driver_take(uint64_t bytes);
+void md_driver_give(uint64_t bytes);

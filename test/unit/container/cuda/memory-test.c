@@ -52,7 +52,7 @@ void mt_make_pool(uint64_t bytes)
 	struct pool_reservation_op op;
 
 	CHECK(reservation && !pool_reservation_begin(&op, reservation, bytes));
-	hold(bytes);
+	md_driver_take(bytes);
 	md.pool = bytes;
 	pool_reservation_end(&op);
 	CHECK(page()->seen >= bytes);

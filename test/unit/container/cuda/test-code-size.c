@@ -76,7 +76,7 @@ static void code_bytes__counts_variables_without_bytes(void **state)
 	assert_true(code_bytes(p, 256) == UINT64_MAX);
 }
 
-static CUresult loads(CUmodule *module, const void *image)
+static CUresult load_fake_module(CUmodule *module, const void *image)
 {
 	(void)image;
 	*module = (CUmodule)0x1000;
@@ -89,7 +89,7 @@ static CUresult fails(CUmodule *module, const void *image)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
-static CUresult unloads(CUmodule module)
+static CUresult unload_fake_module(CUmodule module)
 {
 	(void)module;
 	return CUDA_SUCCESS;
@@ -102,8 +102,8 @@ static void load__holds_a_bound_until_compared(void **state)
 
 	(void)state;
 	fake_new(64 * MIB);
-	forward_slots[SLOT_cuModuleLoadData] = (void *)loads;
-	forward_slots[SLOT_cuModuleUnload] = (void *)unloads;
+	forward_slots[SLOT_cuModuleLoadData] = (void *)load_fake_module;
+	forward_slots[SLOT_cuModuleUnload] = (void *)unload_fake_module;
 	make_elf(p, 60 * MIB);
 	assert_int_equal(cuModuleLoadData(&m, p), 0);
 	assert_true(fake.compares > 0); /* the fake arbiter finds nothing of it on the GPU */

@@ -38,7 +38,8 @@ static void charge_primary_once(void)
 	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs) && fake_gate.gone == 1);
 	/* Called for each context, as any may be the last. */
 	CHECK(fake_gate.leaves == 8 && fake_gate.stays == 7 && !fake_gate.leaving);
-	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 2 && !held());
+	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 2 &&
+		!md_driver_bytes());
 	/* The arbiter returns the bytes to the credit after a reading. */
 	atomic_fetch_add(&page()->credit, 600 * MIB);
 	md.fail = CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -101,7 +102,7 @@ static void destroy_own_context(void)
 	CHECK(fake_gate_knows(c) && !fake_gate.gone && fake_gate.stays == 1);
 	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0);
 	CHECK(fake_gate.gone == 1 && fake_gate.leaves == 2 && !fake_gate.leaving);
-	CHECK(held() == 0);
+	CHECK(md_driver_bytes() == 0);
 }
 
 static void contexts__free_the_allocations_in_them(void **state)
@@ -122,7 +123,7 @@ static void attach_and_detach(void)
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuCtxDetach(c) == CUDA_ERROR_ILLEGAL_ADDRESS && page()->seen == 100 * MIB);
 	CHECK(fake_gate_knows(c) && !fake_gate.gone && fake_gate.stays == 1);
-	CHECK(!cuCtxDetach(c) && page()->seen == 0 && !md.contexts && !held());
+	CHECK(!cuCtxDetach(c) && page()->seen == 0 && !md.contexts && !md_driver_bytes());
 	CHECK(!fake_gate_knows(c) && fake_gate.gone == 1 && !fake_gate.leaving);
 	CHECK(used() == 600 * MIB && arbiter->compares >= 2);
 }
@@ -146,22 +147,22 @@ static void create_green(void)
 
 	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
 	CHECK(!cuGreenCtxCreate(&second, NULL, 3, 0) && used() == 728 * MIB);
-	CHECK(page()->seen == 0 && held() == PRIMARY);
+	CHECK(page()->seen == 0 && md_driver_bytes() == PRIMARY);
 	CHECK(lives_in_primary(first) && lives_in_primary(second));
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuGreenCtxDestroy(first) == CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(lives_in_primary(first));
-	CHECK(!cuGreenCtxDestroy(first) && held() == PRIMARY);
+	CHECK(!cuGreenCtxDestroy(first) && md_driver_bytes() == PRIMARY);
 	CHECK(!lives_in_primary(first) && lives_in_primary(second));
 	CHECK(fake_gate_knows((CUcontext)&md.primary_refs));
 	compares = arbiter->compares;
-	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);
+	CHECK(!cuGreenCtxDestroy(second) && !md_driver_bytes() && arbiter->compares > compares);
 	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs));
 	/* The arbiter returns the bytes to the credit after a reading. */
 	atomic_fetch_add(&page()->credit, 728 * MIB);
 	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
 	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);
-	CHECK(used() == 400 * MIB && held() == 400 * MIB);
+	CHECK(used() == 400 * MIB && md_driver_bytes() == 400 * MIB);
 	/* The driver fails: the next context is charged for the primary context again. */
 	CHECK(!cuMemFree_v2(p) && used() == 0);
 	md.fail = CUDA_ERROR_NOT_SUPPORTED;
@@ -184,9 +185,9 @@ static void reset_device(void)
 		CHECK(!cuDevicePrimaryCtxRetain(&c, 3) && !cuDevicePrimaryCtxRetain(&c, 3));
 		CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuMemAlloc_v2(&p, 100));
 		mt_make_pool(64 * MIB);
-		CHECK(used() == 766 * MIB && held() == 166 * MIB + PRIMARY);
+		CHECK(used() == 766 * MIB && md_driver_bytes() == 166 * MIB + PRIMARY);
 		CHECK(!(i ? cuDevicePrimaryCtxReset_v2(3) : cuDevicePrimaryCtxReset(3)));
-		CHECK(!held() && page()->seen == 0 && used() == 600 * MIB);
+		CHECK(!md_driver_bytes() && page()->seen == 0 && used() == 600 * MIB);
 		atomic_fetch_add(&page()->credit, 600 * MIB);
 	}
 	CHECK(used() == 0);

@@ -36,7 +36,7 @@ static void create_other(void)
 	CHECK(!cuMemCreate(&other_handle, 6 * MIB, &prop, 0));
 }
 
-/* Two threads in the driver at once, one of which is delayed there; the checks are in hold(), unhold()
+/* Two threads in the driver at once, one of which is delayed there; the checks are in md_driver_take(), md_driver_give()
  * and once(). */
 static void try_orders(void)
 {
@@ -78,7 +78,7 @@ static void try_orders(void)
 	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
 	md.after = create_other;
 	CHECK(!cuMemRelease(h) && other_handle == h);
-	CHECK(used() == 10 * MIB && page()->seen == 6 * MIB && held() == 6 * MIB);
+	CHECK(used() == 10 * MIB && page()->seen == 6 * MIB && md_driver_bytes() == 6 * MIB);
 	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 4 * MIB);
 }
 
@@ -98,7 +98,7 @@ struct thing {
 	CUmemGenericAllocationHandle h;
 };
 
-static bool make(struct thing *t, unsigned int *seed, uint64_t at)
+static bool make_thing(struct thing *t, unsigned int *seed, uint64_t at)
 {
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
@@ -119,7 +119,7 @@ static bool make(struct thing *t, unsigned int *seed, uint64_t at)
 	return true;
 }
 
-static void unmake(struct thing *t, unsigned int *seed)
+static void free_thing(struct thing *t, unsigned int *seed)
 {
 	bool handle_first = rand_r(seed) % 2;
 
@@ -143,14 +143,14 @@ static void *race_hooks(void *arg)
 		uint64_t i = (uint64_t)rand_r(&seed) % HELD_MAX;
 
 		if (things[i].kind != NOTHING)
-			unmake(&things[i], &seed);
-		else if (make(&things[i], &seed, BASE * 2 + (number * HELD_MAX + i) * G))
+			free_thing(&things[i], &seed);
+		else if (make_thing(&things[i], &seed, BASE * 2 + (number * HELD_MAX + i) * G))
 			atomic_fetch_add(&md_shared->done, 1);
 		else
 			atomic_fetch_add(&md_shared->refused, 1);
 	}
 	for (int i = 0; i < HELD_MAX; i++)
-		unmake(&things[i], &seed);
+		free_thing(&things[i], &seed);
 	return NULL;
 }
 
@@ -173,7 +173,7 @@ static void hooks__keep_to_the_limit_with_many_threads(void **state)
 	assert_int_equal(atomic_load(&md_shared->over), 0);
 	assert_true(md_shared->done > 100 && md_shared->refused > 10);
 	pthread_mutex_lock(&arbiter->lock);
-	assert_int_equal(held(), 0);
+	assert_int_equal(md_driver_bytes(), 0);
 	assert_int_equal(used(), atomic_load(&page()->seen) + charges_read_overhead(0));
 	assert_int_equal(atomic_load(&page()->begun), atomic_load(&page()->done));
 	/* Handles given again before the last reference was counted out are disowned. */

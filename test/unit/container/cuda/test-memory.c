@@ -13,14 +13,14 @@ static void charge_sizes(void)
 
 	for (size_t i = 0; i < 40; i++)
 		CHECK(!cuMemAlloc_v2(&small[i], 100));
-	CHECK(held() == 2 * G && used() == 2 * G && page()->seen == 2 * G);
+	CHECK(md_driver_bytes() == 2 * G && used() == 2 * G && page()->seen == 2 * G);
 	for (size_t i = 0; i < 40; i++)
 		CHECK(!cuMemFree_v2(small[i]));
-	CHECK(held() == 0 && used() == 0 && page()->seen == 0);
+	CHECK(md_driver_bytes() == 0 && used() == 0 && page()->seen == 0);
 	CHECK(!cuMemAlloc_v2(&p, MIB + 1));
-	CHECK(used() == G && held() == G);
+	CHECK(used() == G && md_driver_bytes() == G);
 	CHECK(!cuMemAllocPitch_v2(&q, &pitch, 1000, 10000, 4)); /* 10.24 MB */
-	CHECK(used() == G + 5 * G && held() == used());
+	CHECK(used() == G + 5 * G && md_driver_bytes() == used());
 	CHECK(!cuMemFree_v2(p) && !cuMemFree_v2(q) && used() == 0);
 	CHECK(!cuMemAllocManaged(&p, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
 	CHECK(used() == 10 * MIB && page()->seen == 0 && page()->unseen == 10 * MIB);
@@ -80,7 +80,7 @@ static void init_refused(void)
 	CUdeviceptr p;
 
 	CHECK(cuInit(0) == CUDA_ERROR_SYSTEM_NOT_READY);
-	CHECK(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_OUT_OF_MEMORY && !held());
+	CHECK(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_OUT_OF_MEMORY && !md_driver_bytes());
 	/* The arbiter admits the process later. */
 	atomic_store(&arbiter->memory.status, SLICE_OK);
 	(void)usleep(150 * 1000);
@@ -114,7 +114,7 @@ static void memory__is_left_to_the_driver_outside_of_a_slice(void **state)
 
 static void shrink_pool(void)
 {
-	unhold(md.pool);
+	md_driver_give(md.pool);
 	md.pool = 0;
 }
 
@@ -128,7 +128,7 @@ static void free_pool_pointer(void)
 	/* A pool shrinks while another pointer is freed, which waits for the GPU. */
 	mt_make_pool(32 * MIB);
 	md.after = shrink_pool;
-	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->seen == 0 && !held());
+	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->seen == 0 && !md_driver_bytes());
 }
 
 static void free__lets_pools_shrink(void **state)
@@ -156,7 +156,8 @@ static void free_shared(void)
 	CHECK(!cuMemFree_v2(q) && page()->seen == 0 && used() == 12 * MIB);
 	/* The next ones are the process's alone. */
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemFree_v2(p) && used() == 12 * MIB);
-	CHECK(!cuMemAlloc_v2(&p, 100) && !cuMemFree_v2(p) && used() == 12 * MIB && !held());
+	CHECK(!cuMemAlloc_v2(&p, 100) && !cuMemFree_v2(p) && used() == 12 * MIB &&
+		!md_driver_bytes());
 	/* A dma-buf is such a handle too. */
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB));
 	CHECK(!cuMemGetHandleForAddressRange(&fd, p, 10 * MIB, 1, 0));
@@ -189,7 +190,7 @@ static void call_first_versions(void)
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuMemFree(p) == CUDA_ERROR_ILLEGAL_ADDRESS && used() == 6 * MIB);
 	CHECK(!cuMemFree(p) && used() == 2 * MIB);
-	CHECK(!cuMemFree(2 * (unsigned int)LOW) && used() == 0 && !held());
+	CHECK(!cuMemFree(2 * (unsigned int)LOW) && used() == 0 && !md_driver_bytes());
 }
 
 static void first_versions_of_functions__are_charged_like_the_second_ones(void **state)

@@ -20,7 +20,7 @@ static const CUmemPoolProps on_device = {
 
 static uint64_t unused;
 
-static void threshold(CUmemoryPool pool, uint64_t bytes)
+static void set_threshold(CUmemoryPool pool, uint64_t bytes)
 {
 	assert_int_equal(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes),
 		0);
@@ -141,7 +141,7 @@ static void alloc__reuses_cached_memory_of_the_pool(void **state)
 	CUdeviceptr a, b;
 
 	(void)state;
-	threshold(fake_default_pool(), KEEP_ALL);
+	set_threshold(fake_default_pool(), KEEP_ALL);
 	a = alloc(96 * MIB);
 	b = alloc(96 * MIB);
 	release_cached(a);
@@ -185,7 +185,7 @@ static void capture__charges_nothing_and_stays_valid(void **state)
 	CUdeviceptr a = alloc(200 * MIB), b;
 
 	(void)state;
-	threshold(fake_default_pool(), KEEP_ALL);
+	set_threshold(fake_default_pool(), KEEP_ALL);
 	release_cached(a);
 	for (unsigned int mode = 0; mode < 3; mode++) {
 		fake_capture(fake_stream(2), mode);
@@ -229,7 +229,7 @@ static void destroy__of_an_empty_pool_frees_it_at_once(void **state)
 
 	(void)state;
 	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
-	threshold(pool, KEEP_ALL);
+	set_threshold(pool, KEEP_ALL);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
 	release_cached(p);
 	assert_int_equal(cuCtxSynchronize(), 0);
@@ -446,7 +446,7 @@ static void threads__count_each_allocation_once(void **state)
 
 	(void)state;
 	fake_new(1024 * MIB);
-	threshold(fake_default_pool(), 64 * MIB);
+	set_threshold(fake_default_pool(), 64 * MIB);
 	for (uintptr_t i = 0; i < 8; i++)
 		assert_int_equal(
 			pthread_create(&threads[i], NULL, alloc_and_free, (void *)(i + 1)), 0);
@@ -457,7 +457,7 @@ static void threads__count_each_allocation_once(void **state)
 	assert_int_equal(cuCtxSynchronize(), 0);
 	pool_reservations_trim(0);
 	link_compare(0);
-	threshold(fake_default_pool(), 0);
+	set_threshold(fake_default_pool(), 0);
 }
 
 static void pool_reservations__are_gone_in_a_child(void **state)

@@ -49,7 +49,7 @@ static struct {
 static unsigned int
 	began; /* captures that the gate knew of when the driver was asked to begin one */
 
-static unsigned int captures(void)
+static unsigned int count_captures(void)
 {
 	return atomic_load(&atomic_load(&gate_root)->captures);
 }
@@ -64,7 +64,7 @@ static CUresult d_begin_mode(CUstream s, unsigned int mode)
 	uintptr_t n = (uintptr_t)s;
 
 	(void)mode;
-	began = captures();
+	began = count_captures();
 	if (!streams[n].begin)
 		streams[n].status = 1;
 	return streams[n].begin;
@@ -165,7 +165,7 @@ static int start(void **state)
 static int end(void **state)
 {
 	(void)state;
-	return (int)captures();
+	return (int)count_captures();
 }
 
 /* ---- tests ------------------------------------------------------------------------------------ */
@@ -212,9 +212,9 @@ static void capture__counts_from_before_the_call_of_the_driver(void **state)
 		began = 0;
 		assert_int_equal(begin_by(way, stream(3)), 0);
 		assert_int_equal(began, 1);
-		assert_int_equal(captures(), 1);
+		assert_int_equal(count_captures(), 1);
 		assert_int_equal(end_by(way, stream(3)), 0);
-		assert_int_equal(captures(), 0);
+		assert_int_equal(count_captures(), 0);
 	}
 	assert_int_equal(fake_gate.begins, WAYS);
 	assert_int_equal(fake_gate.ended, WAYS);
@@ -226,7 +226,7 @@ static void capture__that_does_not_begin_is_not_counted(void **state)
 	streams[3].begin = CUDA_ERROR_ILLEGAL_STATE;
 	for (unsigned int way = 0; way < WAYS; way++) {
 		assert_int_equal(begin_by(way, stream(3)), CUDA_ERROR_ILLEGAL_STATE);
-		assert_int_equal(captures(), 0);
+		assert_int_equal(count_captures(), 0);
 	}
 	assert_int_equal(fake_gate.begins, WAYS);
 	assert_int_equal(fake_gate.ended, WAYS);
@@ -240,7 +240,7 @@ static void capture__of_a_stream_that_captures_does_not_count_twice(void **state
 	assert_int_equal(begin_by(2, stream(3)), 0);
 	streams[3].begin = CUDA_ERROR_ILLEGAL_STATE;
 	assert_int_equal(begin_by(2, stream(3)), CUDA_ERROR_ILLEGAL_STATE);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph), 0);
 }
 
@@ -254,7 +254,7 @@ static void capture__that_was_invalidated_ends(void **state)
 	streams[3].end = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph),
 		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-	assert_int_equal(captures(), 0);
+	assert_int_equal(count_captures(), 0);
 	/* The hook ends the capture in the gate only once. */
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph),
 		CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -270,10 +270,10 @@ static void capture__of_another_thread_continues(void **state)
 	streams[3].end = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph),
 		CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	streams[3].end = CUDA_SUCCESS;
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph), 0);
-	assert_int_equal(captures(), 0);
+	assert_int_equal(count_captures(), 0);
 }
 
 static void capture__end_without_a_begin_is_ignored(void **state)
@@ -284,7 +284,7 @@ static void capture__end_without_a_begin_is_ignored(void **state)
 	assert_int_equal(begin_by(2, stream(3)), 0);
 	assert_int_equal(cuStreamEndCapture(stream(4), &graph), 0);
 	assert_int_equal(cuStreamDestroy_v2(stream(4)), 0);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	assert_int_equal(cuStreamEndCapture(stream(3), &graph), 0);
 }
 
@@ -299,13 +299,13 @@ static void capture__ends_with_its_stream(void **state)
 		assert_int_equal(begin_by(2, stream(3)), 0);
 		streams[3].destroy = CUDA_ERROR_INVALID_CONTEXT;
 		assert_int_equal(destroy(stream(3)), CUDA_ERROR_INVALID_CONTEXT);
-		assert_int_equal(captures(), 1);
+		assert_int_equal(count_captures(), 1);
 		streams[3].destroy = CUDA_SUCCESS;
 		assert_int_equal(destroy(stream(3)), 0);
-		assert_int_equal(captures(), 0);
+		assert_int_equal(count_captures(), 0);
 		/* The next stream has the same handle. */
 		assert_int_equal(begin_by(2, stream(3)), 0);
-		assert_int_equal(captures(), 1);
+		assert_int_equal(count_captures(), 1);
 		assert_int_equal(cuStreamEndCapture(stream(3), &graph), 0);
 	}
 }
@@ -325,9 +325,9 @@ static void capture__ends_with_its_context(void **state)
 	assert_int_equal(begin_by(2, stream(4)), 0);
 	assert_int_equal(begin_by(2, stream(7)), 0);
 	alloc_table_drop_context((uintptr_t)CONTEXT, end_gone_capture, NULL);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	alloc_table_drop_context((uintptr_t)GREEN, end_gone_capture, NULL);
-	assert_int_equal(captures(), 0);
+	assert_int_equal(count_captures(), 0);
 }
 
 static void *capture_own(void *arg)
@@ -337,9 +337,9 @@ static void *capture_own(void *arg)
 	(void)arg;
 	/* All threads call their own stream the same; and 0 is that for some. */
 	assert_int_equal(begin_by(3, NULL), 0);
-	assert_int_equal(captures(), 2);
+	assert_int_equal(count_captures(), 2);
 	assert_int_equal(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), 0);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	return NULL;
 }
 
@@ -352,12 +352,12 @@ static void capture__of_the_per_thread_stream_belongs_to_its_thread(void **state
 	assert_int_equal(begin_by(2, CU_STREAM_PER_THREAD), 0);
 	assert_int_equal(pthread_create(&t, NULL, capture_own, NULL), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	/* In another context the thread has another one, of the same name. */
 	assert_int_equal(begin_by(2, CU_STREAM_PER_THREAD), 0);
-	assert_int_equal(captures(), 2);
+	assert_int_equal(count_captures(), 2);
 	assert_int_equal(cuStreamEndCapture_ptsz(NULL, &graph), 0);
-	assert_int_equal(captures(), 1);
+	assert_int_equal(count_captures(), 1);
 	assert_int_equal(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), 0);
 }
 

@@ -17,14 +17,15 @@ static void release_handles(void)
 	CHECK(!cuMemRelease(h) && used() == 4 * MIB);
 	CHECK(!cuMemRetainAllocationHandle(&again, (void *)at) && again == h);
 	CHECK(!cuMemUnmap(at, 2 * MIB) && used() == 4 * MIB);
-	CHECK(!cuMemRelease(again) && used() == 0 && held() == 0);
+	CHECK(!cuMemRelease(again) && used() == 0 && md_driver_bytes() == 0);
 	CHECK(cuMemRelease(h) == CUDA_ERROR_INVALID_VALUE);
 	/* Several mappings by one call; one that fails; one of two handles. */
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0) && !cuMemCreate(&again, 2 * MIB, &prop, 0));
 	CHECK(!cuMemMap(at, 2 * MIB, 0, h, 0) && !cuMemMap(at + G, 2 * MIB, 0, again, 0));
 	CHECK(cuMemMap(5, 2 * MIB, 0, h, 0) == CUDA_ERROR_INVALID_VALUE);
 	CHECK(!cuMemRelease(h) && !cuMemRelease(again) && used() == 4 * MIB);
-	CHECK(!cuMemUnmap(at, 4 * MIB) && used() == 0 && held() == 0 && page()->seen == 0);
+	CHECK(!cuMemUnmap(at, 4 * MIB) && used() == 0 && md_driver_bytes() == 0 &&
+		page()->seen == 0);
 	/* Others may have it still: only NVML knows. */
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0));
 	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
@@ -59,12 +60,13 @@ static void import_handles(void)
 	CHECK(!cuMemImportFromShareableHandle(&again, &h, 1) && again == h);
 	CHECK(used() == 4 * MIB && !cuMemRelease(h) && page()->seen == 4 * MIB);
 	/* Now only NVML knows whether another process has the memory open. */
-	CHECK(!cuMemRelease(again) && page()->seen == 0 && used() == 4 * MIB && !held());
+	CHECK(!cuMemRelease(again) && page()->seen == 0 && used() == 4 * MIB &&
+		!md_driver_bytes());
 	/* The same by a dma-buf of the mapped range. */
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0) && !cuMemMap(at, 2 * MIB, 0, h, 0));
 	CHECK(!cuMemGetHandleForAddressRange(&fd, at, 2 * MIB, 1, 0));
 	CHECK(!cuMemUnmap(at, 2 * MIB) && page()->seen == 2 * MIB);
-	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 6 * MIB && !held());
+	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 6 * MIB && !md_driver_bytes());
 }
 
 static void handles__that_are_imported_twice_are_charged_once(void **state)
@@ -85,7 +87,7 @@ static void map_in_array(void)
 	map.memHandle = h;
 	md.handles[h - 1000].maps = 1;
 	CHECK(!cuMemMapArrayAsync(&map, 1, NULL) && !cuMemRelease(h));
-	CHECK(held() == 4 * MIB && used() == 4 * MIB && page()->seen == 0);
+	CHECK(md_driver_bytes() == 4 * MIB && used() == 4 * MIB && page()->seen == 0);
 	CHECK(!cuMemMapArrayAsync_ptsz(&map, 0, NULL) && arbiter->compares >= 3);
 }
 
@@ -106,7 +108,8 @@ static void free_addresses(void)
 	CHECK(!cuMemMap(at, G, 0, h, 0) && !cuMemMap(at + G, G, 0, h, 0) && !cuMemRelease(h));
 	CHECK(cuMemAddressFree(at, 2 * G) == CUDA_ERROR_INVALID_VALUE && used() == 2 * MIB);
 	md.unmaps = true;
-	CHECK(!cuMemAddressFree(at, 2 * G) && !held() && used() == 0 && page()->seen == 0);
+	CHECK(!cuMemAddressFree(at, 2 * G) && !md_driver_bytes() && used() == 0 &&
+		page()->seen == 0);
 	CHECK(!cuMemAddressFree(at, 2 * G) && used() == 0);
 }
 

@@ -3,7 +3,7 @@
 
 #include "container/gate/internal.h"
 
-bool idle(void)
+bool is_gate_idle(void)
 {
 	return in_flight(0) == 0 && !slice_arbiter_client(A, 0).busy;
 }

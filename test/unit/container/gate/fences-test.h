@@ -5,7 +5,7 @@
 #include "gate-test.h"
 
 /* No work is in flight, and the arbiter has the report. */
-bool idle(void);
+bool is_gate_idle(void);
 
 bool is_stuck(void);
 

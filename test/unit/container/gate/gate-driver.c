@@ -32,7 +32,7 @@ CUcontext td_context(int n)
 	return (CUcontext)(uintptr_t)(0x1000 + n);
 }
 
-static int number(CUcontext context)
+static int find_context_number(CUcontext context)
 {
 	uintptr_t n = (uintptr_t)context - 0x1000;
 
@@ -90,7 +90,7 @@ void td_finish(int n)
 		;
 }
 
-static CUresult missing(void)
+static CUresult return_missing(void)
 {
 	return CUDA_ERROR_NOT_FOUND;
 }
@@ -98,7 +98,7 @@ static CUresult missing(void)
 void *forward_resolve(unsigned int slot)
 {
 	(void)slot;
-	return (void *)missing;
+	return (void *)return_missing;
 }
 
 void *dl_open(const char *path, int flags)
@@ -127,7 +127,7 @@ static CUresult real_create(CUevent *ret, unsigned int flags)
 }
 
 /* @main, @aside: behind what is there, and beside it. */
-static CUresult record(CUevent event, int n, bool main, bool aside)
+static CUresult record_test_event(CUevent event, int n, bool main, bool aside)
 {
 	struct event *e = (struct event *)(void *)event;
 
@@ -143,7 +143,7 @@ static CUresult record(CUevent event, int n, bool main, bool aside)
 
 static CUresult real_record_context(CUcontext context, CUevent event)
 {
-	int n = number(context), error = atomic_load(&td.error);
+	int n = find_context_number(context), error = atomic_load(&td.error);
 
 	atomic_fetch_add(&td.records, 1);
 	if (n < 0)
@@ -157,7 +157,7 @@ static CUresult real_record_context(CUcontext context, CUevent event)
 		(void)atomic_compare_exchange_strong(&td.capturing, &once, 0);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	return record(event, n, true, true);
+	return record_test_event(event, n, true, true);
 }
 
 static CUresult real_record(CUevent event, CUstream stream)
@@ -166,9 +166,9 @@ static CUresult real_record(CUevent event, CUstream stream)
 	if (atomic_load(&td.capturing) && mode != RELAXED)
 		atomic_fetch_add(&td.blocked_calls, 1);
 	if ((uintptr_t)stream & 0x2000)
-		return record(event, 0, false, true);
-	return record(event, stream ? (int)((uintptr_t)stream & 0xff) : current - 1, true,
-		false);
+		return record_test_event(event, 0, false, true);
+	return record_test_event(event, stream ? (int)((uintptr_t)stream & 0xff) : current - 1,
+		true, false);
 }
 
 static CUresult real_query(CUevent event)
@@ -224,7 +224,7 @@ static _Thread_local int pushed;
 
 static CUresult real_push(CUcontext context)
 {
-	int n = number(context);
+	int n = find_context_number(context);
 
 	if (n < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;

@@ -61,7 +61,7 @@ bool submit(unsigned int flags)
 	return g;
 }
 
-static void *submits(void *arg)
+static void *run_submitter(void *arg)
 {
 	struct submitter *s = arg;
 	struct turn_gpu_page *g;
@@ -83,7 +83,7 @@ void submit_on_thread(struct submitter *s)
 
 	CHECK(!pthread_attr_init(&attr));
 	CHECK(!pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED));
-	CHECK(!pthread_create(&thread, &attr, submits, s));
+	CHECK(!pthread_create(&thread, &attr, run_submitter, s));
 }
 
 int gate_test_setup(void **state)

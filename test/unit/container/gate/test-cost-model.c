@@ -11,7 +11,7 @@
 #define MS UINT64_C(1000000)
 
 /* One submission of that kind, with a fence behind it that passes: the time it took. */
-static void one(struct cost_model *model, unsigned int kind, uint64_t ns)
+static void submit_and_fence(struct cost_model *model, unsigned int kind, uint64_t ns)
 {
 	struct cost_model_snapshot note;
 	uint32_t cost = cost_model_cost_ns(model, kind);
@@ -30,18 +30,18 @@ static void cost_model_learn__learns_from_a_submission_that_ran_alone(void **sta
 	(void)state;
 	assert_int_equal(cost_model_cost_ns(&model, 7), COST_MODEL_DEFAULT_NS);
 	assert_true(cost_model_needs_fences(&model, 7));
-	one(&model, 7, 3 * MS);
+	submit_and_fence(&model, 7, 3 * MS);
 	assert_int_equal(cost_model_cost_ns(&model, 7), 3 * MS);
 	assert_true(cost_model_needs_fences(&model, 7));         /* it is long */
 	assert_int_equal(cost_model_cost_ns(&model, 8), 3 * MS); /* the mean */
-	one(&model, 8, 5 * US);
+	submit_and_fence(&model, 8, 5 * US);
 	assert_int_equal(cost_model_cost_ns(&model, 8), 5 * US);
 	assert_false(cost_model_needs_fences(&model, 8));
-	one(&model, 8, 0); /* of unknown time */
+	submit_and_fence(&model, 8, 0); /* of unknown time */
 	assert_int_equal(cost_model_cost_ns(&model, 8), 5 * US);
-	one(&model, 8, 1);
+	submit_and_fence(&model, 8, 1);
 	assert_int_equal(cost_model_cost_ns(&model, 8), COST_MODEL_MIN_NS);
-	one(&model, 8, UINT64_MAX);
+	submit_and_fence(&model, 8, UINT64_MAX);
 	assert_int_equal(cost_model_cost_ns(&model, 8), COST_MODEL_MAX_NS);
 }
 
@@ -76,7 +76,7 @@ static void cost_model_learn__learns_nothing_without_an_observed_end(void **stat
 	struct cost_model model = { .count = 0 };
 
 	(void)state;
-	one(&model, 1, 10 * US);
+	submit_and_fence(&model, 1, 10 * US);
 	(void)cost_model_begin(&model, 10 * US);
 	cost_model_end(&model, 1, 10 * US);
 	cost_model_fence_passed(&model,
@@ -120,7 +120,7 @@ struct rig {
 		most_ns; /* without work; time with more than twice the window */
 };
 
-static uint64_t some(struct rig *r, uint64_t below)
+static uint64_t pick_random(struct rig *r, uint64_t below)
 {
 	r->random ^= r->random << 13;
 	r->random ^= r->random >> 7;
@@ -133,7 +133,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static void mark(struct rig *r)
+static void place_marker(struct rig *r)
 {
 	struct marker *m = &r->markers[(r->first + r->pending) % PENDING];
 
@@ -161,7 +161,7 @@ static void run_on_gpu(struct rig *r, uint64_t ns)
 		r->over_ns += ns;
 }
 
-static void submit(struct rig *r)
+static void submit_cost_row(struct rig *r)
 {
 	const struct row *row = &r->rows[r->submitted % r->n_rows];
 	uint32_t cost = cost_model_cost_ns(&r->kinds, row->kind);
@@ -182,18 +182,18 @@ static void submit(struct rig *r)
 	r->held = false;
 	r->submit_at = r->now + r->submit_ns;
 	if (alone)
-		mark(r);
+		place_marker(r);
 	run_on_gpu(r, row->ns);
 	cost_model_end(&r->kinds, row->kind, cost);
 	if (alone || cost_model_unfenced_ns(&r->kinds) >=
 			     (pace_is_tight(r->window_ns) ? PACE_FENCE_GAP_TIGHT_NS
 							  : PACE_FENCE_GAP_NS))
-		mark(r);
+		place_marker(r);
 }
 
 static void wake(struct rig *r)
 {
-	r->submit_at = sooner(r->submit_at, r->now + 8 * US + some(r, 30 * US));
+	r->submit_at = sooner(r->submit_at, r->now + 8 * US + pick_random(r, 30 * US));
 }
 
 /* The clock lets the blocked thread pass. */
@@ -214,7 +214,7 @@ static void throttle_tightly(struct rig *r, struct pace_state *sight)
 		wake(r);
 }
 
-static void look(struct rig *r)
+static void poll_markers(struct rig *r)
 {
 	struct pace_state sight = { .is_awaited = true };
 	uint64_t done = r->done;
@@ -245,17 +245,18 @@ static void look(struct rig *r)
 	}
 	r->was_busy = busy;
 	if (!r->pending || r->held)
-		mark(r);
+		place_marker(r);
 	sight.ahead = r->pending ? r->markers[r->first].target - done : 0;
 	sight.throttled = r->held;
 	sight.unfenced = r->submitted - r->last;
 	if (pace_is_tight(r->window_ns))
 		throttle_tightly(r, &sight);
-	r->poll_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) + some(r, 20 * US);
+	r->poll_at = r->now + 8 * US + pace_sleep(&r->pace, r->now, &sight) +
+		     pick_random(r, 20 * US);
 }
 
 /* The part of the time in which the GPU was without work; percent. */
-static double run(const struct row *rows, unsigned int n_rows, uint64_t window_ns,
+static double run_cost_rows(const struct row *rows, unsigned int n_rows, uint64_t window_ns,
 	uint64_t submit_ns, double *over)
 {
 	struct rig *r = calloc(1, sizeof(*r));
@@ -282,9 +283,9 @@ static double run(const struct row *rows, unsigned int n_rows, uint64_t window_n
 			r->dry_ns = r->over_ns = 0;
 		}
 		if (r->now == r->submit_at)
-			submit(r);
+			submit_cost_row(r);
 		else
-			look(r);
+			poll_markers(r);
 	}
 	dry = 100.0 * (double)r->dry_ns / (double)(r->now - began);
 	*over = 100.0 * (double)r->over_ns / (double)(r->now - began);
@@ -293,7 +294,7 @@ static double run(const struct row *rows, unsigned int n_rows, uint64_t window_n
 }
 
 /* Like a step of a training: a few long kernels, and many short ones. */
-static unsigned int step(struct row *rows, unsigned int n_long, uint64_t long_ns,
+static unsigned int fill_training_step(struct row *rows, unsigned int n_long, uint64_t long_ns,
 	unsigned int n_short, uint64_t short_ns, bool mixed)
 {
 	unsigned int n = 0, each = n_short / n_long;
@@ -338,9 +339,10 @@ static void throttled_work__is_short_and_never_empty(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		unsigned int n = step(rows, cases[i].n_long, cases[i].long_ns, cases[i].n_short,
-			cases[i].short_ns, cases[i].mixed);
-		double over, dry = run(rows, n, cases[i].window_ns, cases[i].submit_ns, &over);
+		unsigned int n = fill_training_step(rows, cases[i].n_long, cases[i].long_ns,
+			cases[i].n_short, cases[i].short_ns, cases[i].mixed);
+		double over, dry = run_cost_rows(rows, n, cases[i].window_ns,
+				     cases[i].submit_ns, &over);
 
 		if (dry > cases[i].dry || over > cases[i].over)
 			fail_msg("case %zu: dry for %.2f %%, over for %.2f %%", i, dry, over);

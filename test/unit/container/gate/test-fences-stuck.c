@@ -27,7 +27,7 @@ static void submit_beside_stuck_stream(void)
 
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	p = slice_arbiter_page(A, 0);
 	CHECK(submit_to(TD_ASIDE, 0)); /* never ends */
 	for (int i = 0; i < 3; i++)
@@ -59,7 +59,7 @@ static void submit_beside_stuck_stream(void)
 	CHECK(in_flight(0) >=
 		1); /* submissions without an event of their own need a fence that passes */
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
 }
 
@@ -111,7 +111,7 @@ static void throttle_beside_stuck_stream(void)
 	CHECK(atomic_load(&rounds) < 4 * n);
 	CHECK(in_flight(0) > 0 && slice_arbiter_client(A, 0).busy);
 	atomic_store(&td.aside_done, 1);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&p->ended));
 	atomic_store(&over, true);
 	CHECK(!pthread_join(gpu, NULL));
@@ -138,7 +138,7 @@ static void poll_stuck_fence(void)
 	(void)usleep(500000);
 	CHECK(atomic_load(&td.queries) - queries <= 60);
 	atomic_store(&td.aside_done, 1);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 }
 
 static void fences__are_polled_seldom_where_nothing_ends(void **state)
@@ -211,7 +211,7 @@ static void run_random_captures(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) > 0);
 	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(atomic_load(&p->done) == atomic_load(&counted) + 1 &&
 		!atomic_load(&td.stale_calls));
 }

@@ -15,7 +15,7 @@ static void finish_work_before_capture(void)
 		CHECK(submit(0));
 		capture_begins();
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 		capture_ends();
 	}
 }
@@ -34,7 +34,7 @@ static void begin_with_capture(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) == 5);
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_ends();
 }
 
@@ -48,18 +48,18 @@ static void copy_beside_capture(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_begins();
 	for (unsigned int i = 0; i < 10; i++)
 		CHECK(submit(GATE_NO_STREAM | GATE_PASS | (i % 2 ? GATE_OWN : 0)));
 	wait_fence_polls();
 	CHECK(in_flight(0) == 10);
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	for (unsigned int i = 0; i < 10; i++)
 		CHECK(submit_to(TD_STREAM, GATE_PROGRAMMATIC));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_ends();
 }
 
@@ -84,7 +84,7 @@ static void submit_many_beside_capture(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) == UINT64_C(5) * OWN_FENCES);
 	atomic_store(&td.aside_done, 5 * OWN_FENCES);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_ends();
 }
 
@@ -99,7 +99,7 @@ static void capture_unknown(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	atomic_store(&td.capturing, 2);
 	CHECK(submit(0));
 	WAIT_FOR(atomic_load(&td.spoiled) == 1);
@@ -109,17 +109,17 @@ static void capture_unknown(void)
 	CHECK(in_flight(0) == 301);
 	td_finish(0);
 	/* Work in flight at that time ends, too, some time later. */
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	atomic_store(&td.capturing, 1);
 	for (int i = 0; i < 300; i++) {
 		CHECK(submit_to(TD_STREAM, 0));
 		if (i % 10)
 			continue;
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 	}
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(atomic_load(&td.spoiled) == 1 && !atomic_load(&td.stale_calls));
 }
 
@@ -147,12 +147,12 @@ static void fail_for_a_while(void)
 		wait_fence_polls();
 		CHECK(in_flight(0) == 6);
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 		CHECK(submit(0));
 		wait_fence_polls();
 		CHECK(in_flight(0) == 1);
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 	}
 	/* Errors from the events of a new context, and from an event behind a submission. */
 	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
@@ -166,7 +166,7 @@ static void fail_for_a_while(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) == 1);
 	td_finish(1);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
 	capture_begins();
 	CHECK(submit_to(TD_STREAM, 0));
@@ -174,7 +174,7 @@ static void fail_for_a_while(void)
 	(void)usleep(20000);
 	CHECK(in_flight(0) == 1);
 	capture_ends();
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 }
 
 static void fences__count_no_work_as_done_at_a_transient_error(void **state)
@@ -190,9 +190,9 @@ static void fail_for_good(void)
 	CHECK(submit(0));
 	WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records));
 	atomic_store(&td.error, lasting_error);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(submit(0));
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 }
 
 static void fences__count_work_as_over_with_its_context(void **state)
@@ -235,7 +235,7 @@ static void keep_context(void)
 	(void)usleep(5000);
 	CHECK(in_flight(0) == 1); /* the gate thread does not use the context */
 	gate_thread_context_stays(td_context(0));
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.stale_calls));
 }
 
@@ -255,7 +255,7 @@ static void leaves_twice(void)
 	(void)usleep(20000);
 	CHECK(in_flight(0) == 1 && atomic_load(&td.queries) == queries);
 	gate_thread_context_stays(td_context(0));
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	gate_thread_context_leaves(td_context(0));
 	gate_thread_context_leaves(td_context(0));
 	td_destroy(0);
@@ -267,7 +267,7 @@ static void leaves_twice(void)
 	wait_fence_polls();
 	CHECK(in_flight(0) == 1);
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(!atomic_load(&td.stale_calls));
 }
 
@@ -302,12 +302,12 @@ static void reuse_handle(void)
 			gate_thread_context_gone(td_context(0));
 			gate_thread_add_context(td_context(0), 0);
 		}
-		WAIT_FOR(idle()); /* the work in the first context is over */
+		WAIT_FOR(is_gate_idle()); /* the work in the first context is over */
 		CHECK(submit(0));
 		wait_fence_polls();
 		CHECK(in_flight(0) == 1);
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 	}
 	CHECK(!atomic_load(&td.stale_calls));
 }
@@ -323,7 +323,7 @@ static void submit_in_unknown_contexts(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	td_current(1);
 	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
 	wait_fence_polls();
@@ -348,13 +348,13 @@ static void submit_without_context(void)
 		g = gate_begin(NULL, 0);
 		gate_end(g);
 	}
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	td_current(0);
 	CHECK(submit(0));
 	wait_fence_polls();
 	CHECK(in_flight(0) == 1);
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(!atomic_load(&td.stale_calls));
 }
 
@@ -375,7 +375,7 @@ static void destroy_known_context(void)
 		CHECK(in_flight(0) == 1);
 		td_finish(i + 1);
 	}
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(!atomic_load(&td.stale_calls));
 }
 
@@ -396,19 +396,19 @@ static void throttle_in_unknown_context(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	td_current(1);
 	/* Until a fence is due. */
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), GATE_PASS));
 	td_finish(1);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
 	wait_fence_polls();
 	CHECK(in_flight(0) == 1);
 	td_finish(1);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 }
 
 static void fences__find_the_context_of_a_throttled_thread(void **state)
@@ -424,17 +424,17 @@ static void submit_in_green_contexts(void)
 		td_green(0);
 		CHECK(submit(0)); /* the submitting thread's context is recorded */
 		td_finish(0);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 	}
 	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to(TD_STREAM, GATE_PASS));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_begins();
 	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* with an event behind it */
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	capture_ends();
 	CHECK(atomic_load(&process()->fences.rings[0].contexts) == 1);
 	CHECK(!atomic_load(&td.stale_calls));
@@ -450,7 +450,7 @@ static void submit_in_many_contexts(void)
 {
 	CHECK(submit(0));
 	td_finish(0);
-	WAIT_FOR(idle());
+	WAIT_FOR(is_gate_idle());
 	for (int i = 0; i < TD_CONTEXTS; i++)
 		gate_thread_add_context(td_context(i), 0);
 	for (int round = 0; round < 3; round++) {
@@ -462,7 +462,7 @@ static void submit_in_many_contexts(void)
 		CHECK(in_flight(0) == TD_CONTEXTS);
 		for (int i = 0; i < TD_CONTEXTS; i++)
 			td_finish(i);
-		WAIT_FOR(idle());
+		WAIT_FOR(is_gate_idle());
 	}
 	CHECK(!atomic_load(&td.stale_calls));
 }

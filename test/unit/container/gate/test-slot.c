@@ -73,7 +73,7 @@ static struct {
 } table[SLOTS];
 
 /* Returns how often the thread had a slot, by either way. */
-static void *uses(void *arg)
+static void *claim_slots(void *arg)
 {
 	CUcontext mine = CONTEXT((uintptr_t)arg + 1);
 	uintptr_t n = 0;
@@ -101,7 +101,7 @@ static void slot__is_not_reclaimed_while_in_use(void **state)
 
 	(void)state;
 	for (uintptr_t i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, uses, (void *)i), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, claim_slots, (void *)i), 0);
 	for (int i = 0; i < THREADS; i++) {
 		void *n;
 

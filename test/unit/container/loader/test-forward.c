@@ -60,7 +60,7 @@ struct found {
 	const char *wanted; /* NULL: see all */
 };
 
-static bool note(const char *path, void *arg)
+static bool note_path(const char *path, void *arg)
 {
 	struct found *f = arg;
 
@@ -70,7 +70,7 @@ static bool note(const char *path, void *arg)
 
 static bool look(const struct maker *m, size_t size, struct found *f)
 {
-	return cache_each(m->bytes, size, "libcuda.so.1", CACHE_FLAGS, note, f);
+	return cache_each(m->bytes, size, "libcuda.so.1", CACHE_FLAGS, note_path, f);
 }
 
 static void make_usual(struct maker *m, bool behind_old)
@@ -114,7 +114,7 @@ static void cache_each__reads_nothing_beyond_the_bytes(void **state)
 			struct found f = { "", NULL };
 
 			memcpy(bytes, m.bytes, size);
-			cache_each(bytes, size, "libcuda.so.1", CACHE_FLAGS, note, &f);
+			cache_each(bytes, size, "libcuda.so.1", CACHE_FLAGS, note_path, &f);
 			free(bytes);
 		}
 	}

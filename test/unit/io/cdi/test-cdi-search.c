@@ -95,7 +95,8 @@ static struct cdi_found *search(struct fixture *f)
 	return found;
 }
 
-static const struct cdi_library *library(const struct cdi_found *found, const char *name)
+static const struct cdi_library *find_found_library(const struct cdi_found *found,
+	const char *name)
 {
 	for (size_t i = 0; i < found->n_libraries; i++)
 		if (!strcmp(found->libraries[i].name, name))
@@ -140,14 +141,17 @@ static void cdi_search__finds_the_drivers_files(void **state)
 	found = search(&f);
 	assert_string_equal(found->driver_root, "/");
 	assert_int_equal(found->n_libraries, 13);
-	expect_names(library(found, "libcuda.so." VERSION), "libcuda.so.1 libcuda.so");
+	expect_names(find_found_library(found, "libcuda.so." VERSION),
+		"libcuda.so.1 libcuda.so");
 	/* the host has no such link, and programs want it */
-	expect_names(library(found, "libnvidia-opticalflow.so." VERSION),
+	expect_names(find_found_library(found, "libnvidia-opticalflow.so." VERSION),
 		"libnvidia-opticalflow.so.1 libnvidia-opticalflow.so");
-	expect_names(library(found, "libnvidia-cfg.so." VERSION), "libnvidia-cfg.so.1");
-	expect_names(library(found, "libnvidia-gpucomp.so." VERSION), "");
-	assert_string_equal(library(found, "libvdpau_nvidia.so." VERSION)->sub, "vdpau");
-	assert_string_equal(library(found, "libcuda.so." VERSION)->real,
+	expect_names(find_found_library(found, "libnvidia-cfg.so." VERSION),
+		"libnvidia-cfg.so.1");
+	expect_names(find_found_library(found, "libnvidia-gpucomp.so." VERSION), "");
+	assert_string_equal(find_found_library(found, "libvdpau_nvidia.so." VERSION)->sub,
+		"vdpau");
+	assert_string_equal(find_found_library(found, "libcuda.so." VERSION)->real,
 		LIBS "/libcuda.so." VERSION);
 	assert_true(has_file(&found->common, "/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"));
 	assert_true(has_file(&found->common, "/lib/firmware/nvidia/" VERSION "/gsp_ga10x.bin",
@@ -213,7 +217,7 @@ static void cdi_search__ignores_files_that_are_no_libraries(void **state)
 		0);
 	found = search(&f);
 	assert_int_equal(found->n_libraries, 13);
-	assert_string_equal(library(found, "libcuda.so." VERSION)->dir, LIBS);
+	assert_string_equal(find_found_library(found, "libcuda.so." VERSION)->dir, LIBS);
 	(void)cdi_found_free(found);
 	/* without the right libcuda there is no driver to give */
 	found = NULL;
@@ -489,8 +493,8 @@ static void cdi_search__obeys_the_feature_flags(void **state)
 	assert_int_equal(symlink("libEGL.so.1.1.0", path_of(&f, LIBS "/libEGL.so.1")), 0);
 	found = search(&f);
 	assert_int_equal(found->n_libraries, n + 1);
-	assert_non_null(library(found, "libEGL.so.1.1.0"));
-	assert_null(library(found, "libEGL.so.1")); /* a name of it, no library */
+	assert_non_null(find_found_library(found, "libEGL.so.1.1.0"));
+	assert_null(find_found_library(found, "libEGL.so.1")); /* a name of it, no library */
 	assert_false(has_file(&found->common, "/run/nvidia-persistenced/socket",
 		"/run/nvidia-persistenced/socket"));
 	(void)cdi_found_free(found);

@@ -74,7 +74,7 @@ static void set_text(char **at, const char *text)
 	*at = strdup(text);
 }
 
-static json_t *spec(struct fixture *f)
+static json_t *make_cdi_json(struct fixture *f)
 {
 	char *text = NULL;
 	json_t *j;
@@ -121,7 +121,7 @@ static void expect_hooks(const json_t *edits, const char *want)
 	assert_string_equal(text, want);
 }
 
-static const char *version(const json_t *j)
+static const char *get_spec_version(const json_t *j)
 {
 	return json_string_value(json_object_get(j, "cdiVersion"));
 }
@@ -133,8 +133,8 @@ static void cdi_spec_new__needs_no_hooks(void **state)
 
 	(void)state;
 	setup(&f);
-	j = spec(&f);
-	assert_string_equal(version(j), "0.3.0");
+	j = make_cdi_json(&f);
+	assert_string_equal(get_spec_version(j), "0.3.0");
 	assert_string_equal(json_string_value(json_object_get(j, "kind")),
 		"k8s.device-plugin.nvidia.com/gpu");
 	edits = json_object_get(j, "containerEdits");
@@ -181,7 +181,7 @@ static void cdi_spec_new__has_the_known_form(void **state)
 	set_text(&f.config->dev_root, "/r");
 	f.found.n_libraries = 0;
 	f.devices[0].edits.n_nodes = 2;
-	j = spec(&f);
+	j = make_cdi_json(&f);
 	text = json_dumps(j, JSON_COMPACT);
 	assert_string_equal(text, want);
 	free(text);
@@ -200,7 +200,7 @@ static void cdi_spec_new__uses_nvidias_hooks_when_asked(void **state)
 	f.devices[0].edits.n_nodes = 2;
 	assert_ok(strv_add(&f.devices[0].edits.links, "../card1::/dev/dri/by-path/x", &f.err),
 		&f.err);
-	j = spec(&f);
+	j = make_cdi_json(&f);
 	expect_mounts(j, "/usr/lib/drv/libcuda.so.1.2:/usr/lib/drv/libcuda.so.1.2\n"
 			 "/opt/nvidia-smi:/usr/bin/nvidia-smi\n"
 			 "/run/s:/run/s\n");
@@ -225,7 +225,7 @@ static void cdi_spec_new__uses_nvidias_hooks_when_asked(void **state)
 	set_text(&f.config->cdi_hook_path, "/x/nvidia-cdi-hook");
 	assert_ok(strv_add(&f.config->cdi_disabled_hooks, "enable-cuda-compat", &f.err),
 		&f.err);
-	j = spec(&f);
+	j = make_cdi_json(&f);
 	expect_hooks(json_object_get(j, "containerEdits"),
 		"/x/nvidia-cdi-hook nvidia-cdi-hook create-symlinks"
 		" --link libcuda.so.1.2::/usr/lib/drv/libcuda.so.1"
@@ -261,7 +261,7 @@ static void cdi_spec_new__mounts_names_where_hooks_are_off(void **state)
 		setup(&f);
 		f.config->cdi_hook_path_set = true;
 		assert_ok(strv_add(&f.config->cdi_disabled_hooks, rows[i].off, &f.err), &f.err);
-		j = spec(&f);
+		j = make_cdi_json(&f);
 		edits = json_object_get(j, "containerEdits");
 		assert_int_equal(json_array_size(json_object_get(edits, "mounts")), 8);
 		expect_hooks(edits, rows[i].hooks);
@@ -278,23 +278,23 @@ static void cdi_spec_new__names_the_lowest_version(void **state)
 	(void)state;
 	setup(&f);
 	(void)snprintf(f.devices[0].name, CDI_NAME_MAX, "0");
-	j = spec(&f);
-	assert_string_equal(version(j), "0.5.0");
+	j = make_cdi_json(&f);
+	assert_string_equal(get_spec_version(j), "0.5.0");
 	json_decref(j);
 	(void)snprintf(f.devices[0].name, CDI_NAME_MAX, "GPU-0");
 	set_text(&f.config->dev_root, "/run/nvidia/driver");
-	j = spec(&f);
-	assert_string_equal(version(j), "0.5.0");
+	j = make_cdi_json(&f);
+	assert_string_equal(get_spec_version(j), "0.5.0");
 	json_decref(j);
 	f.devices[0].edits.n_nodes = 2;
-	j = spec(&f);
-	assert_string_equal(version(j), "0.7.0");
+	j = make_cdi_json(&f);
+	assert_string_equal(get_spec_version(j), "0.7.0");
 	json_decref(j);
 	assert_ok(strv_add(&f.config->cdi_features, "no-additional-gids-for-device-nodes",
 			  &f.err),
 		&f.err);
-	j = spec(&f);
-	assert_string_equal(version(j), "0.5.0");
+	j = make_cdi_json(&f);
+	assert_string_equal(get_spec_version(j), "0.5.0");
 	json_decref(j);
 	teardown(&f);
 }

@@ -368,7 +368,7 @@ static void config_file_read__opens_files_as_nvidias_loader_does(void **state)
 	test_rmdir(dir);
 }
 
-static void repeat(struct buf *b, const char *text, size_t n)
+static void repeat_text(struct buf *b, const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		buf_puts(b, text);
@@ -422,7 +422,7 @@ static void config_parse__survives_hostile_input(void **state)
 		struct error err = ERROR_INIT;
 
 		buf_puts(&b, rows[i].before);
-		repeat(&b, rows[i].unit, rows[i].n);
+		repeat_text(&b, rows[i].unit, rows[i].n);
 		buf_puts(&b, rows[i].after);
 		if (config_parse(&c, "c.yaml", 0, buf_str(&b), b.len, &sources, NULL, &err) >=
 			0)
@@ -451,7 +451,7 @@ static void config_parse__refuses_nul_and_bombs(void **state)
 		"c:1:4: expected UTF-8 text, found the byte 0x00");
 	assert_error(config_parse(&c, "c", 0, bomb, sizeof(bomb) - 1, &sources, NULL, &err),
 		&err, "more than 100000 values once the aliases are written out");
-	repeat(&big, "# 64 bytes of nothing that is of any use to anybody in the world\n",
+	repeat_text(&big, "# 64 bytes of nothing that is of any use to anybody in the world\n",
 		160000);
 	assert_error(config_parse(&c, "c", 0, buf_str(&big), big.len, &sources, NULL, &err),
 		&err, "expected at most 1048576 bytes");

@@ -18,7 +18,7 @@ static struct mig_node_gpu gpu_of(uint32_t index, enum product_id id, uint32_t p
 }
 
 /* Whether the config fits an empty GPU: 1 yes, 0 it has no profile of that very name, -1 no. */
-static int fits(const struct mig_config *c, const struct mig_node_gpu *g,
+static int check_fit_on_empty_gpu(const struct mig_config *c, const struct mig_node_gpu *g,
 	struct mig_desired *desired, struct error *err)
 {
 	const struct mig_entry *e = mig_config_entry(c, g);
@@ -75,14 +75,14 @@ static void mig_default_configs__fit_each_product(void **state)
 
 			(void)snprintf(name, sizeof(name), "all-%s", word);
 			config = mig_configs_find(c, name);
-			if (!config || fits(config, &g, &desired, &err) != 1)
+			if (!config || check_fit_on_empty_gpu(config, &g, &desired, &err) != 1)
 				fail_msg("%s on %s: %s", name,
 					product_name(products_of_map[i].id), err.msg);
 			assert_true(desired.n > 0);
 		}
 		/* What a GPU has the profiles of fits. */
 		for (size_t k = 0; k < c->n; k++)
-			if (fits(&c->configs[k], &g, &desired, &err) < 0)
+			if (check_fit_on_empty_gpu(&c->configs[k], &g, &desired, &err) < 0)
 				fail_msg("%s on %s: %s", c->configs[k].name,
 					product_name(products_of_map[i].id), err.msg);
 	}
@@ -110,8 +110,9 @@ static void mig_default_configs__have_the_counts_of_the_profiles(void **state)
 
 			if (!same || !mig_config_entry(same, &g))
 				continue;
-			assert_int_equal(fits(same, &g, &w1, &err), 1);
-			assert_int_equal(fits(&made->configs[k], &g, &w2, &err), 1);
+			assert_int_equal(check_fit_on_empty_gpu(same, &g, &w1, &err), 1);
+			assert_int_equal(
+				check_fit_on_empty_gpu(&made->configs[k], &g, &w2, &err), 1);
 			if (memcmp(&w1, &w2, sizeof(w1)) != 0)
 				fail_msg("%s on %s", same->name,
 					product_name(products_of_map[i].id));
@@ -155,7 +156,7 @@ static void mig_configs__of_the_user_fit_their_products(void **state)
 			  &err),
 		&err);
 	for (size_t i = 0; i < c->n; i++)
-		assert_int_equal(fits(&c->configs[i], &g, &desired, &err), 1);
+		assert_int_equal(check_fit_on_empty_gpu(&c->configs[i], &g, &desired, &err), 1);
 	assert_int_equal(desired.n, 4); /* all-balanced */
 	(void)mig_configs_free(c);
 }

@@ -249,7 +249,7 @@ static void mig_configs_parse__warns_of_settings_without_effect(void **state)
 }
 
 /* Puts @n times @text, after @head and before @tail, separated by commas. "#": which one it is. */
-static char *many(const char *head, const char *text, size_t n, const char *tail)
+static char *repeat_in_list(const char *head, const char *text, size_t n, const char *tail)
 {
 	struct buf b = BUF_INIT(MIG_FILE_MAX * 2);
 
@@ -293,8 +293,10 @@ static void mig_configs_parse__has_limits(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *good = many(rows[i].head, rows[i].text, rows[i].most, rows[i].tail);
-		char *bad = many(rows[i].head, rows[i].text, rows[i].most + 1, rows[i].tail);
+		char *good =
+			repeat_in_list(rows[i].head, rows[i].text, rows[i].most, rows[i].tail);
+		char *bad = repeat_in_list(rows[i].head, rows[i].text, rows[i].most + 1,
+			rows[i].tail);
 		const struct yaml_source src = { .name = "m", .text = bad, .len = strlen(bad) };
 		struct mig_configs *c = read_text(good, NULL), *none = NULL;
 

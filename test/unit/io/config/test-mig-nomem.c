@@ -72,7 +72,7 @@ static int make_checkpoint(struct error *err)
 	return text ? 0 : error_nomem(err);
 }
 
-static int export(struct error *err)
+static int export_current(struct error *err)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *c = NULL;
 
@@ -91,7 +91,7 @@ static int generate(struct error *err)
 	return json ? 0 : error_nomem(err);
 }
 
-static int notes(struct error *err)
+static int collect_notes(struct error *err)
 {
 	CLEANUP(strv_fini) struct strv lines = STRV_INIT;
 	struct mig_entry e = { .devices = (uint32_t[]){ 7 }, .n_devices = 1 };
@@ -103,7 +103,8 @@ static int notes(struct error *err)
 static void mig_files__survive_each_allocation_that_fails(void **state)
 {
 	static int (*const calls[])(struct error * err) = { parse_layouts, parse_hooks,
-		parse_clients, parse_checkpoint, make_checkpoint, export, generate, notes };
+		parse_clients, parse_checkpoint, make_checkpoint, export_current, generate,
+		collect_notes };
 
 	(void)state;
 	gpus[0].layout = product_layout(A100_40);

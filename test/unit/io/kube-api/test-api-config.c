@@ -15,7 +15,7 @@
 
 static const char *env_host, *env_port, *env_port_https;
 
-static const char *env(const char *name)
+static const char *get_api_env(const char *name)
 {
 	if (!strcmp(name, "KUBERNETES_SERVICE_HOST"))
 		return env_host;
@@ -51,7 +51,7 @@ static void api_config_in_cluster__reads_all(void **state)
 		env_host = rows[i].host;
 		env_port = rows[i].port;
 		env_port_https = rows[i].https;
-		assert_ok(api_config_in_cluster(&c, dir, env, &err), &err);
+		assert_ok(api_config_in_cluster(&c, dir, get_api_env, &err), &err);
 		assert_string_equal(c.server, rows[i].server);
 		assert_string_equal(c.namespace_, "gpu-system");
 		assert_string_equal(strrchr(c.token_file, '/'), "/token");
@@ -98,9 +98,10 @@ static void api_config_in_cluster__refuses(void **state)
 			write_api_file(dir, "token", rows[i].token);
 		if (rows[i].ns)
 			write_api_file(dir, "namespace", rows[i].ns);
-		assert_error(api_config_in_cluster(&c, dir, env, &err), &err, rows[i].text);
+		assert_error(api_config_in_cluster(&c, dir, get_api_env, &err), &err,
+			rows[i].text);
 		assert_int_equal(err.code, rows[i].code);
-		assert_int_equal(api_config_in_cluster(&c, dir, env, NULL), -1);
+		assert_int_equal(api_config_in_cluster(&c, dir, get_api_env, NULL), -1);
 		test_rmdir(dir);
 	}
 }

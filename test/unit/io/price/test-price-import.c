@@ -37,7 +37,7 @@ static int save_matching_offer(void *arg, const struct price_offer *p)
 	return 0;
 }
 
-static struct price_offer offer(const struct price_catalogue *c, const char *type,
+static struct price_offer find_only_offer(const struct price_catalogue *c, const char *type,
 	const char *region, bool spot)
 {
 	struct offer o = { type, spot, { .spot = false }, false };
@@ -49,7 +49,7 @@ static struct price_offer offer(const struct price_catalogue *c, const char *typ
 }
 
 /* @files and @amounts end with NULL. */
-static int load(struct price_catalogue **ret, const char *const *files,
+static int load_catalogue(struct price_catalogue **ret, const char *const *files,
 	const char *const *amounts, struct strv *warnings, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv list = { .v = NULL }, over = { .v = NULL };
@@ -95,18 +95,20 @@ static void price_list__is_linux_on_demand_alone(void **state)
 	struct price_offer o;
 
 	(void)state;
-	assert_ok(load(&c, (const char *const[]){ LIST, NULL }, nothing, &warnings, &err),
+	assert_ok(load_catalogue(&c, (const char *const[]){ LIST, NULL }, nothing, &warnings,
+			  &err),
 		&err);
-	o = offer(c, "g6.xlarge", "us-east-1", false);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", false);
 	assert_int_equal(o.price.nano_per_hour, 700000000);
 	assert_string_equal(o.price.source, LIST);
 	assert_string_equal(o.price.stamp, "2026-11-01");
 	assert_string_equal(o.price.currency, "USD");
 	/* A region that the shipped catalogue does not have; ten decimals, rounded to nine. */
-	assert_int_equal(offer(c, "p3.2xlarge", "eu-west-3", false).price.nano_per_hour,
+	assert_int_equal(
+		find_only_offer(c, "p3.2xlarge", "eu-west-3", false).price.nano_per_hour,
 		3456789012);
 	/* A price of 0 is none. */
-	o = offer(c, "g5.xlarge", "us-east-1", false);
+	o = find_only_offer(c, "g5.xlarge", "us-east-1", false);
 	assert_int_equal(o.price.nano_per_hour, 1006000000);
 	assert_string_equal(o.price.source, "shipped catalogue");
 	assert_int_equal(warnings.n, 0);
@@ -122,13 +124,15 @@ static void price_query__is_the_list_as_texts(void **state)
 	struct price_offer o;
 
 	(void)state;
-	assert_ok(load(&c, (const char *const[]){ QUERY, NULL }, nothing, &warnings, &err),
+	assert_ok(load_catalogue(&c, (const char *const[]){ QUERY, NULL }, nothing, &warnings,
+			  &err),
 		&err);
-	o = offer(c, "g6.xlarge", "us-east-1", false);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", false);
 	assert_int_equal(o.price.nano_per_hour, 700000000);
 	assert_string_equal(o.price.source, QUERY);
 	assert_string_equal(o.price.stamp, "2026-11-01");
-	assert_int_equal(offer(c, "p3.2xlarge", "eu-west-3", false).price.nano_per_hour,
+	assert_int_equal(
+		find_only_offer(c, "p3.2xlarge", "eu-west-3", false).price.nano_per_hour,
 		3456789012);
 	assert_int_equal(warnings.n, 1);
 	assert_string_equal(warnings.v[0],
@@ -142,10 +146,10 @@ static void spot_history__weighs_by_time(void **state)
 	struct price_offer o;
 
 	(void)state;
-	assert_ok(
-		load(&c, (const char *const[]){ HISTORY, ADVISOR, NULL }, nothing, NULL, &err),
+	assert_ok(load_catalogue(&c, (const char *const[]){ HISTORY, ADVISOR, NULL }, nothing,
+			  NULL, &err),
 		&err);
-	o = offer(c, "g6.xlarge", "us-east-1", true);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", true);
 	assert_int_equal(o.low, 300000000);
 	assert_int_equal(o.high, 350000000);
 	assert_int_equal(o.price.nano_per_hour, 325000000);
@@ -153,11 +157,11 @@ static void spot_history__weighs_by_time(void **state)
 	assert_string_equal(o.price.stamp, "2026-10-31");
 	assert_int_equal(o.interrupt_low_milli, 50);
 	assert_int_equal(o.interrupt_high_milli, 100);
-	o = offer(c, "g6.xlarge", "us-west-2", true);
+	o = find_only_offer(c, "g6.xlarge", "us-west-2", true);
 	assert_int_equal(o.low, 250000000);
 	assert_int_equal(o.interrupt_high_milli, 0); /* 9 is no range */
 	/* On demand nothing has changed. */
-	assert_string_equal(offer(c, "g6.xlarge", "us-east-1", false).price.source,
+	assert_string_equal(find_only_offer(c, "g6.xlarge", "us-east-1", false).price.source,
 		"shipped catalogue");
 }
 
@@ -181,23 +185,25 @@ static void load__ranks_sources(void **state)
 			"p3.2xlarge=1", NULL };
 		struct error err = ERROR_INIT;
 
-		assert_ok(load(&c, files, nothing, NULL, &err), &err);
-		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
+		assert_ok(load_catalogue(&c, files, nothing, NULL, &err), &err);
+		assert_int_equal(
+			find_only_offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
 			600000000);
-		assert_ok(load(&over, files, amounts, NULL, &err), &err);
-		assert_int_equal(
-			offer(over, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
+		assert_ok(load_catalogue(&over, files, amounts, NULL, &err), &err);
+		assert_int_equal(find_only_offer(over, "g6.xlarge", "us-east-1", false)
+					 .price.nano_per_hour,
 			500000000);
-		assert_int_equal(
-			offer(over, "g6.xlarge", "us-east-1", true).price.nano_per_hour,
+		assert_int_equal(find_only_offer(over, "g6.xlarge", "us-east-1", true)
+					 .price.nano_per_hour,
 			200000000);
-		assert_int_equal(
-			offer(over, "p3.2xlarge", "eu-west-1", false).price.nano_per_hour,
+		assert_int_equal(find_only_offer(over, "p3.2xlarge", "eu-west-1", false)
+					 .price.nano_per_hour,
 			PRICE_NANO);
-		assert_int_equal(
-			offer(over, "p3.2xlarge", "nowhere", false).price.nano_per_hour,
+		assert_int_equal(find_only_offer(over, "p3.2xlarge", "nowhere", false)
+					 .price.nano_per_hour,
 			PRICE_NANO);
-		assert_string_equal(offer(over, "p3.2xlarge", "nowhere", false).price.source,
+		assert_string_equal(
+			find_only_offer(over, "p3.2xlarge", "nowhere", false).price.source,
 			"--price");
 	}
 	unlink(path);
@@ -241,14 +247,14 @@ static void errors__name_file_and_place(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct price_catalogue *c = NULL;
 
-		assert_error(
-			load(&c, nothing, (const char *const[]){ bad[i][0], NULL }, NULL, &err),
+		assert_error(load_catalogue(&c, nothing,
+				     (const char *const[]){ bad[i][0], NULL }, NULL, &err),
 			&err, bad[i][1]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
 
-		assert_ok(load(&c, nothing, nothing, NULL, &err), &err);
+		assert_ok(load_catalogue(&c, nothing, nothing, NULL, &err), &err);
 		assert_error(
 			texts[i].read(c, "f", texts[i].text, strlen(texts[i].text), NULL, &err),
 			&err, texts[i].error);
@@ -267,13 +273,14 @@ static void price_list__is_a_stream(void **state)
 	char brackets[100];
 
 	(void)state;
-	assert_ok(load(&c, nothing, nothing, NULL, &err), &err);
+	assert_ok(load_catalogue(&c, nothing, nothing, NULL, &err), &err);
 	assert_ok(file_read(LIST, &text, &err), &err);
 	assert_ok(price_list_new(&l, c, "list", &err), &err);
 	for (size_t i = 0; i < text.len; i++)
 		assert_ok(price_list_feed(l, buf_str(&text) + i, 1, &err), &err);
 	assert_ok(price_list_end(l, NULL, &err), &err);
-	assert_int_equal(offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
+	assert_int_equal(
+		find_only_offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
 		700000000);
 	assert_ok(price_list_new(&cut, c, "list", &err), &err);
 	assert_ok(price_list_feed(cut, buf_str(&text), text.len / 2, &err), &err);
@@ -293,27 +300,33 @@ static void instances__have_all_regions(void **state)
 	struct price_offer o;
 
 	(void)state;
-	assert_ok(load(&c, (const char *const[]){ VANTAGE, NULL }, nothing, NULL, &err), &err);
-	o = offer(c, "g6.xlarge", "us-east-1", false);
+	assert_ok(
+		load_catalogue(&c, (const char *const[]){ VANTAGE, NULL }, nothing, NULL, &err),
+		&err);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", false);
 	assert_int_equal(o.price.nano_per_hour, 750000000);
 	assert_string_equal(o.price.source, VANTAGE);
-	o = offer(c, "g6.xlarge", "us-east-1", true);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", true);
 	assert_int_equal(o.price.nano_per_hour, 310000000);
 	assert_int_equal(o.interrupt_low_milli, 100);
 	assert_int_equal(o.interrupt_high_milli, 150);
-	o = offer(c, "g6.xlarge", "us-west-2", true);
+	o = find_only_offer(c, "g6.xlarge", "us-west-2", true);
 	assert_int_equal(o.low, 200000000);
 	assert_int_equal(o.high, 400000000);
 	/* The type follows its prices. */
-	assert_int_equal(offer(c, "p3.2xlarge", "us-east-1", false).price.nano_per_hour,
+	assert_int_equal(
+		find_only_offer(c, "p3.2xlarge", "us-east-1", false).price.nano_per_hour,
 		3000000000);
 	/* AWS's own files go before it, whatever the order. */
-	assert_ok(load(&aws, (const char *const[]){ LIST, HISTORY, VANTAGE, NULL }, nothing,
-			  NULL, &err),
+	assert_ok(load_catalogue(&aws, (const char *const[]){ LIST, HISTORY, VANTAGE, NULL },
+			  nothing, NULL, &err),
 		&err);
-	assert_string_equal(offer(aws, "g6.xlarge", "us-east-1", false).price.source, LIST);
-	assert_string_equal(offer(aws, "g6.xlarge", "us-east-1", true).price.source, HISTORY);
-	assert_string_equal(offer(aws, "p3.2xlarge", "us-east-1", false).price.source, VANTAGE);
+	assert_string_equal(find_only_offer(aws, "g6.xlarge", "us-east-1", false).price.source,
+		LIST);
+	assert_string_equal(find_only_offer(aws, "g6.xlarge", "us-east-1", true).price.source,
+		HISTORY);
+	assert_string_equal(find_only_offer(aws, "p3.2xlarge", "us-east-1", false).price.source,
+		VANTAGE);
 }
 
 static char *own_file(const char *text)
@@ -347,12 +360,13 @@ static void load__ranks_regions_and_halves(void **state)
 		char *path = own_file(texts[i]);
 		struct error err = ERROR_INIT;
 
-		assert_ok(load(&c, (const char *const[]){ LIST, HISTORY, path, NULL }, nothing,
-				  NULL, &err),
+		assert_ok(load_catalogue(&c, (const char *const[]){ LIST, HISTORY, path, NULL },
+				  nothing, NULL, &err),
 			&err);
-		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
+		assert_int_equal(
+			find_only_offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
 			want[i].on_demand);
-		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", true).low,
+		assert_int_equal(find_only_offer(c, "g6.xlarge", "us-east-1", true).low,
 			want[i].spot_low);
 		unlink(path);
 		free(path);
@@ -373,13 +387,15 @@ static void load__does_not_depend_on_order(void **state)
 		const char *const files[] = { turn ? ADVISOR : VANTAGE,
 			turn ? VANTAGE : ADVISOR, NULL };
 
-		assert_ok(load(&c, files, nothing, NULL, &err), &err);
-		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", true).interrupt_high_milli,
+		assert_ok(load_catalogue(&c, files, nothing, NULL, &err), &err);
+		assert_int_equal(
+			find_only_offer(c, "g6.xlarge", "us-east-1", true).interrupt_high_milli,
 			100);
 	}
 	assert_int_equal(pipe(ends), 0);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
-	assert_error(load(&none, (const char *const[]){ path, NULL }, nothing, NULL, &err),
+	assert_error(
+		load_catalogue(&none, (const char *const[]){ path, NULL }, nothing, NULL, &err),
 		&err, "expected a regular file");
 	close(ends[0]);
 	close(ends[1]);
@@ -405,11 +421,11 @@ static void price_list__trusts_no_text(void **state)
 	int got = 0;
 
 	(void)state;
-	assert_ok(load(&c, nothing, nothing, NULL, &err), &err);
+	assert_ok(load_catalogue(&c, nothing, nothing, NULL, &err), &err);
 	assert_ok(price_list_new(&l, c, "list", &err), &err);
 	assert_ok(price_list_feed(l, list, sizeof(list) - 1, &err), &err);
 	assert_ok(price_list_end(l, NULL, &err), &err);
-	o = offer(c, "g6.xlarge", "us-east-1", false);
+	o = find_only_offer(c, "g6.xlarge", "us-east-1", false);
 	assert_int_equal(o.price.nano_per_hour, 500000000); /* bare metal is Dedicated */
 	assert_string_equal(o.price.stamp, "");
 	assert_string_equal(o.price.currency, "USD");

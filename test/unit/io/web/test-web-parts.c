@@ -45,7 +45,7 @@ static void web_host_is__compares_the_whole_name(void **state)
 			fail_msg("'%s' and '%s'", rows[i].header, rows[i].name);
 }
 
-static struct in6_addr address(const char *text)
+static struct in6_addr parse_address(const char *text)
 {
 	struct sockaddr_storage s = { .ss_family = AF_INET };
 
@@ -66,11 +66,11 @@ static void web_conn_list_admit__counts_addresses_in_both_forms(void **state)
 	struct web_conn c[4] = { { .fd = 0 } };
 	static const char *const from[] = { "10.0.0.1", "::ffff:10.0.0.1", "fd00::1",
 		"10.0.0.2" };
-	struct in6_addr a = address("10.0.0.1"), other = address("10.0.0.3");
+	struct in6_addr a = parse_address("10.0.0.1"), other = parse_address("10.0.0.3");
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
-		c[i].addr = address(from[i]);
+		c[i].addr = parse_address(from[i]);
 		assert_int_equal(web_conn_list_admit(&list, &c[i].addr), WEB_ADMITTED);
 		web_conn_list_add(&list, &c[i], i);
 		assert_int_equal(web_conn_list_admit(&list, &a),

@@ -130,7 +130,7 @@ static const struct web_route routes[] = {
 	{ "/unavailable", false, get_unavailable },
 };
 
-static void notice(void *arg, const struct error *err)
+static void save_notice(void *arg, const struct error *err)
 {
 	struct web_env *e = arg;
 
@@ -155,7 +155,7 @@ void web_env_begin(struct web_env *e)
 {
 	const struct web_ops ops = { .routes = routes,
 		.n_routes = ARRAY_LEN(routes),
-		.notice = notice };
+		.notice = save_notice };
 	struct error err = ERROR_INIT;
 
 	if (!e->options.listen)

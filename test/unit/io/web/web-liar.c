@@ -97,7 +97,7 @@ static void spoil(int listener, const char *what)
 		exit(fcntl(listener, F_SETFL, 0) < 0);
 }
 
-static void lie(const char *what)
+static void send_lie(const char *what)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	const struct error notice = { .code = ERR_IO, .msg = "listen to me" };
@@ -140,7 +140,7 @@ int main(void)
 	(void)wait_packet();
 	(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
 	spoil(wait_packet(), what);
-	lie(what);
+	send_lie(what);
 	for (;;)
 		(void)wait_packet();
 }

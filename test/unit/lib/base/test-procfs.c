@@ -20,7 +20,7 @@ static char *setup_procfs(void)
 	return dir;
 }
 
-static struct procfs_budget budget(void)
+static struct procfs_budget make_budget(void)
 {
 	return (struct procfs_budget){ .file_bytes = 4999,
 		.file_cpu_ns = NS_PER_SEC,
@@ -31,7 +31,7 @@ static struct procfs_budget budget(void)
 static void procfs_read__keeps_to_the_bytes_of_a_file(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
-	struct procfs_budget left = budget();
+	struct procfs_budget left = make_budget();
 	char *dir = setup_procfs();
 
 	(void)state;
@@ -52,7 +52,7 @@ static void procfs_read__keeps_to_the_bytes_of_a_file(void **state)
 static void procfs_read__keeps_to_the_time_of_a_file_and_of_all(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SIZE_MAX);
-	struct procfs_budget left = budget();
+	struct procfs_budget left = make_budget();
 	char *dir = setup_procfs();
 
 	(void)state;
@@ -65,7 +65,7 @@ static void procfs_read__keeps_to_the_time_of_a_file_and_of_all(void **state)
 	left.file_cpu_ns = NS_PER_SEC;
 	assert_int_equal(procfs_read(&b, dir, 7, "endless", &left), PROCFS_SPENT);
 	assert_int_equal(procfs_read(&b, dir, 7, "short", &left), PROCFS_SPENT);
-	left = budget();
+	left = make_budget();
 	left.end_ns = time_mono_ns();
 	assert_int_equal(procfs_read(&b, dir, 7, "short", &left), PROCFS_SPENT);
 	assert_int_equal(b.len, 0);

@@ -166,7 +166,7 @@ static int tear_down(void **state)
 }
 
 /* From 127.0.0.@host. */
-static int client(const struct fixture *f, unsigned host, const char *text)
+static int connect_from_host(const struct fixture *f, unsigned host, const char *text)
 {
 	const struct sockaddr_in from = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(0x7f000000 | host) };
@@ -227,7 +227,7 @@ static void health_server__answers_and_closes(void **state)
 	char text[1024];
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		CLEANUP(closep) int fd = client(*state, 1, rows[i].request);
+		CLEANUP(closep) int fd = connect_from_host(*state, 1, rows[i].request);
 		const char *end;
 
 		read_all(*state, fd, text, sizeof(text));
@@ -242,7 +242,7 @@ static void health_server__evicts_slow_peers_and_not_those_with_few_connections(
 {
 	enum { SLOW = 3 * HEALTH_CONNECTIONS };
 	struct fixture *f = *state;
-	CLEANUP(closep) int early = client(f, 2, "GET /heal");
+	CLEANUP(closep) int early = connect_from_host(f, 2, "GET /heal");
 	char text[1024];
 	int fds[SLOW];
 	unsigned open = 0;
@@ -251,8 +251,8 @@ static void health_server__evicts_slow_peers_and_not_those_with_few_connections(
 	for (size_t i = 0; i < SLOW; i++) {
 		CLEANUP(closep) int probe = -1;
 
-		fds[i] = client(f, 1, "GET /healthz HTTP/1.1\r\n");
-		probe = client(f, 1, "GET /healthz HTTP/1.1\r\n\r\n");
+		fds[i] = connect_from_host(f, 1, "GET /healthz HTTP/1.1\r\n");
+		probe = connect_from_host(f, 1, "GET /healthz HTTP/1.1\r\n\r\n");
 		read_all(f, probe, text, sizeof(text));
 		assert_non_null(strstr(text, "200 OK"));
 	}
@@ -274,7 +274,7 @@ static void health_server__disconnects_a_slow_sender_at_the_deadline(void **stat
 {
 	struct fixture *f = *state;
 	uint64_t begin_ns = time_mono_ns(), last_ms = 0;
-	CLEANUP(closep) int fd = client(f, 1, "GET /healthz HTTP/1.1\r\nX: ");
+	CLEANUP(closep) int fd = connect_from_host(f, 1, "GET /healthz HTTP/1.1\r\nX: ");
 
 	patience_start(&f->patience, LIMIT_MS);
 	while (is_open(fd)) {

@@ -43,7 +43,7 @@ static void config_new__has_the_documented_defaults(void **state)
 }
 
 /* One configuration with something in every list. */
-static struct config *full(void)
+static struct config *make_full_config(void)
 {
 	static const char *const list[] = { "GPU-0", "1", NULL };
 	struct config *c = fixture_config();
@@ -67,7 +67,7 @@ static struct config *full(void)
 
 static void config_equal__ignores_the_source(void **state)
 {
-	struct config *a = full(), *b = full();
+	struct config *a = make_full_config(), *b = make_full_config();
 
 	(void)state;
 	assert_true(config_equal(a, b));
@@ -97,15 +97,15 @@ static void config_equal__compares_each_field(void **state)
 	int n = 0;
 
 	(void)state;
-#define CHANGE(statement)                                     \
-	do {                                                  \
-		struct config *a = full(), *c = full();       \
-		statement;                                    \
-		if (config_equal(a, c) || config_equal(c, a)) \
-			fail_msg("not seen: %s", #statement); \
-		config_free(a);                               \
-		config_free(c);                               \
-		n++;                                          \
+#define CHANGE(statement)                                                       \
+	do {                                                                    \
+		struct config *a = make_full_config(), *c = make_full_config(); \
+		statement;                                                      \
+		if (config_equal(a, c) || config_equal(c, a))                   \
+			fail_msg("not seen: %s", #statement);                   \
+		config_free(a);                                                 \
+		config_free(c);                                                 \
+		n++;                                                            \
 	} while (0)
 	CHANGE(c->mig_strategy = MIG_STRATEGY_MIXED);
 	CHANGE(c->discovery = DISCOVERY_NVML);

@@ -31,7 +31,7 @@ static void know_all(struct gpu *g, uint32_t raised)
 			raised - GPU_SIGNAL_STORED_ + GPU_RECOVERY_RESET_GPU);
 }
 
-static bool has(const char *text, const char *part)
+static bool has_part(const char *text, const char *part)
 {
 	return part[0] ? strstr(text, part) != NULL : text[0] == '\0';
 }
@@ -51,7 +51,7 @@ static void play(const struct health_policy *p, const struct step *steps, size_t
 			  : s->what == PROBE ? health_probe(&h, p, &seen, s->at * S)
 					     : health_tick(&h, p, s->at * S);
 		if (changed != s->changed || health_ok(&h) != s->ok ||
-			!has(h.reason, s->reason) || !has(h.warning, s->warning))
+			!has_part(h.reason, s->reason) || !has_part(h.warning, s->warning))
 			fail_msg("step %zu: changed %d, %s, reason '%s', warning '%s'", i,
 				changed, health_state_name(h.state), h.reason, h.warning);
 	}

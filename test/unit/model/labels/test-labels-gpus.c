@@ -254,8 +254,9 @@ static void labels__of_partly_shared_gpus_have_the_largest_count(void **state)
 }
 
 /* What the offer has of the resources whose original name is @name. */
-static void offered(const struct offer *o, const struct inventory *inv, const struct config *c,
-	const char *name, uint32_t *replicas, bool *kept_name, bool *mps)
+static void find_offered(const struct offer *o, const struct inventory *inv,
+	const struct config *c, const char *name, uint32_t *replicas, bool *kept_name,
+	bool *mps)
 {
 	uint32_t n[GPU_NODE_MAX];
 
@@ -336,7 +337,7 @@ static void labels__agree_with_the_offer(void **state)
 			bool kept, mps;
 
 			(void)snprintf(key, sizeof(key), "nvidia.com/%s", names[i]);
-			offered(o, inv, c, key, &replicas, &kept, &mps);
+			find_offered(o, inv, c, key, &replicas, &kept, &mps);
 			(void)snprintf(key, sizeof(key), "nvidia.com/%s.replicas", names[i]);
 			found = labels_get(l, key);
 			/* nvidia.com/gpu may speak for GPUs of another name; a test above. */

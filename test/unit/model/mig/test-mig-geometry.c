@@ -57,7 +57,7 @@ static struct mig_state state_of(const struct mig_layout *l, const char *text)
 	return s;
 }
 
-static bool fits(const struct mig_layout *l, const char *text)
+static bool does_fit_empty(const struct mig_layout *l, const char *text)
 {
 	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
 	struct mig_desired desired = want_of(l, text);
@@ -278,7 +278,7 @@ static void mig_geometry_fits__follows_the_corollaries(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_layout l = product_layout(rows[i].product);
 
-		if (fits(&l, rows[i].text) != rows[i].fits)
+		if (does_fit_empty(&l, rows[i].text) != rows[i].fits)
 			fail_msg("%s: %s: %d", product_name(rows[i].product), rows[i].text,
 				!rows[i].fits);
 	}

@@ -207,7 +207,8 @@ static void check_kept(const struct model *m, const struct mig_plan *p, unsigned
 }
 
 /* Number of instances, of both kinds. */
-static uint32_t instances(const struct mig_state *s, const struct mig_desired *desired)
+static uint32_t count_all_instances(const struct mig_state *s,
+	const struct mig_desired *desired)
 {
 	uint32_t n = 0;
 
@@ -308,9 +309,9 @@ static bool check_case(uint32_t number)
 		check_kept(&m, &p, 0);
 	}
 	mode = m.state.enabled != desired.enabled || m.state.pending_enabled != desired.enabled;
-	if (p.n != mode + instances(&m.state, &desired) - 2 * best.worth.steps)
+	if (p.n != mode + count_all_instances(&m.state, &desired) - 2 * best.worth.steps)
 		fail_msg("case %u: %u steps, the fewest are %u", number, p.n,
-			mode + instances(&m.state, &desired) - 2 * best.worth.steps);
+			mode + count_all_instances(&m.state, &desired) - 2 * best.worth.steps);
 	if ((uint32_t)__builtin_popcount(p.kept) != best.worth.gis)
 		fail_msg("case %u: keeps %x, should be %u", number, p.kept, best.worth.gis);
 	done = m;

@@ -49,7 +49,7 @@ static void teardown(struct fixture *f)
 	inventory_free(f->inv);
 }
 
-static struct replicated *share(struct fixture *f, const char *name, uint32_t replicas,
+static struct replicated *share_by_mps(struct fixture *f, const char *name, uint32_t replicas,
 	const char *const *list)
 {
 	return fixture_share_by(f->c, SHARING_MPS, name, NULL, replicas, list);
@@ -93,7 +93,8 @@ static void assert_grant(struct fixture *f, const char *resource, const char *co
 	assert_int_equal(g.priority, priority);
 }
 
-static int refused(struct fixture *f, const char *resource, const char *const *ids, size_t n)
+static int try_mps_grant(struct fixture *f, const char *resource, const char *const *ids,
+	size_t n)
 {
 	struct mps_grant g;
 
@@ -134,7 +135,7 @@ static void mps_plan_new__has_nvidias_limits(void **state)
 		struct fixture f;
 
 		setup(&f, 1, rows[i].gib);
-		share(&f, GPU, rows[i].replicas, NULL);
+		share_by_mps(&f, GPU, rows[i].replicas, NULL);
 		assert_plan(&f, rows[i].plan);
 		assert_grant(&f, GPU, IDS("GPU-0::0"), "GPU-0", rows[i].memory, rows[i].percent,
 			MPS_PRIORITY_UNSET);
@@ -150,7 +151,7 @@ static void mps_plan_new__rounds_like_nvidia(void **state)
 	(void)state;
 	setup(&f, 1, 40);
 	f.inv->gpus[0].memory_total_bytes = (UINT64_C(5852) << 20) * 7 - 1;
-	share(&f, GPU, 7, NULL);
+	share_by_mps(&f, GPU, 7, NULL);
 	assert_plan(&f, "GPU-0 14% GPU-0=5851M");
 	teardown(&f);
 }
@@ -175,8 +176,8 @@ static void offer_new__refuses_more_replicas_than_mps_has_clients(void **state)
 		setup(&f, 2, 40);
 		f.inv->gpus[1].cc_major = rows[i].major;
 		f.inv->gpus[1].cc_minor = rows[i].minor;
-		share(&f, GPU, 16, LIST("0"));
-		share(&f, GPU, rows[i].replicas, LIST("1"));
+		share_by_mps(&f, GPU, 16, LIST("0"));
+		share_by_mps(&f, GPU, rows[i].replicas, LIST("1"));
 		assert_plan(&f,
 			rows[i].note             ? "GPU-0 6% GPU-0=2560M"
 			: rows[i].replicas == 16 ? "GPU-0 6% GPU-0=2560M; GPU-1 6% GPU-1=2560M"
@@ -194,7 +195,7 @@ static void offer_new__refuses_more_replicas_than_mps_has_clients(void **state)
 			rows[i].note ? rows[i].note : "");
 		if (rows[i].note) {
 			assert_string_equal(f.offer->notes.v[0], want);
-			assert_error(refused(&f, GPU, IDS("GPU-1::3")), &f.err,
+			assert_error(try_mps_grant(&f, GPU, IDS("GPU-1::3")), &f.err,
 				"resource \"nvidia.com/gpu\": 'GPU-1' cannot be had, and has no MPS "
 				"daemon");
 			assert_int_equal(f.err.code, ERR_UNAVAILABLE);
@@ -211,7 +212,7 @@ static void offer_new__counts_clients_of_all_resources(void **state)
 
 	(void)state;
 	setup(&f, 1, 40);
-	share(&f, GPU, 24, NULL);
+	share_by_mps(&f, GPU, 24, NULL);
 	fixture_share_by(f.c, SHARING_MPS, GPU, "nvidia.com/b", 25, NULL);
 	assert_plan(&f, "");
 	assert_non_null(strstr(f.offer->notes.v[f.offer->notes.n - 1], "exceeded: 49 > 48"));
@@ -240,7 +241,7 @@ static void mps_grant__of_one_node_with_all_kinds(void **state)
 
 	(void)state;
 	setup(&f, 4, 40);
-	share(&f, GPU, 4, LIST("1"));
+	share_by_mps(&f, GPU, 4, LIST("1"));
 	fixture_share(f.c, GPU, NULL, 2, LIST("2"));
 	fixture_share_by(f.c, SHARING_MPS, GPU, "nvidia.com/mps", 10, LIST("3"));
 	assert_plan(&f, "GPU-1 25% GPU-1=10240M; GPU-3 10% GPU-3=4096M");
@@ -253,11 +254,11 @@ static void mps_grant__of_one_node_with_all_kinds(void **state)
 	assert_grant(&f, GPU, IDS("GPU-9"), "", "", 0, -1);
 	assert_null(mps_plan_find(f.plan, 0, OFFER_WHOLE));
 	assert_null(mps_plan_find(f.plan, 2, OFFER_WHOLE));
-	assert_error(refused(&f, GPU, IDS("GPU-1::0", "GPU-0")), &f.err,
+	assert_error(try_mps_grant(&f, GPU, IDS("GPU-1::0", "GPU-0")), &f.err,
 		"resource \"nvidia.com/gpu\": a process can have one MPS daemon only, and 'GPU-0' "
 		"and 'GPU-1' have not the same");
 	assert_int_equal(f.err.code, ERR_INVALID);
-	assert_error(refused(&f, GPU, IDS("GPU-1::0", "GPU-2::0")), &f.err,
+	assert_error(try_mps_grant(&f, GPU, IDS("GPU-1::0", "GPU-2::0")), &f.err,
 		"'GPU-1' and 'GPU-2' have not the same");
 	teardown(&f);
 }
@@ -269,7 +270,7 @@ static void mps_grant__of_several_replicas(void **state)
 
 	(void)state;
 	setup(&f, 1, 40);
-	share(&f, GPU, 6, NULL);
+	share_by_mps(&f, GPU, 6, NULL);
 	MPS(f.c).fail_requests_greater_than_one = false;
 	assert_plan(&f, "GPU-0 96% GPU-0=40956M"); /* six times 16 % and 6826 MiB */
 	assert_grant(&f, GPU, IDS("GPU-0::0"), "GPU-0", "0=6826M", 16, -1);
@@ -286,12 +287,12 @@ static void mps_plan_new__joins_gpus_of_which_one_may_have_several(void **state)
 
 	(void)state;
 	setup(&f, 4, 40);
-	share(&f, GPU, 2, LIST("0"));
-	share(&f, GPU, 4, LIST("2", "3"));
+	share_by_mps(&f, GPU, 2, LIST("0"));
+	share_by_mps(&f, GPU, 4, LIST("2", "3"));
 	/* a daemon each */
 	assert_plan(&f,
 		"GPU-0 50% GPU-0=20480M; GPU-2 25% GPU-2=10240M; GPU-3 25% GPU-3=10240M");
-	assert_error(refused(&f, GPU, IDS("GPU-2::0", "GPU-3::0")), &f.err,
+	assert_error(try_mps_grant(&f, GPU, IDS("GPU-2::0", "GPU-3::0")), &f.err,
 		"have not the same");
 	MPS(f.c).fail_requests_greater_than_one = false;
 	assert_plan(&f, "set-5fc5071c402a 100% GPU-0=40960M GPU-2=40960M GPU-3=40960M");
@@ -301,7 +302,8 @@ static void mps_plan_new__joins_gpus_of_which_one_may_have_several(void **state)
 	assert_grant(&f, GPU, IDS("GPU-3::1", "GPU-0::0"), "set-5fc5071c402a",
 		"0=20480M,1=10240M", 25, -1);
 	assert_grant(&f, GPU, IDS("GPU-3::1"), "set-5fc5071c402a", "0=10240M", 25, -1);
-	assert_error(refused(&f, GPU, IDS("GPU-1", "GPU-3::0")), &f.err, "have not the same");
+	assert_error(try_mps_grant(&f, GPU, IDS("GPU-1", "GPU-3::0")), &f.err,
+		"have not the same");
 	memcpy(key, f.plan->daemons[0].key, sizeof(key));
 	/* other limits, another name, another order of the file: the same directory */
 	f.c->sharing.entries[0].replicas = 8;
@@ -354,14 +356,14 @@ static void mps_plan_new__of_mig_devices(void **state)
 	f.c->mig_strategy = MIG_STRATEGY_MIXED;
 	f.c->sharing.mps_exclusive = true;
 	MPS(f.c).fail_requests_greater_than_one = false;
-	share(&f, MIG_1G, 4, NULL);
-	share(&f, GPU, 1, NULL);
+	share_by_mps(&f, MIG_1G, 4, NULL);
+	share_by_mps(&f, GPU, 1, NULL);
 	/* what drivers before R470 call them has no '/' as a directory */
 	(void)snprintf(f.inv->mig[1].uuid, GPU_UUID_MAX, "MIG-GPU-1/8/0");
 	assert_plan(&f, "GPU-0 100% exclusive GPU-0=40960M; MIG-1-0 100% MIG-1-0=5120M; "
 			"MIG-GPU-1-8-0 100% MIG-GPU-1/8/0=5120M");
 	assert_grant(&f, MIG_1G, IDS("MIG-GPU-1/8/0::2"), "MIG-GPU-1-8-0", "0=1280M", 25, -1);
-	assert_error(refused(&f, MIG_1G, IDS("MIG-1-0::0", "MIG-GPU-1/8/0::2")), &f.err,
+	assert_error(try_mps_grant(&f, MIG_1G, IDS("MIG-1-0::0", "MIG-GPU-1/8/0::2")), &f.err,
 		"'MIG-1-0' and 'MIG-GPU-1/8/0' have not the same");
 	f.c->sharing.entries[0].replicas = 49;
 	assert_plan(&f, "GPU-0 100% exclusive GPU-0=40960M");
@@ -377,7 +379,7 @@ static void mps_plan_new__is_exclusive_for_whole_gpus_only(void **state)
 
 	(void)state;
 	setup(&f, 2, 40);
-	share(&f, GPU, 2, LIST("0"));
+	share_by_mps(&f, GPU, 2, LIST("0"));
 	fixture_profile(fixture_add_slices(f.c, GPU, LIST("1")), "nvidia.com/gpu.a", 2, 0);
 	f.c->slices[0].mps = true;
 	assert_plan(&f, "GPU-0 50% GPU-0=20480M; GPU-1 100% GPU-1=0M");
@@ -411,7 +413,7 @@ static void mps_grant__of_isolated_replicas(void **state)
 
 		setup(&f, 1, 40);
 		MPS(f.c).fail_requests_greater_than_one = false;
-		share(&f, GPU, 7, NULL)->isolation = rows[i].isolation;
+		share_by_mps(&f, GPU, 7, NULL)->isolation = rows[i].isolation;
 		plan(&f);
 		assert_grant(&f, GPU, IDS("GPU-0::0"), "GPU-0", rows[i].one,
 			rows[i].one_percent, rows[i].priority);
@@ -467,7 +469,8 @@ static void mps_plan_new__joins_no_slices(void **state)
 	fixture_profile(fixture_add_slices(f.c, GPU, NULL), "nvidia.com/gpu.a", 2, 2048);
 	f.c->slices[0].mps = true;
 	assert_plan(&f, "GPU-0 100% GPU-0=4096M; GPU-1 100% GPU-1=4096M");
-	assert_error(refused(&f, "nvidia.com/gpu.a", IDS("GPU-0::gpu.a::0", "GPU-1::gpu.a::0")),
+	assert_error(try_mps_grant(&f, "nvidia.com/gpu.a",
+			     IDS("GPU-0::gpu.a::0", "GPU-1::gpu.a::0")),
 		&f.err, "have not the same");
 	teardown(&f);
 }

@@ -102,7 +102,7 @@ static void mig_pattern(struct config *c, const char *pattern, const char *name)
 	(void)snprintf(p->name, sizeof(p->name), "%s", name);
 }
 
-static void small(struct inventory *inv, uint32_t gpu)
+static void add_small_device(struct inventory *inv, uint32_t gpu)
 {
 	(void)fixture_mig(inv, gpu, 1, 1, 5);
 }
@@ -122,12 +122,12 @@ static void offer_new__follows_the_strategy(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		CASE(2, all[i], "gpu=GPU-0 GPU-1", NULL, inv->gpus[1].mig_capable = true);
 		/* all with MIG on, one profile */
-#define ONE small(inv, 0), small(inv, 0), small(inv, 1)
+#define ONE add_small_device(inv, 0), add_small_device(inv, 0), add_small_device(inv, 1)
 	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, ONE);
 	CASE(2, SINGLE, "gpu=MIG-0-0 MIG-0-1 MIG-1-0", NULL, ONE);
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1 MIG-1-0", NULL, ONE);
 	/* all with MIG on, several profiles */
-#define SEVERAL small(inv, 0), large(inv, 0), small(inv, 1)
+#define SEVERAL add_small_device(inv, 0), large(inv, 0), add_small_device(inv, 1)
 	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, SEVERAL);
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-1-0; mig-3g.20gb=MIG-0-1", NULL, SEVERAL);
 	CASE(2, SINGLE, "gpu=MIG-0-0 MIG-0-1! MIG-1-0",
@@ -136,21 +136,21 @@ static void offer_new__follows_the_strategy(void **state)
 		"(14 SMs, 5120 MiB)",
 		SEVERAL);
 	/* some with MIG on */
-	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, small(inv, 1));
-	CASE(2, MIXED, "gpu=GPU-0; mig-1g.5gb=MIG-1-0", NULL, small(inv, 1));
+	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, add_small_device(inv, 1));
+	CASE(2, MIXED, "gpu=GPU-0; mig-1g.5gb=MIG-1-0", NULL, add_small_device(inv, 1));
 	CASE(2, SINGLE, "gpu=GPU-0! MIG-1-0",
 		"GPU 0 (GPU-0): unhealthy, MIG is off there, and with strategy single "
 		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
-		small(inv, 1));
+		add_small_device(inv, 1));
 	/* one with MIG on and no MIG device */
-#define EMPTY small(inv, 0), inv->gpus[1].mig_enabled = true
+#define EMPTY add_small_device(inv, 0), inv->gpus[1].mig_enabled = true
 	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, EMPTY);
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0",
 		"GPU 1 (GPU-1): not offered, MIG is on and there are no MIG devices", EMPTY);
 	CASE(2, SINGLE, "gpu=MIG-0-0 GPU-1!",
 		"GPU 1 (GPU-1): unhealthy, MIG is on and there are no MIG devices", EMPTY);
 	/* compute instances smaller than their GPU instance */
-#define PART fixture_mig(inv, 0, 1, 2, 10), small(inv, 1)
+#define PART fixture_mig(inv, 0, 1, 2, 10), add_small_device(inv, 1)
 	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, PART);
 	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1", NULL, fixture_mig(inv, 0, 1, 2, 10),
 		fixture_mig(inv, 0, 1, 2, 10));
@@ -169,7 +169,7 @@ static void offer_new__counts_mig_devices_of_eight_gpus(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 56; i++)
-		small(inv, i / 7);
+		add_small_device(inv, i / 7);
 	c->mig_strategy = SINGLE;
 	o = fixture_offer(inv, c);
 	assert_int_equal(o->n, 1);
@@ -183,8 +183,8 @@ static void offer_new__counts_mig_devices_of_eight_gpus(void **state)
 	o = offer_free(o);
 	inv->n_mig = 0;
 	for (uint32_t i = 0; i < 8; i++) {
-		small(inv, i);
-		small(inv, i);
+		add_small_device(inv, i);
+		add_small_device(inv, i);
 		(void)fixture_mig(inv, i, 2, 2, 10);
 		large(inv, i);
 	}
@@ -208,23 +208,24 @@ static void offer_new__single_serves_the_greatest_number(void **state)
 		"strategy single 'nvidia.com/gpu' is one type of MIG device, and most are '1g.5gb' "
 		"(14 SMs, 5120 MiB)",
 		large(inv, 0);
-		small(inv, 1); small(inv, 1));
+		add_small_device(inv, 1); add_small_device(inv, 1));
 	/* of equal numbers the one with the lowest index */
 	CASE(2, SINGLE, "gpu=MIG-0-0 MIG-1-0!",
 		"GPU 1 (GPU-1): its MIG devices '1g.5gb' (14 SMs, 5120 MiB) are unhealthy, with "
 		"strategy single 'nvidia.com/gpu' is one type of MIG device, and most are '3g.20gb' "
 		"(42 SMs, 20480 MiB)",
 		large(inv, 0);
-		small(inv, 1));
+		add_small_device(inv, 1));
 	/* the type is all attributes, not the name of the profile */
 	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1!",
 		"GPU 0 (GPU-0): its MIG devices '1g.5gb' (14 SMs, 5120 MiB) are unhealthy, with "
 		"strategy single 'nvidia.com/gpu' is one type of MIG device, and most are '1g.5gb' "
 		"(14 SMs, 5120 MiB)",
-		small(inv, 0);
+		add_small_device(inv, 0);
 		fixture_mig(inv, 0, 1, 1, 5)->jpeg = 1);
 	/* ... and the same attributes under two names are one type */
-	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1", NULL, small(inv, 0); small(inv, 0);
+	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1", NULL, add_small_device(inv, 0);
+		add_small_device(inv, 0);
 		(void)snprintf(inv->mig[1].profile, sizeof(inv->mig[1].profile), "1g.6gb"));
 	/* without any MIG device the whole GPUs serve */
 	CASE(2, SINGLE, "gpu=GPU-0! GPU-1",
@@ -241,11 +242,12 @@ static void offer_new__single_serves_the_greatest_number(void **state)
 		"strategy single 'nvidia.com/gpu' is one type of MIG device, and most are '1g.5gb' "
 		"(14 SMs, 5120 MiB)",
 		large(inv, 0);
-		large(inv, 0); small(inv, 1); small(inv, 1); small(inv, 1));
+		large(inv, 0); add_small_device(inv, 1); add_small_device(inv, 1);
+		add_small_device(inv, 1));
 	/* a resource of its own settles it: types are counted in each */
-	CASE(2, SINGLE, "big=MIG-0-0; gpu=MIG-1-0", NULL, large(inv, 0); small(inv, 1);
-		mig_pattern(c, "3g.*", "nvidia.com/big"));
-	CASE(2, SINGLE, "gpu=MIG-1-0; t4=GPU-0", NULL, small(inv, 1);
+	CASE(2, SINGLE, "big=MIG-0-0; gpu=MIG-1-0", NULL, large(inv, 0);
+		add_small_device(inv, 1); mig_pattern(c, "3g.*", "nvidia.com/big"));
+	CASE(2, SINGLE, "gpu=MIG-1-0; t4=GPU-0", NULL, add_small_device(inv, 1);
 		fixture_pattern(c, "Tesla*", "nvidia.com/t4"));
 }
 
@@ -264,8 +266,8 @@ static void offer_new__single_attributes(void **state)
 		struct offer *o;
 
 		c->mig_strategy = SINGLE;
-		small(inv, 0);
-		small(inv, 0);
+		add_small_device(inv, 0);
+		add_small_device(inv, 0);
 		((uint8_t *)&inv->mig[1])[at[i]]++;
 		o = fixture_offer(inv, c);
 		assert_int_equal(o->resources[0].devices[0].why, 0);
@@ -279,25 +281,26 @@ static void offer_new__single_attributes(void **state)
 static void offer_new__names_profiles(void **state)
 {
 	(void)state;
-	CASE(1, MIXED, "mig-1g.10gb.me=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.10gb.me=MIG-0-0", NULL, add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].profile, 32, "1g.10gb+me"));
-	CASE(1, MIXED, "mig-1g.24gb.me.all=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.24gb.me.all=MIG-0-0", NULL, add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].profile, 32, "1g.24gb+me.all"));
-	CASE(1, MIXED, "mig-1g.24gb-me=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.24gb-me=MIG-0-0", NULL, add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].profile, 32, "1g.24gb-me"));
-	CASE(1, MIXED, "mig-1g.24gb.gfx.me=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.24gb.gfx.me=MIG-0-0", NULL, add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].profile, 32, "1g.24gb+gfx,me"));
 	/* the user's patterns come first, match the whole text, and name what has no other name */
-	CASE(1, MIXED, "mig-3g.20gb=MIG-0-1; tiny=MIG-0-0", NULL, small(inv, 0); large(inv, 0);
-		mig_pattern(c, "1g.5gb", "nvidia.com/tiny");
+	CASE(1, MIXED, "mig-3g.20gb=MIG-0-1; tiny=MIG-0-0", NULL, add_small_device(inv, 0);
+		large(inv, 0); mig_pattern(c, "1g.5gb", "nvidia.com/tiny");
 		mig_pattern(c, "1g*", "nvidia.com/never"));
 	CASE(1, MIXED, "part=MIG-0-0", NULL, fixture_mig(inv, 0, 1, 2, 10);
 		mig_pattern(c, "1c.*", "nvidia.com/part"));
-	CASE(1, MIXED, "gpu=MIG-0-0 MIG-0-1", NULL, small(inv, 0); large(inv, 0);
+	CASE(1, MIXED, "gpu=MIG-0-0 MIG-0-1", NULL, add_small_device(inv, 0); large(inv, 0);
 		mig_pattern(c, "*", GPU));
-	CASE(1, NONE, "gpu=GPU-0", NULL, small(inv, 0); mig_pattern(c, "*", "nvidia.com/m"));
+	CASE(1, NONE, "gpu=GPU-0", NULL, add_small_device(inv, 0);
+		mig_pattern(c, "*", "nvidia.com/m"));
 	/* patterns of GPUs are not for MIG devices */
-	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, add_small_device(inv, 0);
 		fixture_pattern(c, "*", "nvidia.com/t"));
 }
 
@@ -307,16 +310,18 @@ static void offer_new__shares_mig_devices(void **state)
 {
 	(void)state;
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0::0 MIG-0-0::1 MIG-0-1::0 MIG-0-1::1", NULL,
-		small(inv, 0);
-		small(inv, 0); fixture_share(c, MIG_1G, NULL, 2, NULL));
+		add_small_device(inv, 0);
+		add_small_device(inv, 0); fixture_share(c, MIG_1G, NULL, 2, NULL));
 	CASE(1, MIXED, "mig-1g.5gb.shared=MIG-0-0::0 MIG-0-0::1; mig-3g.20gb=MIG-0-1", NULL,
-		small(inv, 0);
+		add_small_device(inv, 0);
 		large(inv, 0); fixture_share(c, MIG_1G, NULL, 2, NULL);
 		SLICING(c).rename_by_default = true);
-	CASE(1, MIXED, "tiny=MIG-0-0::0 MIG-0-0::1", NULL, small(inv, 0);
+	CASE(1, MIXED, "tiny=MIG-0-0::0 MIG-0-0::1", NULL, add_small_device(inv, 0);
 		fixture_share(c, MIG_1G, "nvidia.com/tiny", 2, NULL));
 	/* lists: by index, UUID, and old UUID */
-#define FOUR small(inv, 0), small(inv, 0), small(inv, 1), small(inv, 1)
+#define FOUR                                                                          \
+	add_small_device(inv, 0), add_small_device(inv, 0), add_small_device(inv, 1), \
+		add_small_device(inv, 1)
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1::0 MIG-0-1::1 MIG-1-0 MIG-1-1", NULL, FOUR;
 		fixture_share(c, MIG_1G, NULL, 2, LIST("0:1")));
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1 MIG-1-0::0 MIG-1-0::1 MIG-1-1", NULL, FOUR;
@@ -338,33 +343,36 @@ static void offer_new__shares_mig_devices(void **state)
 		"sharing of 'nvidia.com/mig-1g.5gb': no matching device with UUID: GPU-0", FOUR;
 		fixture_share(c, MIG_1G, NULL, 2, LIST("GPU-0")));
 	CASE(2, MIXED, "gpu=GPU-0; mig-1g.5gb=MIG-1-0",
-		"sharing of 'nvidia.com/gpu': no matching device at index: 1:0", small(inv, 1);
+		"sharing of 'nvidia.com/gpu': no matching device at index: 1:0",
+		add_small_device(inv, 1);
 		fixture_share(c, GPU, NULL, 2, LIST("1:0")));
 	/* only what exists is shared, and the rest of the node is as it was */
-	CASE(2, MIXED, "gpu=GPU-0::0 GPU-0::1; mig-1g.5gb=MIG-1-0", NULL, small(inv, 1);
+	CASE(2, MIXED, "gpu=GPU-0::0 GPU-0::1; mig-1g.5gb=MIG-1-0", NULL,
+		add_small_device(inv, 1);
 		fixture_share(c, GPU, NULL, 2, NULL));
 	CASE(1, MIXED, "a=MIG-0-0::0 MIG-0-0::1; b=MIG-0-0::0 MIG-0-0::1",
 		"sharing of 'nvidia.com/mig-1g.5gb': MIG device 0:0 is offered twice, as "
 		"'nvidia.com/a' and as 'nvidia.com/b'",
-		small(inv, 0);
+		add_small_device(inv, 0);
 		fixture_share(c, MIG_1G, "nvidia.com/a", 2, NULL);
 		fixture_share(c, MIG_1G, "nvidia.com/b", 2, NULL));
 	/* a count takes those that can be had; what cannot keeps all its replicas out together */
 	CASE(2, SINGLE, "gpu=GPU-0! MIG-1-0::0 MIG-1-0::1",
 		"GPU 0 (GPU-0): unhealthy, MIG is off there, and with strategy single "
 		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
-		small(inv, 1);
+		add_small_device(inv, 1);
 		struct replicated *e = fixture_share(c, GPU, NULL, 2, NULL);
 		e->devices = DEVICES_COUNT; e->count = 1);
 	CASE(2, SINGLE, "gpu=GPU-0::0! GPU-0::1! MIG-1-0::0 MIG-1-0::1",
 		"GPU 0 (GPU-0): unhealthy, MIG is off there, and with strategy single "
 		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
-		small(inv, 1);
+		add_small_device(inv, 1);
 		fixture_share(c, GPU, NULL, 2, NULL));
 	/* a missing GPU does not keep its index */
-	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-1-0::0 MIG-1-0::1", NULL, small(inv, 0);
-		small(inv, 1); inv->gpus[0].fault = GPU_FAULT_GONE; inv->gpus[1].index = 0;
-		fixture_share(c, MIG_1G, NULL, 2, LIST("0:0")));
+	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-1-0::0 MIG-1-0::1", NULL,
+		add_small_device(inv, 0);
+		add_small_device(inv, 1); inv->gpus[0].fault = GPU_FAULT_GONE;
+		inv->gpus[1].index = 0; fixture_share(c, MIG_1G, NULL, 2, LIST("0:0")));
 }
 
 /* NVIDIA's plugin refuses both. */
@@ -372,13 +380,14 @@ static void offer_new__shares_mig_devices_by_mps(void **state)
 {
 	(void)state;
 	CASE(2, MIXED, "gpu=GPU-0; mig-1g.5gb=MIG-1-0::0 MIG-1-0::1 MIG-1-1", NULL,
-		small(inv, 1);
-		small(inv, 1); fixture_share_by(c, SHARING_MPS, MIG_1G, NULL, 2, LIST("1:0")));
+		add_small_device(inv, 1);
+		add_small_device(inv, 1);
+		fixture_share_by(c, SHARING_MPS, MIG_1G, NULL, 2, LIST("1:0")));
 	CASE(1, SINGLE, "gpu=MIG-0-0::0 MIG-0-0::1 MIG-0-1::0 MIG-0-1::1 MIG-0-1::2",
 		"sharing of 'nvidia.com/gpu': MIG device 0:0 is shared by sharing.mps, and not "
 		"time-sliced too",
-		small(inv, 0);
-		small(inv, 0); fixture_share(c, GPU, NULL, 3, NULL);
+		add_small_device(inv, 0);
+		add_small_device(inv, 0); fixture_share(c, GPU, NULL, 3, NULL);
 		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("MIG-GPU-0/7/0")));
 }
 
@@ -387,18 +396,20 @@ static void offer_new__omits_devices_that_cannot_be_offered(void **state)
 	(void)state;
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-1",
 		"MIG device 0:0: not offered, its UUID is unknown: unknown error",
-		small(inv, 0);
-		small(inv, 0); inv->mig[0].uuid[0] = '\0';
+		add_small_device(inv, 0);
+		add_small_device(inv, 0); inv->mig[0].uuid[0] = '\0';
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "unknown error"));
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0",
 		"MIG device 0:0 (MIG-0-0): not offered, another MIG device has the same UUID",
-		small(inv, 0);
-		small(inv, 0); (void)snprintf(inv->mig[1].uuid, GPU_UUID_MAX, "MIG-0-0"));
+		add_small_device(inv, 0);
+		add_small_device(inv, 0);
+		(void)snprintf(inv->mig[1].uuid, GPU_UUID_MAX, "MIG-0-0"));
 	/* a fault of a device alone: health says the rest, and it is no type of its own */
-	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, small(inv, 0);
+	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "unknown error"));
-	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1 MIG-0-2", NULL, small(inv, 0); small(inv, 0);
-		small(inv, 0); (void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "x");
+	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1 MIG-0-2", NULL, add_small_device(inv, 0);
+		add_small_device(inv, 0); add_small_device(inv, 0);
+		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "x");
 		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "x");
 		inv->mig[0].memory_mib = 0; inv->mig[0].profile[0] = '\0';
 		inv->mig[1].memory_mib = 0; inv->mig[1].profile[0] = '\0');
@@ -406,37 +417,41 @@ static void offer_new__omits_devices_that_cannot_be_offered(void **state)
 	CASE(2, SINGLE, "gpu=GPU-0! MIG-1-0 MIG-1-1 MIG-1-2!",
 		"GPU 0 (GPU-0): unhealthy, MIG is off there, and with strategy single "
 		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
-		small(inv, 1);
-		small(inv, 1); large(inv, 1);
+		add_small_device(inv, 1);
+		add_small_device(inv, 1); large(inv, 1);
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "minors: not there");
 		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "minors: not there"));
 	CASE(1, MIXED, "",
 		"MIG device 0:0 (MIG-0-0): not offered, its profile is unknown: GetInfo: "
 		"unknown error",
-		small(inv, 0);
+		add_small_device(inv, 0);
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "GetInfo: unknown error");
 		inv->mig[0].profile[0] = '\0');
 	/* so it is with a GPU of them: its MIG devices go where it goes */
-	CASE(2, MIXED, "gpu=GPU-0", "GPU 1: not offered, its UUID is unknown", small(inv, 1);
+	CASE(2, MIXED, "gpu=GPU-0", "GPU 1: not offered, its UUID is unknown",
+		add_small_device(inv, 1);
 		inv->gpus[1].uuid[0] = '\0');
-	CASE(2, MIXED, "gpu=GPU-0", NULL, small(inv, 1);
+	CASE(2, MIXED, "gpu=GPU-0", NULL, add_small_device(inv, 1);
 		(void)snprintf(inv->gpus[1].name, GPU_NAME_MAX, "DGX Display"));
-	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0", NULL, small(inv, 0);
+	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0", NULL, add_small_device(inv, 0);
 		inv->gpus[0].fault = GPU_FAULT_GONE; inv->n = 1);
 	CASE(2, MIXED, "mig-1g.5gb=MIG-1-0",
-		"GPU 0 (GPU-1): not offered, another GPU has the same UUID", small(inv, 0);
-		small(inv, 1); (void)snprintf(inv->gpus[0].uuid, GPU_UUID_MAX, "GPU-1"));
+		"GPU 0 (GPU-1): not offered, another GPU has the same UUID",
+		add_small_device(inv, 0);
+		add_small_device(inv, 1);
+		(void)snprintf(inv->gpus[0].uuid, GPU_UUID_MAX, "GPU-1"));
 }
 
 /* While a layout changes, present devices are offered and none is reported as missing. */
 static void offer_new__of_a_changing_gpu(void **state)
 {
 	(void)state;
-	CASE(2, SINGLE, "gpu=MIG-1-0", NULL, inv->gpus[0].mig_enabled = true; small(inv, 1);
-		inv->gpus[0].changing = true);
+	CASE(2, SINGLE, "gpu=MIG-1-0", NULL, inv->gpus[0].mig_enabled = true;
+		add_small_device(inv, 1); inv->gpus[0].changing = true);
 	CASE(2, MIXED, "mig-1g.5gb=MIG-1-0", NULL, inv->gpus[0].mig_enabled = true;
-		small(inv, 1); inv->gpus[0].changing = true);
-	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, small(inv, 0); inv->gpus[0].changing = true);
+		add_small_device(inv, 1); inv->gpus[0].changing = true);
+	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0", NULL, add_small_device(inv, 0);
+		inv->gpus[0].changing = true);
 	CASE(1, MIXED, "", NULL, inv->gpus[0].mig_enabled = true; inv->gpus[0].changing = true);
 }
 

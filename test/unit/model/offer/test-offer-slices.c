@@ -540,7 +540,7 @@ static void prefer__selects_slices_of_one_gpu(void **state)
 	node_end(&n);
 }
 
-static const char *label(const struct labels *l, const char *key)
+static const char *get_label_or_none(const struct labels *l, const char *key)
 {
 	const char *value = labels_get(l, key);
 
@@ -588,8 +588,8 @@ static void labels__describe_profiles(void **state)
 		char key[80];
 
 		(void)snprintf(key, sizeof(key), "nvidia.com/%s", rows[i][0]);
-		if (strcmp(label(l, key), rows[i][1]) != 0)
-			fail_msg("%s=%s", key, label(l, key));
+		if (strcmp(get_label_or_none(l, key), rows[i][1]) != 0)
+			fail_msg("%s=%s", key, get_label_or_none(l, key));
 	}
 	(void)labels_free(l);
 	node_end(&n);
@@ -684,9 +684,9 @@ static void check_labels(const struct node *n, uint64_t seed)
 			continue;
 		(void)snprintf(key, sizeof(key), "%s.replicas", r->name);
 		(void)snprintf(replicas, sizeof(replicas), "%u", r->replicas);
-		if (strcmp(label(l, key), replicas) != 0)
+		if (strcmp(get_label_or_none(l, key), replicas) != 0)
 			fail_msg("seed %llu: %s=%s, offered %s", (unsigned long long)seed, key,
-				label(l, key), replicas);
+				get_label_or_none(l, key), replicas);
 	}
 	(void)labels_free(l);
 }

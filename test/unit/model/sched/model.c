@@ -18,7 +18,7 @@ uint64_t model_random(struct model *m, uint64_t below)
 	return below ? (m->seed * UINT64_C(2685821657736338717) >> 20) % below : 0;
 }
 
-static uint64_t between(struct model *m, uint64_t min, uint64_t max)
+static uint64_t pick_between(struct model *m, uint64_t min, uint64_t max)
 {
 	return min + model_random(m, max - min + 1);
 }
@@ -36,7 +36,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	struct model *m = arg;
 	struct model_proc *p = client->user;
 	struct model_slice *s = p->slice;
-	uint64_t poll_at = m->now + between(m, 10 * US, 100 * US);
+	uint64_t poll_at = m->now + pick_between(m, 10 * US, 100 * US);
 
 	p->generation++;
 	p->gate_at = m->now;
@@ -44,7 +44,7 @@ static void on_gate(void *arg, struct sched_client *client)
 	if (client->gate == SCHED_GATE_CLOSED)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
 	if (client->gate != SCHED_GATE_CLOSED && p->blocked)
-		p->woken_at = m->now + between(m, 5 * US, 50 * US);
+		p->woken_at = m->now + pick_between(m, 5 * US, 50 * US);
 	/* Where all known work waits at the gate, the thread that wakes up there reports the state.
 	 * Otherwise the gate thread polls. */
 	if (p->in_flight || !p->blocked)
@@ -138,7 +138,7 @@ static void send(struct model_proc *p, bool busy, bool wants)
 {
 	struct model *m = p->m;
 	struct model_packet *last = p->n_packets ? &p->packets[p->n_packets - 1] : NULL;
-	uint64_t at = m->now + between(m, 5 * US, 50 * US);
+	uint64_t at = m->now + pick_between(m, 5 * US, 50 * US);
 
 	if (p->n_packets == MODEL_PACKETS_MAX) {
 		model_fail(m, "process %td sends without end", p - m->procs);
@@ -239,8 +239,9 @@ static void end_kernel(struct model_proc *p)
 		p->burst_at = 0;
 	}
 	p->poll_at = min_u64(p->poll_at,
-		m->now + (p->client->gate == SCHED_GATE_OPEN ? between(m, 10 * US, 2 * MS)
-							     : between(m, 10 * US, 100 * US)));
+		m->now + (p->client->gate == SCHED_GATE_OPEN
+					 ? pick_between(m, 10 * US, 2 * MS)
+					 : pick_between(m, 10 * US, 100 * US)));
 }
 
 /* The gate thread polls, and reports if the arbiter's state is wrong or if the arbiter may have missed a
@@ -253,7 +254,7 @@ static void poll_process(struct model_proc *p)
 	if (p->task.kind == MODEL_FLAPPER) {
 		bool wants = model_random(m, 2), busy = model_random(m, 2);
 
-		p->poll_at = m->now + between(m, 20 * US, 2 * MS);
+		p->poll_at = m->now + pick_between(m, 20 * US, 2 * MS);
 		send(p, busy, wants);
 		return;
 	}
@@ -302,7 +303,7 @@ bool model_is_busy(const struct model *m, unsigned int gpu)
 }
 
 /* The next context with work after the running one, round robin. NULL: no other context has work. */
-static struct model_proc *rival(struct model *m, unsigned int gpu)
+static struct model_proc *find_rival(struct model *m, unsigned int gpu)
 {
 	const struct model_proc *runs = m->gpus[gpu].runs;
 	size_t at = runs ? (size_t)(runs - m->procs) : 0;
@@ -320,7 +321,7 @@ static struct model_proc *rival(struct model *m, unsigned int gpu)
 static void rotate(struct model *m, unsigned int gpu)
 {
 	struct model_gpu *g = &m->gpus[gpu];
-	struct model_proc *next = rival(m, gpu);
+	struct model_proc *next = find_rival(m, gpu);
 	bool changes = next && (!model_is_busy(m, gpu) || g->ends <= m->now);
 	uint64_t slice = SCHED_TIME_SLICE_NS;
 
@@ -328,7 +329,7 @@ static void rotate(struct model *m, unsigned int gpu)
 		g->runs = next;
 		g->change_ns = MODEL_CHANGE_NS;
 		g->ends = UINT64_MAX;
-		next = rival(m, gpu);
+		next = find_rival(m, gpu);
 	}
 	if (!next) {
 		g->ends = UINT64_MAX;
@@ -339,7 +340,7 @@ static void rotate(struct model *m, unsigned int gpu)
 	}
 }
 
-static uint64_t sooner(uint64_t step, uint64_t now, uint64_t when)
+static uint64_t shorten_step(uint64_t step, uint64_t now, uint64_t when)
 {
 	return when > now && when - now < step ? when - now : step;
 }
@@ -348,9 +349,9 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 {
 	uint64_t step = until - m->now;
 
-	step = sooner(step, m->now, sched_next_deadline(m->sched));
+	step = shorten_step(step, m->now, sched_next_deadline(m->sched));
 	for (unsigned int g = 0; g < m->n_gpus; g++)
-		step = sooner(step, m->now, m->gpus[g].ends);
+		step = shorten_step(step, m->now, m->gpus[g].ends);
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
 		uint64_t left;
@@ -367,11 +368,11 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 
 		if (!p->slice)
 			continue;
-		step = sooner(step, m->now, p->woken_at);
-		step = sooner(step, m->now, p->think_at);
-		step = sooner(step, m->now, p->poll_at);
+		step = shorten_step(step, m->now, p->woken_at);
+		step = shorten_step(step, m->now, p->think_at);
+		step = shorten_step(step, m->now, p->poll_at);
 		if (p->n_packets)
-			step = sooner(step, m->now, p->packets[0].at);
+			step = shorten_step(step, m->now, p->packets[0].at);
 	}
 	return step ? step : 1;
 }

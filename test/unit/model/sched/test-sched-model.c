@@ -27,7 +27,7 @@
  */
 static unsigned int mps_percent; /* of the slices of a scenario are under MPS */
 
-static bool chance(struct model *m, unsigned int percent)
+static bool draw_chance(struct model *m, unsigned int percent)
 {
 	return model_random(m, 100) < percent;
 }
@@ -39,10 +39,10 @@ static struct sched_share_config random_share(struct model *m, bool plain)
 		.weight = weights[model_random(m, ARRAY_LEN(weights))]
 	};
 
-	if (!plain && chance(m, 20))
+	if (!plain && draw_chance(m, 20))
 		share.cap = (uint32_t)(10000 + model_random(m, 990000));
-	share.latency = !plain && chance(m, 20);
-	share.mps = mps_percent && !plain && chance(m, mps_percent);
+	share.latency = !plain && draw_chance(m, 20);
+	share.mps = mps_percent && !plain && draw_chance(m, mps_percent);
 	return share;
 }
 
@@ -51,7 +51,7 @@ static uint64_t random_kernel(struct model *m)
 	static const uint64_t kernels[] = { 20 * US, 50 * US, 100 * US, 300 * US, MS, 3 * MS,
 		20 * MS };
 
-	if (chance(m, 3))
+	if (draw_chance(m, 3))
 		return 500 * MS + model_random(m, 2500 * MS);
 	return kernels[model_random(m, ARRAY_LEN(kernels))];
 }
@@ -79,15 +79,15 @@ static struct model_task random_task(struct model *m, bool plain)
 	for (; dice >= (plain ? likely[i].plain : likely[i].wild); i++)
 		dice -= plain ? likely[i].plain : likely[i].wild;
 	task.kind = likely[i].kind;
-	task.ahead = chance(m, 20) ? 1000 : 2 + (unsigned int)model_random(m, 30);
+	task.ahead = draw_chance(m, 20) ? 1000 : 2 + (unsigned int)model_random(m, 30);
 	task.burst = 1 + (unsigned int)model_random(m, 50);
-	task.think_ns = 20 * US + model_random(m, chance(m, 50) ? 200 * US : 50 * MS);
+	task.think_ns = 20 * US + model_random(m, draw_chance(m, 50) ? 200 * US : 50 * MS);
 	task.rest_ns = model_random(m, 3 * MS);
-	if (task.kind == MODEL_LOOP && chance(m, 20))
+	if (task.kind == MODEL_LOOP && draw_chance(m, 20))
 		task.kernel_ns = US;
 	if (task.kind == MODEL_BURST)
 		task.kernel_ns = 10 * US + model_random(m, 2 * MS);
-	if (!plain && chance(m, 20))
+	if (!plain && draw_chance(m, 20))
 		task.estimate_permille = (unsigned int)(100 + model_random(m, 5000));
 	return task;
 }
@@ -100,9 +100,9 @@ static struct model_slice *random_slice(struct model *m, bool plain)
 	struct model_task task = random_task(m, plain);
 	unsigned int first = (unsigned int)model_random(m, m->n_gpus), width = 1;
 
-	if (m->n_gpus > 1 && chance(m, 40)) {
+	if (m->n_gpus > 1 && draw_chance(m, 40)) {
 		width = 2 + (unsigned int)model_random(m, m->n_gpus - 1);
-		if (task.kind == MODEL_SATURATE && chance(m, 70)) {
+		if (task.kind == MODEL_SATURATE && draw_chance(m, 70)) {
 			task.kind = MODEL_GROUP;
 			task.ahead = 2 + task.ahead % 8;
 		}
@@ -111,7 +111,7 @@ static struct model_slice *random_slice(struct model *m, bool plain)
 		(void)model_proc(m, s, (first + i) % m->n_gpus, &task);
 	if (plain && task.kind == MODEL_SATURATE)
 		s->steady = true;
-	else if (chance(m, 20)) /* a second process */
+	else if (draw_chance(m, 20)) /* a second process */
 		(void)model_proc(m, s, first, &task);
 	return s;
 }
@@ -302,7 +302,7 @@ static void run_beside_mps(struct model *m)
 		s->steady = false;
 		model_share(m, s, &under);
 		model_run(m, model_random(m, 500 * MS));
-		if (chance(m, 50))
+		if (draw_chance(m, 50))
 			model_slice_drop(m, s);
 	}
 	model_run(m, S);

@@ -472,7 +472,7 @@ struct world {
 	uint64_t wall_ns, cost_ns, last[UNITS];
 };
 
-static uint32_t below(uint32_t n)
+static uint32_t pick_below(uint32_t n)
 {
 	static uint64_t x = 88172645463325252; /* the same numbers each time: xorshift64 */
 
@@ -521,10 +521,11 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 		.allocated_ns = held_ns,
 		.share = MILLION / SEATS,
 		.share_ns = held_ns * (MILLION / SEATS),
-		.busy_from = (enum account_source)below(4),
-		.busy_ns = below(2) ? below(1000000) : below(1000000) * UINT64_C(10000),
-		.memory_from = (enum account_source)below(4),
-		.memory = (uint64_t)below(1000000) << 12 };
+		.busy_from = (enum account_source)pick_below(4),
+		.busy_ns = pick_below(2) ? pick_below(1000000)
+					 : pick_below(1000000) * UINT64_C(10000),
+		.memory_from = (enum account_source)pick_below(4),
+		.memory = (uint64_t)pick_below(1000000) << 12 };
 	w->units[p->unit].n_uses++;
 }
 
@@ -532,11 +533,11 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 static void play_replica(struct world *w, struct account_round *r, int unit, int seat)
 {
 	struct pod *p = &w->pods[unit * SEATS + seat];
-	uint64_t at = below(1000) * (r->dt_ns / 1000);
+	uint64_t at = pick_below(1000) * (r->dt_ns / 1000);
 	bool here = p->unit >= 0;
 
-	if (here && below(8)) {
-		p->known = p->known || below(2);
+	if (here && pick_below(8)) {
+		p->known = p->known || pick_below(2);
 		p->truth_ns += r->dt_ns;
 		add_use(w, r, p, true, false, r->dt_ns);
 		return;
@@ -545,13 +546,13 @@ static void play_replica(struct world *w, struct account_round *r, int unit, int
 		add_use(w, r, p, false, false, at);
 		p->unit = -1;
 	}
-	if (below(2))
+	if (pick_below(2))
 		return;
 	/* The same name again, as a StatefulSet does. */
 	(void)snprintf(p->name, sizeof(p->name), "pod-%d", unit * SEATS + seat);
 	(void)snprintf(p->uid, sizeof(p->uid), "uid-%u", w->serial++);
 	p->unit = unit;
-	p->known = !here && below(2);
+	p->known = !here && pick_below(2);
 	p->truth_ns = r->dt_ns - at;
 	add_use(w, r, p, true, true, p->truth_ns);
 }
@@ -578,10 +579,10 @@ static void play_round(struct world *w)
 		.complete = true };
 	struct error err = ERROR_INIT;
 
-	r.dt_ns = (uint64_t)(1 + below(9000000)) * 1000;
+	r.dt_ns = (uint64_t)(1 + pick_below(9000000)) * 1000;
 	w->wall_ns += r.dt_ns;
-	if (below(20) == 0) /* the clock is set */
-		w->wall_ns = below(2) ? w->wall_ns + 7200 * SEC : w->wall_ns - 3600 * SEC;
+	if (pick_below(20) == 0) /* the clock is set */
+		w->wall_ns = pick_below(2) ? w->wall_ns + 7200 * SEC : w->wall_ns - 3600 * SEC;
 	r.wall_ns = w->wall_ns;
 	r.price_nano_per_hour = 98 * DOLLAR + 1;
 	for (int i = 0; i < UNITS; i++) {
@@ -590,11 +591,11 @@ static void play_round(struct world *w)
 			.part = i < 2   ? MILLION
 				: i < 4 ? MILLION / 7 * 2
 					: MILLION / 7 * 3,
-			.priced = i != 1 || below(2),
-			.busy_known = below(4) != 0,
-			.busy_ns = r.dt_ns / 1000 * below(1001),
+			.priced = i != 1 || pick_below(2),
+			.busy_known = pick_below(4) != 0,
+			.busy_ns = r.dt_ns / 1000 * pick_below(1001),
 			.busy_of_ns = r.dt_ns,
-			.has_other_users = below(2),
+			.has_other_users = pick_below(2),
 			.first_use = r.n_uses };
 		for (int k = 0; k < SEATS; k++)
 			play_replica(w, &r, i, k);

@@ -331,7 +331,7 @@ static void allocate_really(struct shared *s, size_t i, uint64_t bytes)
 	atomic_fetch_add(&s->bytes[i], bytes);
 }
 
-static _Noreturn void race(struct env *e, size_t i)
+static _Noreturn void run_racer(struct env *e, size_t i)
 {
 	struct shared *s = e->shared;
 	uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), allocated[64] = { 0 };
@@ -378,7 +378,7 @@ static void load__with_the_arbiter_killed_never_exceeds_the_limit(void **state)
 	for (size_t i = 0; i < RACERS; i++) {
 		pids[i] = child(e);
 		if (pids[i] == 0)
-			race(e, i);
+			run_racer(e, i);
 		atomic_store(&s->pid[i], (uint32_t)pids[i]);
 	}
 	/* The first registration is not retried: none is under way when the arbiter is killed. */

@@ -81,7 +81,7 @@ void node_add(struct sample_device *s, const char *field, double value)
 
 /* --- the parts of a view --- */
 
-static const char *text(struct view *v, const char *t)
+static const char *copy_view_text(struct view *v, const char *t)
 {
 	const char *copy = view_text(v, t);
 
@@ -104,23 +104,23 @@ static void make_node(struct view *v)
 	v->mono_ns = 1000 * S;
 	v->interval_ns = 5 * S;
 	v->since_wall_ns = 1795600000 * S;
-	v->node = v->hostname = text(v, "node1");
-	v->driver_version = text(v, "580.159.04");
-	v->nvml_version = text(v, "13.580.159.04");
-	v->cuda_version = text(v, "13.0");
-	v->instance_type = text(v, "p5.4xlarge");
-	v->region = text(v, "us-east-1");
+	v->node = v->hostname = copy_view_text(v, "node1");
+	v->driver_version = copy_view_text(v, "580.159.04");
+	v->nvml_version = copy_view_text(v, "13.580.159.04");
+	v->cuda_version = copy_view_text(v, "13.0");
+	v->instance_type = copy_view_text(v, "p5.4xlarge");
+	v->region = copy_view_text(v, "us-east-1");
 	v->nvml_up = v->allocations_known = v->ready = v->config_decided = true;
-	v->nvml_error = v->allocations_error = v->config_error = text(v, "");
+	v->nvml_error = v->allocations_error = v->config_error = copy_view_text(v, "");
 	v->priced = true;
 	v->price_nano_per_hour = 6880000000;
-	v->currency = text(v, "USD");
-	v->price_source = text(v, "catalogue");
+	v->currency = copy_view_text(v, "USD");
+	v->price_source = copy_view_text(v, "catalogue");
 	v->config_generation = 3;
 	v->config_since_wall_ns = 1795601000 * S;
-	v->config_source = text(v, "/config/config.yaml");
-	v->config_sharing = text(v, "none");
-	v->agent.version = text(v, "0.1.0");
+	v->config_source = copy_view_text(v, "/config/config.yaml");
+	v->config_sharing = copy_view_text(v, "none");
+	v->agent.version = copy_view_text(v, "0.1.0");
 	v->agent.started_wall_ns = 1795600000 * S;
 	v->agent.cpu_ns = 12345678900;
 	v->agent.rss_bytes = 9 * MIB;
@@ -129,7 +129,7 @@ static void make_node(struct view *v)
 	v->agent.proc_known = true;
 	v->agent.rounds = 1600;
 	v->agent.round_ns = 1500000;
-	v->agent.usage_db_error = text(v, "");
+	v->agent.usage_db_error = copy_view_text(v, "");
 	v->agent.web = (struct view_web){ .known = true,
 		.requests = { 0, 4711, 12, 3, 1 },
 		.refused_full = 5,
@@ -146,22 +146,23 @@ static void make_gpu(struct view *v, bool old)
 	struct view_gpu *g = v->gpus = array(v, 1, sizeof(*v->gpus));
 
 	v->n_gpus = 1;
-	*g = (struct view_gpu){ .uuid = text(v, "GPU-0bb0c5a1-1111-2222-3333-444455556666"),
-		.name = text(v, old ? "Tesla T4" : "NVIDIA H100 80GB HBM3"),
-		.bus_id = text(v, "00000000:00:06.0"),
+	*g = (struct view_gpu){ .uuid = copy_view_text(v,
+					"GPU-0bb0c5a1-1111-2222-3333-444455556666"),
+		.name = copy_view_text(v, old ? "Tesla T4" : "NVIDIA H100 80GB HBM3"),
+		.bus_id = copy_view_text(v, "00000000:00:06.0"),
 		.cc_known = true,
 		.cc_major = old ? 7 : 9,
 		.cc_minor = old ? 5 : 0,
 		.numa_node = 0,
-		.reason = text(v, ""),
-		.refused = text(v, ""),
+		.reason = copy_view_text(v, ""),
+		.refused = copy_view_text(v, ""),
 		.health_since_wall_ns = 1795600000 * S,
 		.present = true,
 		.xids_known = true,
-		.fault = text(v, "ok"),
-		.recovery = text(v, old ? "" : "none"),
+		.fault = copy_view_text(v, "ok"),
+		.recovery = copy_view_text(v, old ? "" : "none"),
 		.reset_known = !old,
-		.warning = text(v,
+		.warning = copy_view_text(v,
 			old ? ""
 			    : "a remapped memory row takes effect with the next GPU reset"),
 		.mig_known = true,
@@ -186,13 +187,13 @@ static struct view_device *make_device(struct view *v, const struct sample_devic
 
 	v->gpus[0].n_devices = v->n_devices;
 	*device = (struct view_device){ .uuid = v->gpus[0].uuid,
-		.label = text(v, "0"),
+		.label = copy_view_text(v, "0"),
 		.gi = GPU_NO_INSTANCE,
 		.ci = GPU_NO_INSTANCE,
 		.part = VIEW_MILLION,
-		.reason = text(v, ""),
-		.refused = text(v, ""),
-		.resource = text(v, "nvidia.com/gpu"),
+		.reason = copy_view_text(v, ""),
+		.refused = copy_view_text(v, ""),
+		.resource = copy_view_text(v, "nvidia.com/gpu"),
 		.offered = true,
 		.sample = s,
 		.memory_known = true,
@@ -223,9 +224,9 @@ static struct view_use *make_use(struct view *v, struct view_device *device, con
 	struct view_use *use = &v->uses[v->n_uses++];
 
 	*use = (struct view_use){ .device = (uint32_t)(device - v->devices),
-		.namespace_ = text(v, "ml"),
-		.pod = text(v, pod),
-		.container = text(v, "main"),
+		.namespace_ = copy_view_text(v, "ml"),
+		.pod = copy_view_text(v, pod),
+		.container = copy_view_text(v, "main"),
 		.uid = view_printf(v, "uid-of-%s", pod),
 		.resource = device->resource,
 		.mode = device->mode,
@@ -233,7 +234,7 @@ static struct view_use *make_use(struct view *v, struct view_device *device, con
 		.began_wall_ns = 1795607000 * S,
 		.offered_now = true,
 		.n_replicas = 1,
-		.replica_id = text(v, "seat"),
+		.replica_id = copy_view_text(v, "seat"),
 		.share = share,
 		.received = received,
 		.memory_known = true,
@@ -268,15 +269,15 @@ static void make_resource(struct view *v, const char *name, enum view_mode mode,
 	struct view_resource *r = &v->resources[v->n_resources++];
 
 	*r = (struct view_resource){ .allocated_known = true,
-		.name = text(v, name),
+		.name = copy_view_text(v, name),
 		.mode = mode,
 		.replicas = mode == VIEW_EXCLUSIVE ? 1 : n,
 		.capacity = n,
 		.allocatable = n,
 		.used = v->n_uses,
 		.idle = n - v->n_uses,
-		.state = text(v, "registered"),
-		.reason = text(v, "") };
+		.state = copy_view_text(v, "registered"),
+		.reason = copy_view_text(v, "") };
 }
 
 /* --- the nodes --- */
@@ -314,8 +315,8 @@ static struct view_device *make_mig(struct view *v, uint32_t at, uint32_t gi, ui
 
 	device->mig = true;
 	device->uuid = view_printf(v, "MIG-%u", at);
-	device->profile = text(v, profile);
-	device->resource = text(v, "nvidia.com/mig");
+	device->profile = copy_view_text(v, profile);
+	device->resource = copy_view_text(v, "nvidia.com/mig");
 	device->gi = gi;
 	device->ci = ci;
 	device->part = part;
@@ -348,7 +349,7 @@ static void make_old(struct view *v)
 
 	add(&v->sample->devices[0], old_gpu, ARRAY_LEN(old_gpu));
 	g->health = device->health = VIEW_UNHEALTHY;
-	g->reason = text(v, "XID 48: double bit ECC error");
+	g->reason = copy_view_text(v, "XID 48: double bit ECC error");
 	g->last_xid = 48;
 	g->xid_count = 3;
 	g->n_xids = 2;

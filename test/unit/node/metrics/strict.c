@@ -15,7 +15,7 @@ struct strict {
 	bool help, typed, sampled;
 };
 
-static void bad(const char *line, const char *why)
+static void fail_line(const char *line, const char *why)
 {
 	fail_msg("%s: '%.300s'", why, line);
 }
@@ -42,10 +42,10 @@ static void open_family(struct strict *s, const char *line, const char *name, si
 	struct error err = ERROR_INIT;
 
 	if (!len || len >= sizeof(s->name))
-		bad(line, "not the name of a family");
+		fail_line(line, "not the name of a family");
 	(void)snprintf(s->name, sizeof(s->name), "%.*s", (int)len, name);
 	if (strv_has(&s->families, s->name))
-		bad(line, "a family comes twice");
+		fail_line(line, "a family comes twice");
 	assert_ok(strv_add(&s->families, s->name, &err), &err);
 	s->type[0] = '\0';
 	s->help = true;
@@ -69,12 +69,12 @@ static void check_escapes(const char *line, const char *text, size_t len, bool q
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '"' && quotes)
-			bad(line, "a quote that is not escaped");
+			fail_line(line, "a quote that is not escaped");
 		if (text[i] != '\\')
 			continue;
 		i++;
 		if (i == len || !strchr(quotes ? "\\\"n" : "\\n", text[i]))
-			bad(line, "an escape that there is not");
+			fail_line(line, "an escape that there is not");
 	}
 }
 
@@ -86,9 +86,9 @@ static void read_comment(struct strict *s, const char *line)
 
 	if (strncmp(line, "# HELP ", 7) != 0 && strncmp(line, "# TYPE ", 7) != 0 &&
 		strncmp(line, "# UNIT ", 7) != 0)
-		bad(line, "a comment of no kind");
+		fail_line(line, "a comment of no kind");
 	if (name[len] != ' ')
-		bad(line, "no blank behind the name");
+		fail_line(line, "no blank behind the name");
 	text = name + len + 1;
 	if (line[2] == 'H') {
 		open_family(s, line, name, len);
@@ -97,21 +97,21 @@ static void read_comment(struct strict *s, const char *line)
 	}
 	if (!s->help || s->sampled || strlen(s->name) != len ||
 		strncmp(s->name, name, len) != 0)
-		bad(line, "not behind the HELP of its family");
+		fail_line(line, "not behind the HELP of its family");
 	if (line[2] == 'U') {
 		if (!open || !s->typed || !ends_with(s->name, text))
-			bad(line, "a unit that the name does not end with");
+			fail_line(line, "a unit that the name does not end with");
 		return;
 	}
 	if (s->typed || !is_type(s, text))
-		bad(line, "no such type");
+		fail_line(line, "no such type");
 	s->typed = true;
 	(void)snprintf(s->type, sizeof(s->type), "%s", text);
 	if (open && (ends_with(s->name, "_total") || ends_with(s->name, "_info")))
-		bad(line, "a family with the ending of a sample");
+		fail_line(line, "a family with the ending of a sample");
 	if (!open && !strncmp(s->name, "gpuslice_", 9) &&
 		ends_with(s->name, "_total") != !strcmp(text, "counter"))
-		bad(line, "of ours, counters and only they end in _total");
+		fail_line(line, "of ours, counters and only they end in _total");
 }
 
 static void check_name(const struct strict *s, const char *line, size_t len)
@@ -124,7 +124,7 @@ static void check_name(const struct strict *s, const char *line, size_t len)
 		: !strcmp(s->type, "info")       ? "_info"
 						 : "");
 	if (!s->typed || strlen(wanted) != len || strncmp(wanted, line, len) != 0)
-		bad(line, "not of the family that is open");
+		fail_line(line, "not of the family that is open");
 }
 
 /* Reads {a="b",...}; adds each to @labels. Returns what is behind. */
@@ -133,24 +133,24 @@ static const char *read_labels(const char *line, const char *at, struct strv *la
 	struct error err = ERROR_INIT;
 
 	if (*at++ != '{')
-		bad(line, "no labels");
+		fail_line(line, "no labels");
 	for (;;) {
 		size_t n = name_length(at, false);
 		const char *value = at + n + 2, *end = value;
 
 		if (!n || at[n] != '=' || at[n + 1] != '"')
-			bad(line, "no label");
+			fail_line(line, "no label");
 		while (*end && *end != '"')
 			end += *end == '\\' && end[1] ? 2 : 1;
 		if (!*end)
-			bad(line, "a label does not end");
+			fail_line(line, "a label does not end");
 		check_escapes(line, value, (size_t)(end - value), true);
 		assert_ok(strv_addn(labels, at, (size_t)(end - at), &err), &err);
 		at = end + 1;
 		if (*at == '}')
 			return at + 1;
 		if (*at++ != ',')
-			bad(line, "no comma between labels");
+			fail_line(line, "no comma between labels");
 	}
 }
 
@@ -160,7 +160,7 @@ static void check_unique_names(const char *line, const struct strv *labels)
 		size_t n = name_length(labels->v[i], false);
 
 		if (!strncmp(labels->v[i], labels->v[i - 1], n + 1))
-			bad(line, "a label comes twice");
+			fail_line(line, "a label comes twice");
 	}
 }
 
@@ -176,9 +176,9 @@ static void read_sample(struct strict *s, const char *line)
 	check_name(s, line, len);
 	at = read_labels(line, line + len, &labels);
 	if (*at++ != ' ' || !parse_double(at, &value))
-		bad(line, "no value");
+		fail_line(line, "no value");
 	if (!strcmp(s->type, "counter") && value < 0)
-		bad(line, "a counter below 0");
+		fail_line(line, "a counter below 0");
 	strv_sort(&labels);
 	check_unique_names(line, &labels);
 	buf_add(&series, line, len);
@@ -204,7 +204,7 @@ size_t strict_read(const char *text, enum metrics_format format)
 			break;
 		}
 		if (ended)
-			bad(line, "a line behind # EOF");
+			fail_line(line, "a line behind # EOF");
 		if (format == METRICS_OPENMETRICS && !strcmp(line, "# EOF"))
 			ended = true;
 		else if (*line == '#')
@@ -216,7 +216,7 @@ size_t strict_read(const char *text, enum metrics_format format)
 	strv_sort(&s.series);
 	for (size_t i = 1; i < s.series.n; i++)
 		if (!strcmp(s.series.v[i], s.series.v[i - 1]))
-			bad(s.series.v[i], "a series comes twice");
+			fail_line(s.series.v[i], "a series comes twice");
 	n = s.series.n;
 	strv_fini(&s.series);
 	strv_fini(&s.families);
@@ -225,7 +225,7 @@ size_t strict_read(const char *text, enum metrics_format format)
 
 /* --- finding --- */
 
-static bool matches(const char *line, size_t len, const char *name, const char *label)
+static bool matches_series(const char *line, size_t len, const char *name, const char *label)
 {
 	size_t n = strlen(name);
 
@@ -246,10 +246,10 @@ const char *strict_find(const char *text, const char *name, const char *const *l
 {
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
-		bool all = matches(line, len, name, NULL);
+		bool all = matches_series(line, len, name, NULL);
 
 		for (size_t i = 0; labels && labels[i] && all; i++)
-			all = matches(line, len, name, labels[i]);
+			all = matches_series(line, len, name, labels[i]);
 		if (all)
 			return value_of(line, len);
 		line += len + (line[len] == '\n');
@@ -264,7 +264,7 @@ uint64_t strict_sum(const char *text, const char *name, const char *label)
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
 
-		if (matches(line, len, name, label)) {
+		if (matches_series(line, len, name, label)) {
 			assert_true(parse_double(value_of(line, len), &value));
 			sum += value;
 		}

@@ -3,7 +3,7 @@
 
 #include "node/metrics/label-filter.h"
 
-static struct metrics_label_filter *filter(const char *const *patterns, size_t n,
+static struct metrics_label_filter *make_filter(const char *const *patterns, size_t n,
 	size_t n_warnings)
 {
 	CLEANUP(strv_fini) struct strv list = STRV_INIT;
@@ -58,7 +58,7 @@ static void metrics_label_filter_has__matches_like_go_expressions(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(metrics_label_filter_freep)
-		struct metrics_label_filter *f = filter(&rows[i].pattern, 1, 0);
+		struct metrics_label_filter *f = make_filter(&rows[i].pattern, 1, 0);
 
 		if (!metrics_label_filter_has(f, rows[i].yes))
 			fail_msg("'%s' does not match '%s'", rows[i].pattern, rows[i].yes);
@@ -78,23 +78,24 @@ static void metrics_label_filter_has__matches_nothing_by_unsupported_syntax(void
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(metrics_label_filter_freep)
-		struct metrics_label_filter *f = filter(&rows[i], 1, 1);
+		struct metrics_label_filter *f = make_filter(&rows[i], 1, 1);
 
 		assert_false(metrics_label_filter_has(f, "a"));
 		assert_false(metrics_label_filter_has(f, ""));
 	}
 	memset(longest, 'a', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
-	(void)metrics_label_filter_free(filter(&p, 1, 1));
+	(void)metrics_label_filter_free(make_filter(&p, 1, 1));
 }
 
 static void metrics_label_filter_has__matches_any_of_the_patterns(void **state)
 {
 	static const char *const some[] = { "^app$", "[wrong", "", "^tier$" };
 	static const char *const none[] = { "" };
-	CLEANUP(metrics_label_filter_freep) struct metrics_label_filter *f = filter(some, 4, 1);
 	CLEANUP(metrics_label_filter_freep)
-	struct metrics_label_filter *all = filter(none, 1, 0);
+	struct metrics_label_filter *f = make_filter(some, 4, 1);
+	CLEANUP(metrics_label_filter_freep)
+	struct metrics_label_filter *all = make_filter(none, 1, 0);
 	const char *many[METRICS_LABEL_PATTERNS_MAX + 1];
 
 	(void)state;
@@ -104,7 +105,7 @@ static void metrics_label_filter_has__matches_any_of_the_patterns(void **state)
 	assert_true(metrics_label_filter_has(all, "build-id"));
 	for (size_t i = 0; i < ARRAY_LEN(many); i++)
 		many[i] = "a";
-	(void)metrics_label_filter_free(filter(many, ARRAY_LEN(many), 1));
+	(void)metrics_label_filter_free(make_filter(many, ARRAY_LEN(many), 1));
 }
 
 static void metrics_label_name__is_valid_for_prometheus(void **state)

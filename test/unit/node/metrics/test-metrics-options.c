@@ -7,7 +7,7 @@
 /* The environment of a test: NAME, value, ..., NULL. */
 static const char *const *env_pairs;
 
-static const char *env(const char *name)
+static const char *get_option_env(const char *name)
 {
 	for (size_t i = 0; env_pairs && env_pairs[i]; i += 2)
 		if (!strcmp(env_pairs[i], name))
@@ -23,9 +23,9 @@ static int read_options(struct metrics_options *ret, const char *const *pairs, i
 
 	env_pairs = pairs;
 	r = options_parse(&o, metrics_option_defs, metrics_n_option_defs, argc,
-		(char *const *)(uintptr_t)argv, 0, env, err);
+		(char *const *)(uintptr_t)argv, 0, get_option_env, err);
 	if (!r)
-		r = metrics_options_read(ret, &o, env, warnings, err);
+		r = metrics_options_read(ret, &o, get_option_env, warnings, err);
 	options_fini(&o);
 	return r;
 }
@@ -101,9 +101,9 @@ static void metrics_options_read__accepts_patterns_of_pod_labels(void **state)
 	(void)state;
 	env_pairs = pairs;
 	assert_ok(options_parse(&read, metrics_option_defs, metrics_n_option_defs, 1,
-			  (char *const *)(uintptr_t)argv, 0, env, &err),
+			  (char *const *)(uintptr_t)argv, 0, get_option_env, &err),
 		&err);
-	assert_ok(metrics_options_read(&o, &read, env, &warnings, &err), &err);
+	assert_ok(metrics_options_read(&o, &read, get_option_env, &warnings, &err), &err);
 	assert_int_equal(warnings.n, 0);
 	assert_true(o.pod_labels);
 	assert_int_equal(o.pod_label_patterns->n, 2);

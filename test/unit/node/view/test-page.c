@@ -11,7 +11,7 @@ struct file {
 	size_t len;
 };
 
-static struct file found(const char *path)
+static struct file find_page_file(const char *path)
 {
 	struct file f = { 0 };
 
@@ -24,9 +24,10 @@ static struct file found(const char *path)
 static void page_find__returns_files_with_their_types(void **state)
 {
 	(void)state;
-	assert_string_equal(found("/").type, "text/html; charset=utf-8");
-	assert_string_equal(found("/page/style.css").type, "text/css; charset=utf-8");
-	assert_string_equal(found("/page/page.js").type, "text/javascript; charset=utf-8");
+	assert_string_equal(find_page_file("/").type, "text/html; charset=utf-8");
+	assert_string_equal(find_page_file("/page/style.css").type, "text/css; charset=utf-8");
+	assert_string_equal(find_page_file("/page/page.js").type,
+		"text/javascript; charset=utf-8");
 }
 
 static void page_find__returns_nothing_for_other_paths(void **state)
@@ -77,7 +78,7 @@ static void page_files__keep_to_the_policy(void **state)
 	(void)state;
 	list_page_paths(&paths);
 	for (size_t i = 0; i < paths.n; i++) {
-		struct file f = found(paths.v[i]);
+		struct file f = find_page_file(paths.v[i]);
 
 		for (size_t k = 0; k < ARRAY_LEN(never); k++) {
 			const char *at = strstr(f.body, never[k]);
@@ -104,7 +105,7 @@ static void page_files__are_all_referenced(void **state)
 		(void)snprintf(script, sizeof(script), "from \"./%s\"", name);
 		(void)snprintf(page, sizeof(page), "\"page/%s\"", name);
 		for (size_t k = 0; k < paths.n; k++) {
-			const char *body = found(paths.v[k]).body;
+			const char *body = find_page_file(paths.v[k]).body;
 
 			named += strstr(body, script) != NULL;
 			named += strstr(body, page) != NULL;

@@ -9,7 +9,7 @@
 
 #define MAX_BYTES (4U << 20)
 
-static char *answer(enum view_sample_kind kind, enum view_part part)
+static char *make_view_answer(enum view_sample_kind kind, enum view_part part)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct error err = ERROR_INIT;
@@ -24,9 +24,9 @@ static char *answer(enum view_sample_kind kind, enum view_part part)
 	return text;
 }
 
-static json_t *parsed(enum view_sample_kind kind, enum view_part part)
+static json_t *parse_view_answer(enum view_sample_kind kind, enum view_part part)
 {
-	CLEANUP(freep) char *text = answer(kind, part);
+	CLEANUP(freep) char *text = make_view_answer(kind, part);
 	json_error_t e;
 	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &e);
 
@@ -35,7 +35,7 @@ static json_t *parsed(enum view_sample_kind kind, enum view_part part)
 	return root;
 }
 
-static json_t *at(json_t *array, size_t i)
+static json_t *get_view_item(json_t *array, size_t i)
 {
 	json_t *o = json_array_get(array, i);
 
@@ -77,7 +77,7 @@ static void view_json__matches_the_golden_file(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(buf_fini) struct buf golden = BUF_INIT(MAX_BYTES);
-		json_t *root = parsed(rows[i].kind, rows[i].part);
+		json_t *root = parse_view_answer(rows[i].kind, rows[i].part);
 		CLEANUP(freep)
 		char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 		char path[512];
@@ -106,9 +106,9 @@ static void view_json__is_the_same_in_small_chunks(void **state)
 	json_t *node, *gpus, *resources;
 
 	(void)state;
-	node = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_NODE);
-	gpus = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_GPUS);
-	resources = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_RESOURCES);
+	node = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_NODE);
+	gpus = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_GPUS);
+	resources = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_RESOURCES);
 	assert_true(json_equal(json_object_get(node, "gpus"), json_object_get(gpus, "gpus")));
 	assert_true(json_equal(json_object_get(node, "resources"),
 		json_object_get(resources, "resources")));
@@ -126,25 +126,26 @@ static void view_json__unknown_is_null(void **state)
 	json_t *root, *gpu, *unit;
 
 	(void)state;
-	root = parsed(VIEW_SAMPLE_UNPRICED, VIEW_PART_NODE);
+	root = parse_view_answer(VIEW_SAMPLE_UNPRICED, VIEW_PART_NODE);
 	for (size_t i = 0; i < ARRAY_LEN(money); i++)
 		assert_true(json_is_null(json_object_get(root, money[i])));
-	gpu = at(json_object_get(root, "gpus"), 6);
+	gpu = get_view_item(json_object_get(root, "gpus"), 6);
 	assert_true(json_is_null(json_object_get(gpu, "sample")));
 	assert_true(json_is_null(json_object_get(gpu, "sampleAgeNs")));
 	assert_true(json_is_null(json_object_get(gpu, "minor")));
 	assert_true(json_is_null(json_object_get(gpu, "numaNode")));
-	unit = at(json_object_get(gpu, "units"), 0);
+	unit = get_view_item(json_object_get(gpu, "units"), 0);
 	assert_true(json_is_null(json_object_get(unit, "memoryUsed")));
 	assert_true(json_is_null(json_object_get(unit, "busyNs")));
 	assert_true(json_is_null(json_object_get(unit, "busy")));
 	assert_true(json_is_null(json_object_get(unit, "costNano")));
 	assert_true(json_is_null(
-		json_object_get(at(json_object_get(unit, "uses"), 0), "busyExact")));
-	assert_true(json_is_null(json_object_get(at(json_object_get(gpu, "xids"), 0), "last")));
+		json_object_get(get_view_item(json_object_get(unit, "uses"), 0), "busyExact")));
+	assert_true(json_is_null(
+		json_object_get(get_view_item(json_object_get(gpu, "xids"), 0), "last")));
 	json_decref(root);
-	root = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_HISTORY);
-	gpu = at(json_object_get(root, "gpus"), 0);
+	root = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_HISTORY);
+	gpu = get_view_item(json_object_get(root, "gpus"), 0);
 	assert_true(json_is_null(json_array_get(json_object_get(gpu, "busy"), 31)));
 	assert_true(json_is_null(json_array_get(json_object_get(gpu, "memoryUsed"), 31)));
 	json_decref(root);
@@ -168,9 +169,9 @@ static void view_json__uncounted_figure_is_null(void **state)
 	v->uses[v->devices[0].first_use].peak_known = false;
 	text = view_json(v, VIEW_PART_GPUS, &len);
 	root = json_loads(text, 0, NULL);
-	gpu = at(json_object_get(root, "gpus"), 0);
-	unit = at(json_object_get(gpu, "units"), 0);
-	use = at(json_object_get(unit, "uses"), 0);
+	gpu = get_view_item(json_object_get(root, "gpus"), 0);
+	unit = get_view_item(json_object_get(gpu, "units"), 0);
+	use = get_view_item(json_object_get(unit, "uses"), 0);
 	for (size_t i = 0; i < ARRAY_LEN(of_gpu); i++)
 		assert_true(json_is_null(json_object_get(gpu, of_gpu[i])));
 	for (size_t i = 0; i < ARRAY_LEN(of_unit); i++)
@@ -200,16 +201,17 @@ static void view_json__replica_names_its_usage_in_the_device(void **state)
 	json_t *root, *unit, *seat, *use;
 
 	(void)state;
-	root = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_GPUS);
-	unit = at(json_object_get(at(json_object_get(root, "gpus"), 2), "units"), 0);
-	seat = at(json_object_get(unit, "seats"), 2);
-	use = at(json_object_get(unit, "uses"),
+	root = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_GPUS);
+	unit = get_view_item(
+		json_object_get(get_view_item(json_object_get(root, "gpus"), 2), "units"), 0);
+	seat = get_view_item(json_object_get(unit, "seats"), 2);
+	use = get_view_item(json_object_get(unit, "uses"),
 		(size_t)json_integer_value(json_object_get(seat, "use")));
 	assert_string_equal(json_string_value(json_object_get(use, "pod")), "pretrain-1");
 	assert_string_equal(json_string_value(json_object_get(use, "seat")),
 		json_string_value(json_object_get(seat, "id")));
-	assert_true(
-		json_is_null(json_object_get(at(json_object_get(unit, "seats"), 1), "use")));
+	assert_true(json_is_null(
+		json_object_get(get_view_item(json_object_get(unit, "seats"), 1), "use")));
 	json_decref(root);
 }
 
@@ -367,7 +369,7 @@ static void view_json__agrees_with_the_documentation(void **state)
 	(void)state;
 	read_file(&docs, TEST_SOURCE "/docs/api.md");
 	for (int part = 0; part < VIEW_PART_COUNT_; part++) {
-		json_t *root = parsed(VIEW_SAMPLE_MIXED, (enum view_part)part);
+		json_t *root = parse_view_answer(VIEW_SAMPLE_MIXED, (enum view_part)part);
 
 		is_documented(view_part_path((enum view_part)part), docs.data);
 		each_key(root, is_documented, docs.data);

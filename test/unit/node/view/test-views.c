@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-static struct view *fresh(void)
+static struct view *make_view(void)
 {
 	struct view *v = NULL;
 
@@ -16,7 +16,7 @@ static struct view *fresh(void)
 
 static void view__keeps_texts_and_makes_them_valid(void **state)
 {
-	CLEANUP(view_unrefp) struct view *v = fresh();
+	CLEANUP(view_unrefp) struct view *v = make_view();
 	char text[] = "gr\xc3\xbcn";
 
 	(void)state;
@@ -32,7 +32,7 @@ static void view__keeps_texts_and_makes_them_valid(void **state)
 
 static void view__has_a_ceiling(void **state)
 {
-	CLEANUP(view_unrefp) struct view *v = fresh();
+	CLEANUP(view_unrefp) struct view *v = make_view();
 
 	(void)state;
 	assert_null(view_array(v, VIEW_BYTES_MAX + 1U, 1));
@@ -41,7 +41,7 @@ static void view__has_a_ceiling(void **state)
 
 static void view__refuses_a_product_that_overflows(void **state)
 {
-	CLEANUP(view_unrefp) struct view *v = fresh();
+	CLEANUP(view_unrefp) struct view *v = make_view();
 
 	(void)state;
 	assert_null(view_array(v, SIZE_MAX / 2, 4));
@@ -50,7 +50,7 @@ static void view__refuses_a_product_that_overflows(void **state)
 
 static void view__returns_zeroed_aligned_arrays(void **state)
 {
-	CLEANUP(view_unrefp) struct view *v = fresh();
+	CLEANUP(view_unrefp) struct view *v = make_view();
 
 	(void)state;
 	for (size_t i = 1; i < 3000; i += 7) {
@@ -72,7 +72,7 @@ static void *release_view(void *v)
 
 static void view__exists_until_the_last_reference_ends(void **state)
 {
-	struct view *v = fresh();
+	struct view *v = make_view();
 	pthread_t threads[8];
 
 	(void)state;
@@ -89,7 +89,7 @@ static void view__exists_until_the_last_reference_ends(void **state)
 /* One GPU with one replica and one usage, with consistent sums. */
 static struct view *with_a_use(void)
 {
-	struct view *v = fresh();
+	struct view *v = make_view();
 
 	v->n_gpus = v->n_devices = v->n_uses = v->n_replicas = 1;
 	v->gpus = view_array(v, 1, sizeof(*v->gpus));

@@ -129,7 +129,7 @@ static void models__have_the_gpus_of_the_instance_types(void **state)
 	}
 }
 
-static struct sim_node *build(const char *model, uint32_t count, uint64_t seed)
+static struct sim_node *build_node(const char *model, uint32_t count, uint64_t seed)
 {
 	struct sim_node *n = calloc(1, sizeof(*n));
 	struct error err = ERROR_INIT;
@@ -150,7 +150,7 @@ static void every_model__is_consistent(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sim_node_model_count; i++) {
-		CLEANUP(freep) struct sim_node *n = build(sim_node_models[i].name, 0, 0);
+		CLEANUP(freep) struct sim_node *n = build_node(sim_node_models[i].name, 0, 0);
 
 		for (uint32_t a = 0; a < n->head.info.slot_count; a++) {
 			const struct sim_keys *k = &n->gpus[a].keys;
@@ -176,9 +176,9 @@ static void every_model__is_consistent(void **state)
 /* Every link has its other end. */
 static void nvlink__is_symmetric_and_uses_all_links(void **state)
 {
-	CLEANUP(freep) struct sim_node *n = build("p3.16xlarge", 0, 0);
-	CLEANUP(freep) struct sim_node *a100 = build("p4d.24xlarge", 0, 0);
-	CLEANUP(freep) struct sim_node *h100 = build("p5.48xlarge", 0, 0);
+	CLEANUP(freep) struct sim_node *n = build_node("p3.16xlarge", 0, 0);
+	CLEANUP(freep) struct sim_node *a100 = build_node("p4d.24xlarge", 0, 0);
+	CLEANUP(freep) struct sim_node *h100 = build_node("p5.48xlarge", 0, 0);
 	unsigned int count[8][8] = { { 0 } };
 
 	(void)state;
@@ -204,10 +204,10 @@ static void nvlink__is_symmetric_and_uses_all_links(void **state)
 
 static void build__depends_on_model_and_seed_only(void **state)
 {
-	CLEANUP(freep) struct sim_node *a = build("p3.8xlarge", 0, 0);
-	CLEANUP(freep) struct sim_node *b = build("p3.8xlarge", 0, 0);
-	CLEANUP(freep) struct sim_node *c = build("p3.8xlarge", 0, 1);
-	CLEANUP(freep) struct sim_node *many = build("p3.8xlarge", 256, 0);
+	CLEANUP(freep) struct sim_node *a = build_node("p3.8xlarge", 0, 0);
+	CLEANUP(freep) struct sim_node *b = build_node("p3.8xlarge", 0, 0);
+	CLEANUP(freep) struct sim_node *c = build_node("p3.8xlarge", 0, 1);
+	CLEANUP(freep) struct sim_node *many = build_node("p3.8xlarge", 256, 0);
 	struct error err = ERROR_INIT;
 	uint32_t slot;
 

@@ -96,7 +96,7 @@ static void run_for(struct fixture *f, uint64_t ns)
 /* --- the plugin --- */
 
 /* Words of @text, at most 16; returns how many. */
-static size_t words(const char *text, char ret[16][24])
+static size_t split_words(const char *text, char ret[16][24])
 {
 	size_t n = 0;
 
@@ -115,7 +115,7 @@ static void send_devices(struct plugin *p, struct rpc_call *call)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
 	struct plugin_device v[16];
 	char ids[16][24];
-	size_t n = words(p->devices, ids);
+	size_t n = split_words(p->devices, ids);
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = (struct plugin_device){ .id = ids[i][0] == '!' ? ids[i] + 1 : ids[i],
@@ -199,7 +199,7 @@ static void on_prefer(struct rpc_call *call, const uint8_t *data, size_t len, vo
 	p->preferences++;
 	assert_int_equal(prefer_request_decode(&r, data, len, NULL), 0);
 	assert_int_equal(r.n, 1);
-	list.n = words(p->prefer, ids);
+	list.n = split_words(p->prefer, ids);
 	for (size_t i = 0; i < list.n; i++)
 		v[i] = ids[i];
 	assert_int_equal(prefer_response_encode(&b, &list, 1, NULL), 0);

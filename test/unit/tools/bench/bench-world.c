@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static double uniform(uint64_t *state)
+static double draw_test_uniform(uint64_t *state)
 {
 	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return ((double)(*state >> 11) + 0.5) / 9007199254740992.0;
@@ -13,9 +13,9 @@ static double uniform(uint64_t *state)
 
 double noise_normal(uint64_t *state)
 {
-	double r = sqrt(-2 * log(uniform(state)));
+	double r = sqrt(-2 * log(draw_test_uniform(state)));
 
-	return r * cos(2 * M_PI * uniform(state));
+	return r * cos(2 * M_PI * draw_test_uniform(state));
 }
 
 static void make_run(struct bench_run *r, struct noise *n, uint32_t repetition, uint32_t pods)

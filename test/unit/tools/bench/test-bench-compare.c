@@ -11,7 +11,7 @@ static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING,
 	BENCH_FAIR_SHARE };
 
 /* A benchmark on a quiet machine: 2 % from one unit to the next, 0.5 % between repetitions. */
-static struct noise quiet(uint64_t seed)
+static struct noise make_quiet_noise(uint64_t seed)
 {
 	return (struct noise){ .state = seed,
 		.mean_ns = 4e6,
@@ -22,7 +22,7 @@ static struct noise quiet(uint64_t seed)
 		.units = 20 };
 }
 
-static enum compare_verdict verdict(struct noise before, struct noise after,
+static enum compare_verdict compare_noise(struct noise before, struct noise after,
 	const struct compare_options *o)
 {
 	struct bench_result a, b;
@@ -47,14 +47,15 @@ static void compare__finds_true_differences_and_no_noise(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct noise before = quiet(seed), after = quiet(seed + 1000);
+		struct noise before = make_quiet_noise(seed),
+			     after = make_quiet_noise(seed + 1000);
 
-		assert_int_equal(verdict(before, after, &o), COMPARE_PASS);
+		assert_int_equal(compare_noise(before, after, &o), COMPARE_PASS);
 		after.mean_ns *= 1.10;
-		assert_int_equal(verdict(before, after, &o), COMPARE_FAIL);
-		after = quiet(seed + 1000);
+		assert_int_equal(compare_noise(before, after, &o), COMPARE_FAIL);
+		after = make_quiet_noise(seed + 1000);
 		after.mean_ns *= 0.8; /* better */
-		assert_int_equal(verdict(before, after, &o), COMPARE_PASS);
+		assert_int_equal(compare_noise(before, after, &o), COMPARE_PASS);
 	}
 }
 
@@ -66,13 +67,14 @@ static void compare__does_not_guess(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct noise before = quiet(seed), after = quiet(seed + 1000);
+		struct noise before = make_quiet_noise(seed),
+			     after = make_quiet_noise(seed + 1000);
 
 		before.between = after.between = 0.05;
 		after.mean_ns *= 1.06;
-		open += verdict(before, after, &o) == COMPARE_INCONCLUSIVE;
+		open += compare_noise(before, after, &o) == COMPARE_INCONCLUSIVE;
 		before.runs = after.runs = 1;
-		assert_int_equal(verdict(before, after, &o), COMPARE_INCONCLUSIVE);
+		assert_int_equal(compare_noise(before, after, &o), COMPARE_INCONCLUSIVE);
 	}
 	assert_true(open >= 15);
 }
@@ -134,7 +136,7 @@ static void limits__are_met_or_missed(void **state)
 		enum compare_verdict v;
 
 		assert_int_equal(compare_limit_parse(&l, rows[i].text, &err), 0);
-		v = verdict(quiet(5), quiet(6), &o);
+		v = compare_noise(make_quiet_noise(5), make_quiet_noise(6), &o);
 		if (v != rows[i].verdict)
 			fail_msg("%s: %s", rows[i].text, compare_verdict_names[v]);
 	}
@@ -144,7 +146,7 @@ static void limits__are_met_or_missed(void **state)
 static void compare__handles_modes_and_failures(void **state)
 {
 	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
-	struct noise n = quiet(9);
+	struct noise n = make_quiet_noise(9);
 	struct compare_limit slow = { COMPARE_SLOWDOWN, false, 1.3 };
 	struct compare_options o = { .mode_a = BENCH_TIME_SLICING, .mode_b = BENCH_FAIR_SHARE };
 	struct bench_result r;
@@ -193,7 +195,7 @@ static void compare__of_isolation(void **state)
 		{ "mps", false, true, 0, 1, COMPARE_INCONCLUSIVE } };
 	struct bench_isolation before = { "memory", "turns", "", true, true, 99, "%" };
 	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
-	struct noise n = quiet(9);
+	struct noise n = make_quiet_noise(9);
 	struct error err = ERROR_INIT;
 	struct bench_result a, b;
 	struct compare c;
@@ -234,7 +236,7 @@ static void compare__of_lost_rows(void **state)
 {
 	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_FAIR_SHARE };
 	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
-	struct noise n = quiet(9);
+	struct noise n = make_quiet_noise(9);
 	struct error err = ERROR_INIT;
 	struct bench_result all, less;
 	struct compare c;
@@ -277,7 +279,7 @@ static void assert_same_rows(const struct bench_result *a, const struct bench_re
 
 static void result__reads_back_from_its_file(void **state)
 {
-	struct noise n = quiet(9);
+	struct noise n = make_quiet_noise(9);
 	struct bench_isolation check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true,
 		true, 0, "bytes" };
 	const char *note = "clocks were not fixed";
@@ -373,7 +375,7 @@ static void result__reports_errors_with_their_place(void **state)
 static void compare__is_inconclusive_where_a_run_was_disturbed(void **state)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
-	struct noise before = quiet(1), after = quiet(1001);
+	struct noise before = make_quiet_noise(1), after = make_quiet_noise(1001);
 	struct bench_result r[2];
 	struct error err = ERROR_INIT;
 	struct compare c;

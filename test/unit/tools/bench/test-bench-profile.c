@@ -160,7 +160,8 @@ static void fill_window(struct profile_window *w, enum bench_mode m, double shar
 		w->launches[i] = (struct profile_launch){ i * 100 * US, i % 100 };
 }
 
-static void row(struct world *w, size_t i, enum bench_mode m, double share, double mean_ns)
+static void fill_test_row(struct world *w, size_t i, enum bench_mode m, double share,
+	double mean_ns)
 {
 	struct bench_row *row = &w->r.rows[i];
 
@@ -183,11 +184,11 @@ static void world_init(struct world *w)
 	assert_non_null(w->r.rows);
 	w->r.n_rows = 5;
 	w->r.head.gpu = "NVIDIA H100 80GB HBM3";
-	row(w, 0, BENCH_EXCLUSIVE, NAN, 10e6);
-	row(w, 1, BENCH_FAIR_SHARE, NAN, 10.2e6);
-	row(w, 2, BENCH_MPS_LIMITED, 1, 10e6);
-	row(w, 3, BENCH_MPS_LIMITED, 0.5, 13e6);
-	row(w, 4, BENCH_MPS_LIMITED, 0.25, 19e6);
+	fill_test_row(w, 0, BENCH_EXCLUSIVE, NAN, 10e6);
+	fill_test_row(w, 1, BENCH_FAIR_SHARE, NAN, 10.2e6);
+	fill_test_row(w, 2, BENCH_MPS_LIMITED, 1, 10e6);
+	fill_test_row(w, 3, BENCH_MPS_LIMITED, 0.5, 13e6);
+	fill_test_row(w, 4, BENCH_MPS_LIMITED, 0.25, 19e6);
 	fill_window(&w->w[0], BENCH_FAIR_SHARE, 1, 1);
 	fill_window(&w->w[1], BENCH_MPS_LIMITED, 1, 1);
 	fill_window(&w->w[2], BENCH_MPS_LIMITED, 0.5, 1.3);

@@ -59,7 +59,7 @@ static size_t count(const struct world *w, const char *text)
 	return n;
 }
 
-static bool has(const struct world *w, const char *text)
+static bool has_text(const struct world *w, const char *text)
 {
 	return count(w, text) > 0;
 }
@@ -178,15 +178,15 @@ static void page__has_tables_and_plots_of_each_scenario(void **state)
 	(void)state;
 	world_init(&w, 3);
 	make(&w);
-	assert_true(has(&w, "<h2>4 burn</h2>"));
-	assert_true(has(&w, "<h2>One pod alone, which the others are held against</h2>"));
-	assert_true(has(&w, "Throughput of 4 burn in 4 burn"));
-	assert_true(has(&w, "Times of units of 4 burn in 4 burn"));
+	assert_true(has_text(&w, "<h2>4 burn</h2>"));
+	assert_true(has_text(&w, "<h2>One pod alone, which the others are held against</h2>"));
+	assert_true(has_text(&w, "Throughput of 4 burn in 4 burn"));
+	assert_true(has_text(&w, "Times of units of 4 burn in 4 burn"));
 	assert_int_equal(count(&w, "<title id=\"t"), 2 + 3); /* shares of three modes */
-	assert_true(has(&w, "Shares of 4 burn in 4 burn, time-slicing"));
-	assert_true(has(&w, "How it was measured"));
-	assert_false(has(&w, "<h2>Isolation</h2>"));
-	assert_false(has(&w, "<h2>Notes</h2>"));
+	assert_true(has_text(&w, "Shares of 4 burn in 4 burn, time-slicing"));
+	assert_true(has_text(&w, "How it was measured"));
+	assert_false(has_text(&w, "<h2>Isolation</h2>"));
+	assert_false(has_text(&w, "<h2>Notes</h2>"));
 }
 
 /* An unknown figure has no column; a known figure has one. */
@@ -197,22 +197,22 @@ static void table__has_only_columns_with_a_known_figure(void **state)
 	(void)state;
 	world_init(&w, 3);
 	make(&w);
-	assert_true(has(&w, ">power W<"));
-	assert_false(has(&w, ">DRAM active<"));
-	assert_false(has(&w, ">model error<"));
-	assert_false(has(&w, ">USD per million<"));
+	assert_true(has_text(&w, ">power W<"));
+	assert_false(has_text(&w, ">DRAM active<"));
+	assert_false(has_text(&w, ">model error<"));
+	assert_false(has_text(&w, ">USD per million<"));
 	w.r.rows[2].runs[1].gpu.dram_active = 0.125;
 	w.r.rows[1].planned_s = 8e-3;
 	w.r.rows[1].planned_rate = 900;
 	w.r.head.usd_per_hour = 3;
 	make(&w);
-	assert_true(has(&w, ">DRAM active<"));
-	assert_true(has(&w, ">12.5%<"));
-	assert_true(has(&w, ">model mean<"));
-	assert_true(has(&w, ">8.00 ms<"));
-	assert_true(has(&w, ">+100.") || has(&w, ">+99."));
-	assert_true(has(&w, ">USD per million<"));
-	assert_true(has(&w, "class=\"planned\""));
+	assert_true(has_text(&w, ">DRAM active<"));
+	assert_true(has_text(&w, ">12.5%<"));
+	assert_true(has_text(&w, ">model mean<"));
+	assert_true(has_text(&w, ">8.00 ms<"));
+	assert_true(has_text(&w, ">+100.") || has_text(&w, ">+99."));
+	assert_true(has_text(&w, ">USD per million<"));
+	assert_true(has_text(&w, "class=\"planned\""));
 }
 
 static const char hostile[] = "<b onclick=\"x\">&'\x01</b></title></svg></style>\xc3\xa4";
@@ -250,9 +250,9 @@ static void page__escapes_all_texts(void **state)
 	world_init(&w, 2);
 	set_hostile_texts(&w.r, &check, &note);
 	make(&w);
-	assert_false(has(&w, "<b onclick"));
-	assert_true(
-		has(&w, "<li>&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd&lt;/b&gt;"));
+	assert_false(has_text(&w, "<b onclick"));
+	assert_true(has_text(&w,
+		"<li>&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd&lt;/b&gt;"));
 	assert_int_equal(count(&w, "</title>\n<style>"), 1);
 	assert_int_equal(count(&w, "</style>"), 1);
 }
@@ -264,14 +264,14 @@ static void page__is_marked_as_simulated_everywhere(void **state)
 	(void)state;
 	world_init(&w, 2);
 	make(&w);
-	assert_true(has(&w, "<title>SIMULATED - GPU sharing benchmark"));
-	assert_true(has(&w, "<strong>SIMULATED</strong>"));
-	assert_true(has(&w, "class=\"paper\" aria-hidden=\"true\">SIMULATED<"));
+	assert_true(has_text(&w, "<title>SIMULATED - GPU sharing benchmark"));
+	assert_true(has_text(&w, "<strong>SIMULATED</strong>"));
+	assert_true(has_text(&w, "class=\"paper\" aria-hidden=\"true\">SIMULATED<"));
 	assert_true(count(&w, "<svg ") > 0);
 	assert_int_equal(count(&w, "class=\"watermark mid\""), count(&w, "<svg "));
 	w.r.head.simulated = false;
 	make(&w);
-	assert_false(has(&w, "SIMULATED"));
+	assert_false(has_text(&w, "SIMULATED"));
 }
 
 static void checks__pass_fail_or_are_inconclusive(void **state)
@@ -290,14 +290,14 @@ static void checks__pass_fail_or_are_inconclusive(void **state)
 	memcpy(w.r.checks, checks, sizeof(checks));
 	w.r.n_checks = ARRAY_LEN(checks);
 	make(&w);
-	assert_true(has(&w, "<h2>Isolation</h2>"));
-	assert_true(
-		has(&w, "<td class=\"passed\">PASS</td><td class=\"amount\">1.5 MiB over<"));
-	assert_true(has(&w, "<td class=\"failed\">FAIL</td><td class=\"amount\"></td>"));
-	assert_true(has(&w, "<td class=\"open\">inconclusive</td>"));
-	assert_true(has(&w, "no MIG here"));
-	assert_true(has(&w, "turns</span>: passes; "));
-	assert_true(has(&w,
+	assert_true(has_text(&w, "<h2>Isolation</h2>"));
+	assert_true(has_text(&w,
+		"<td class=\"passed\">PASS</td><td class=\"amount\">1.5 MiB over<"));
+	assert_true(has_text(&w, "<td class=\"failed\">FAIL</td><td class=\"amount\"></td>"));
+	assert_true(has_text(&w, "<td class=\"open\">inconclusive</td>"));
+	assert_true(has_text(&w, "no MIG here"));
+	assert_true(has_text(&w, "turns</span>: passes; "));
+	assert_true(has_text(&w,
 		"mps</span>: noisy neighbour <strong class=\"failed\">fails</strong>."));
 }
 
@@ -320,17 +320,17 @@ static void page__reports_failures(void **state)
 		run->error = i ? "no room <here>" : "cuInit: no device";
 	}
 	make(&w);
-	assert_true(has(&w, "cuInit: no device<br/>no room &lt;here&gt;"));
-	assert_true(has(&w, "<td class=\"failed\">8</td>"));
-	assert_true(has(&w, "<strong>Errors</strong> under "));
-	assert_true(has(&w, "<td class=\"failed\">errors</td>"));
+	assert_true(has_text(&w, "cuInit: no device<br/>no room &lt;here&gt;"));
+	assert_true(has_text(&w, "<td class=\"failed\">8</td>"));
+	assert_true(has_text(&w, "<strong>Errors</strong> under "));
+	assert_true(has_text(&w, "<td class=\"failed\">errors</td>"));
 	assert_int_equal(count(&w, ">mps</text>"), 1); /* a bar of nothing, and no curve */
-	assert_false(has(&w, "Shares of 4 burn in 4 burn, mps"));
+	assert_false(has_text(&w, "Shares of 4 burn in 4 burn, mps"));
 	/* All modes fail: no mode is best. */
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].runs[0].errors = 1;
 	make(&w);
-	assert_true(has(&w, "nothing was measured without errors"));
+	assert_true(has_text(&w, "nothing was measured without errors"));
 }
 
 static void page__shows_no_interval_of_one_repetition(void **state)
@@ -340,16 +340,16 @@ static void page__shows_no_interval_of_one_repetition(void **state)
 	(void)state;
 	world_init(&w, 3);
 	make(&w);
-	assert_true(has(&w, "± "));
-	assert_true(has(&w, "class=\"whisker\""));
+	assert_true(has_text(&w, "± "));
+	assert_true(has_text(&w, "class=\"whisker\""));
 	world_fini(&w);
 	world_init(&w, 1);
 	make(&w);
-	assert_false(has(&w, "± 0"));
-	assert_false(has(&w, "class=\"whisker\""));
-	assert_true(has(&w, "There was one repetition"));
-	assert_false(has(&w, "(not to be told from"));
-	assert_true(has(&w, "Most work under "));
+	assert_false(has_text(&w, "± 0"));
+	assert_false(has_text(&w, "class=\"whisker\""));
+	assert_true(has_text(&w, "There was one repetition"));
+	assert_false(has_text(&w, "(not to be told from"));
+	assert_true(has_text(&w, "Most work under "));
 }
 
 static void page__is_valid_without_results(void **state)
@@ -359,7 +359,7 @@ static void page__is_valid_without_results(void **state)
 
 	(void)state;
 	make(&w);
-	assert_true(has(&w, "Nothing was measured."));
+	assert_true(has_text(&w, "Nothing was measured."));
 	/* A row without a measurement, and runs without blocks and pods. */
 	noise_result(&w.r, &n, modes, ARRAY_LEN(modes));
 	for (size_t i = 0; i < w.r.n_rows; i++)
@@ -379,7 +379,7 @@ static void page__is_valid_without_results(void **state)
 	make(&w);
 	w.r.head.interrupted = true;
 	make(&w);
-	assert_true(has(&w, "<strong>Interrupted.</strong>"));
+	assert_true(has_text(&w, "<strong>Interrupted.</strong>"));
 }
 
 /* A file may have any number. */
@@ -431,7 +431,7 @@ static void make_weights(struct bench_result *r)
 }
 
 /* Numbers from behind @after on, whatever is between them. Returns where they end. */
-static const char *numbers(double *ret, size_t n, const char *text, const char *after)
+static const char *read_numbers(double *ret, size_t n, const char *text, const char *after)
 {
 	const char *p = strstr(text, after);
 
@@ -461,7 +461,7 @@ static void check_bar_parts(const char *page)
 	double all = 0, end = 0, v[4], first = 0;
 
 	for (size_t i = 0; i < 3; i++) {
-		page = numbers(v, 4, page, "class=\"bar m3\""); /* x, y, width, height */
+		page = read_numbers(v, 4, page, "class=\"bar m3\""); /* x, y, width, height */
 		assert_true(v[2] > 5);
 		assert_true(!i || is_near(v[0], end));
 		first = i ? first : v[2];
@@ -497,10 +497,10 @@ static void pods_of_different_weights__are_joined(void **state)
 			w.r.rows[3].runs[1].blocks[4].times.n);
 	assert_int_equal(m->all->runs[2].units[2 * 10 + 5], w.r.rows[3].runs[2].units[5]);
 	make(&w);
-	assert_true(has(&w, " weights 1, 2, 3 gave 1"));
-	assert_true(has(&w, "<td>weight 3</td>"));
-	assert_true(has(&w, "Shares of 3 burn in 3 burn, turns-weighted"));
-	assert_true(has(&w, ">w2<"));
+	assert_true(has_text(&w, " weights 1, 2, 3 gave 1"));
+	assert_true(has_text(&w, "<td>weight 3</td>"));
+	assert_true(has_text(&w, "Shares of 3 burn in 3 burn, turns-weighted"));
+	assert_true(has_text(&w, ">w2<"));
 	check_bar_parts(buf_str(&w.page));
 }
 
@@ -534,7 +534,7 @@ static void tails__match_the_times(void **state)
 				assert_ok(hist_pack(p, &h, &err), &err);
 		}
 	make(&w);
-	(void)numbers(v, ARRAY_LEN(v), buf_str(&w.page), "class=\"curve m2\" d=");
+	(void)read_numbers(v, ARRAY_LEN(v), buf_str(&w.page), "class=\"curve m2\" d=");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		if (!is_near(v[i], expected[i]))
 			fail_msg("number %zu of the curve is %g, expected %g", i, v[i],
@@ -549,8 +549,8 @@ static void summary__names_the_best_mode_and_inconclusive_ones(void **state)
 	(void)state;
 	world_init(&w, 3);
 	make(&w);
-	assert_true(has(&w, "(not to be told from "));
-	assert_false(has(&w, "; least under "));
+	assert_true(has_text(&w, "(not to be told from "));
+	assert_false(has_text(&w, "; least under "));
 	for (size_t k = 0; k < w.r.rows[1].n; k++) {
 		struct bench_run *run = &w.r.rows[1].runs[k];
 
@@ -559,8 +559,9 @@ static void summary__names_the_best_mode_and_inconclusive_ones(void **state)
 		run->seconds *= 1.1;
 	}
 	make(&w);
-	assert_true(has(&w, "; least under <span class=\"whole\"><span class=\"key m1\"></span>"
-			    "<b>time-slicing</b>"));
+	assert_true(has_text(&w,
+		"; least under <span class=\"whole\"><span class=\"key m1\"></span>"
+		"<b>time-slicing</b>"));
 }
 
 /* For requests at a fixed rate, throughput shows only whether the mode serves them. */
@@ -573,12 +574,13 @@ static void summary__names_pods_that_do_not_keep_up(void **state)
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].offered = 100;
 	make(&w);
-	assert_true(has(&w, "The 400 units/s that are asked for are served in every mode."));
+	assert_true(
+		has_text(&w, "The 400 units/s that are asked for are served in every mode."));
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].offered = 1000;
 	make(&w);
-	assert_true(has(&w, "Does not keep up under "));
-	assert_true(has(&w, " of the 4000 units/s that are asked for."));
+	assert_true(has_text(&w, "Does not keep up under "));
+	assert_true(has_text(&w, " of the 4000 units/s that are asked for."));
 }
 
 static void add_one_check(struct bench_result *r, bool passed)
@@ -599,8 +601,8 @@ static void changes__are_reported_where_they_are_significant(void **state)
 	world_init(&before, 3);
 	world_init(&after, 3);
 	make(&after);
-	assert_false(has(&after, "<h2>What changed</h2>"));
-	assert_false(has(&after, "bar was m"));
+	assert_false(has_text(&after, "<h2>What changed</h2>"));
+	assert_false(has_text(&after, "bar was m"));
 	for (size_t k = 0; k < after.r.rows[2].n; k++)
 		for (size_t i = 0; i < after.r.rows[2].runs[k].n_blocks; i++)
 			after.r.rows[2].runs[k].blocks[i].seconds *= 1.2;
@@ -610,17 +612,18 @@ static void changes__are_reported_where_they_are_significant(void **state)
 	add_one_check(&before.r, true);
 	add_one_check(&after.r, false);
 	make(&after);
-	assert_true(has(&after, "<h2>What changed</h2>"));
+	assert_true(has_text(&after, "<h2>What changed</h2>"));
+	assert_true(has_text(&after,
+		"<li>Throughput: 0 better, 1 worse, 3 that cannot be told.</li>"));
 	assert_true(
-		has(&after, "<li>Throughput: 0 better, 1 worse, 3 that cannot be told.</li>"));
-	assert_true(has(&after, "<li>p99: 0 better, 0 worse, 4 that cannot be told.</li>"));
-	assert_true(has(&after, "<td>-16.7% <small>("));
-	assert_true(has(&after, "errors that were not there before: 1."));
-	assert_true(
-		has(&after, "Passed before and fails now</strong>: memory under turns.</li>"));
+		has_text(&after, "<li>p99: 0 better, 0 worse, 4 that cannot be told.</li>"));
+	assert_true(has_text(&after, "<td>-16.7% <small>("));
+	assert_true(has_text(&after, "errors that were not there before: 1."));
+	assert_true(has_text(&after,
+		"Passed before and fails now</strong>: memory under turns.</li>"));
 	assert_int_equal(count(&after, "class=\"bar was m"), 3);
 	assert_int_equal(count(&after, "class=\"curve was m"), 3);
-	assert_true(has(&after, "<title>SIMULATED"));
+	assert_true(has_text(&after, "<title>SIMULATED"));
 	for (size_t i = 0; i < before.r.n_rows; i++)
 		before.r.rows[i].scenario = "another";
 	assert_error(bench_report(&after.page, &after.r, &before.r, &err), &err,
@@ -648,7 +651,7 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 		row->mode_name = bench_mode_names[row->mode];
 	}
 	make(&w);
-	assert_true(has(&w, "<h2>s124</h2>"));
+	assert_true(has_text(&w, "<h2>s124</h2>"));
 	assert_error(bench_report(&small, &w.r, NULL, &err), &err,
 		"the report: expected at most");
 	assert_int_equal(err.code, ERR_LIMIT);

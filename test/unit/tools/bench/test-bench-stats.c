@@ -85,7 +85,8 @@ static void spread__of_shares(void **state)
 }
 
 /* How often an interval of 95 % contains the true value. */
-static double covered(double within, double between, enum estimate_of what, double truth)
+static double measure_coverage(double within, double between, enum estimate_of what,
+	double truth)
 {
 	enum { TRIALS = 120 };
 	unsigned int hits = 0;
@@ -117,10 +118,10 @@ static double covered(double within, double between, enum estimate_of what, doub
 static void intervals__have_their_coverage(void **state)
 {
 	(void)state;
-	assert_true(covered(0.10, 0, ESTIMATE_MEAN, 1e6) >= 0.88);
-	assert_true(covered(0.05, 0.05, ESTIMATE_MEAN, 1e6) >= 0.88);
-	assert_true(covered(0.01, 0.10, ESTIMATE_P50, 1e6) >= 0.88);
-	assert_true(covered(0.10, 0, ESTIMATE_RATE, 1e3) >= 0.88);
+	assert_true(measure_coverage(0.10, 0, ESTIMATE_MEAN, 1e6) >= 0.88);
+	assert_true(measure_coverage(0.05, 0.05, ESTIMATE_MEAN, 1e6) >= 0.88);
+	assert_true(measure_coverage(0.01, 0.10, ESTIMATE_P50, 1e6) >= 0.88);
+	assert_true(measure_coverage(0.10, 0, ESTIMATE_RATE, 1e3) >= 0.88);
 }
 
 /* Intervals are no wider than necessary. */

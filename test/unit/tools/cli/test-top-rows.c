@@ -43,7 +43,7 @@ static struct top_model *read_node(const char *json)
 }
 
 /* The pods in their order, by the first letters: "zoe Amy bob". */
-static const char *order(const struct top_model *m, const struct top_choice *c)
+static const char *list_pod_order(const struct top_model *m, const struct top_choice *c)
 {
 	static char text[256];
 	struct top_rows rows;
@@ -214,7 +214,7 @@ static void top_rows__sort_by_each_column_with_unknown_last(void **state)
 		const struct top_choice c = { .sort = rows[i].sort,
 			.reverse = rows[i].reverse };
 
-		assert_string_equal(order(m, &c), rows[i].order);
+		assert_string_equal(list_pod_order(m, &c), rows[i].order);
 	}
 }
 
@@ -245,7 +245,7 @@ static void top_rows__keep_rows_that_match_the_filter(void **state)
 			.hide_idle = rows[i].hide_idle };
 
 		(void)snprintf(c.filter, sizeof(c.filter), "%s", rows[i].filter);
-		assert_string_equal(order(m, &c), rows[i].order);
+		assert_string_equal(list_pod_order(m, &c), rows[i].order);
 	}
 }
 

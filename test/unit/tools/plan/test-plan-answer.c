@@ -31,7 +31,7 @@ static int init_answer_world(struct plan_world *w, const char *text, struct erro
 	     "busy: 0.25, mem_peak_mib: 3000" more "}]\n"                                         \
 	     "layout: {instance: p3.2xlarge, mode: time-slicing, slices: 4}\n"
 
-static const struct answer_line *line(const struct plan_answer *a, const char *type,
+static const struct answer_line *find_answer_line(const struct plan_answer *a, const char *type,
 	enum plan_capacity capacity, uint32_t slices)
 {
 	for (size_t i = 0; i < a->n_lines; i++)
@@ -57,12 +57,16 @@ static void answer__of_four_quarters_is_not_feasible(void **state)
 	assert_int_equal(w.a->layout.nodes, 1);
 	assert_int_equal(w.a->layout.reason, PLAN_RHO);
 	assert_true(w.a->layout.rho > 1.1099 && w.a->layout.rho < 1.1101);
-	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->nano_per_hour, 4 * 370400000LL);
-	assert_int_equal(line(w.a, "g4dn.xlarge", PLAN_ON_DEMAND, 1)->nano_per_hour,
+	assert_int_equal(find_answer_line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->nano_per_hour,
+		4 * 370400000LL);
+	assert_int_equal(find_answer_line(w.a, "g4dn.xlarge", PLAN_ON_DEMAND, 1)->nano_per_hour,
 		2104000000);
-	assert_int_equal(line(w.a, "g6.xlarge", PLAN_ON_DEMAND, 4)->nano_per_hour, 804800000);
-	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->nano_per_hour, 370400000);
-	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->reason, PLAN_PRICE_UNKNOWN);
+	assert_int_equal(find_answer_line(w.a, "g6.xlarge", PLAN_ON_DEMAND, 4)->nano_per_hour,
+		804800000);
+	assert_int_equal(find_answer_line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->nano_per_hour,
+		370400000);
+	assert_int_equal(find_answer_line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->reason,
+		PLAN_PRICE_UNKNOWN);
 	/* The plan uses no mode without data in the profile: without u no MPS. */
 	for (size_t i = 0; i < w.a->plan.n_nodes; i++)
 		assert_true(w.a->plan.nodes[i].mode != PLAN_MPS &&
@@ -86,7 +90,7 @@ static void answer__reports_a_feasible_layout(void **state)
 		    &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w.a->layout.reason, PLAN_FITS);
-	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->reason, PLAN_FITS);
+	assert_int_equal(find_answer_line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->reason, PLAN_FITS);
 }
 
 /* C2: nine on nodes of four GPUs, four slices each. */

@@ -49,7 +49,7 @@ static void world_init(struct world *w, const char *text)
 	assert_ok(make_plan_files(&w->files, w->pools, &err), &err);
 }
 
-static const char *file(const struct world *w, const char *path)
+static const char *find_plan_file(const struct world *w, const char *path)
 {
 	for (size_t i = 0; i < w->files.n; i++)
 		if (!strcmp(w->files.v[i].path, path))
@@ -59,10 +59,10 @@ static const char *file(const struct world *w, const char *path)
 
 static bool has(const struct world *w, const char *path, const char *text)
 {
-	return file(w, path) && strstr(file(w, path), text) != NULL;
+	return find_plan_file(w, path) && strstr(find_plan_file(w, path), text) != NULL;
 }
 
-static uint32_t offers(const struct plan_pool *p, const char *resource)
+static uint32_t count_offered(const struct plan_pool *p, const char *resource)
 {
 	for (size_t i = 0; i < p->n_resources; i++)
 		if (!strcmp(p->resources[i].name, resource))
@@ -84,7 +84,7 @@ static void pools__offer_slots_of_all_gpus(void **state)
 			"p3.8xlarge") "workloads: [{name: a, replicas: 8, gpu_ref: V100-SXM2-16GB, busy: 0.1, t_solo: 0.05, rate: 2,\n"
 				      "  mem_peak_mib: 3000, slo: {max_slowdown: 3}}]\n");
 	assert_int_equal(w.pools->n, 1);
-	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/gpu.shared"),
+	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/gpu.shared"),
 		4 * w.pools->v[0].slots);
 	assert_int_equal(w.pools->n_notes, 0);
 	assert_true(
@@ -121,7 +121,7 @@ static void make_config__is_read_by_the_agent(void **state)
 		struct yaml_source src = { .name = "config" };
 
 		world_init(&w, texts[i]);
-		src.text = file(&w, "10-device-plugin-config.yaml");
+		src.text = find_plan_file(&w, "10-device-plugin-config.yaml");
 		src.len = strlen(src.text);
 		assert_ok(yaml_parse(&y, &src, &err), &err);
 		data = yaml_get(y->docs[0], "data", false);
@@ -313,7 +313,7 @@ static void make_overlays__request_shares_of_gpus(void **state)
 	assert_true(has(&w, "00-README.md", "NodeOverlay=true"));
 	world_init(&whole,
 		HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
-	assert_null(file(&whole, "40-nodeoverlays.yaml"));
+	assert_null(find_plan_file(&whole, "40-nodeoverlays.yaml"));
 	assert_false(has(&whole, "00-README.md", "NodeOverlay"));
 }
 
@@ -326,8 +326,8 @@ static void make_mig__tells_gpus_apart(void **state)
 		HEAD("mig",
 			"p4d.24xlarge") "workloads: [{name: a, replicas: 9, gpu_ref: A100-SXM4-40GB, busy: 0.05, u: 0.2, mem_peak_mib: 3500,\n"
 					"  t_solo: 0.05, rate: 1, slo: {max_slowdown: 9}}]\n");
-	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/mig-1g.5gb"), 9);
-	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/gpu"), 6);
+	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/mig-1g.5gb"), 9);
+	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/gpu"), 6);
 	assert_true(has(&w, "15-mig-config.yaml", "devices: [0]"));
 	assert_true(has(&w, "15-mig-config.yaml", "\"1g.5gb\": 7"));
 	assert_true(has(&w, "15-mig-config.yaml",

@@ -24,7 +24,7 @@ static double rotate(const struct model_pod *pods, size_t n, double sigma,
 	return rho;
 }
 
-static void equals(struct model_pod *pods, size_t n, struct model_pod p)
+static void fill_model_pods(struct model_pod *pods, size_t n, struct model_pod p)
 {
 	for (size_t i = 0; i < n; i++)
 		pods[i] = p;
@@ -45,7 +45,7 @@ static void rotation__of_equal_closed_pods_is_exact(void **state)
 		struct model_times t[8];
 		double rate = 0;
 
-		equals(pods, rows[i].n,
+		fill_model_pods(pods, rows[i].n,
 			(struct model_pod){ rows[i].busy * rows[i].solo_s,
 				(1 - rows[i].busy) * rows[i].solo_s, 0 });
 		(void)rotate(pods, rows[i].n, 0.11, t);
@@ -64,7 +64,7 @@ static void rotation__of_open_pods_does_not_depend_on_how_demands_vary(void **st
 	struct model_times t[4];
 
 	(void)state;
-	equals(pods, 4, (struct model_pod){ 0.03, 0.2, 5 });
+	fill_model_pods(pods, 4, (struct model_pod){ 0.03, 0.2, 5 });
 	CLOSE(rotate(pods, 4, 0.11, t), 0.666, 1e-9);
 	CLOSE(t[0].mean_s - 0.2, 0.0997, 0.00005);
 	CLOSE(t[3].rate, 5, 1e-9);
@@ -82,13 +82,13 @@ static void rotation__of_mixes_is_consistent(void **state)
 	struct model_times exact[24], mixed[24];
 
 	(void)state;
-	equals(pods, 8, (struct model_pod){ 0.01, 0.04, 0 });
+	fill_model_pods(pods, 8, (struct model_pod){ 0.01, 0.04, 0 });
 	(void)rotate(pods, 8, 0.11, exact);
 	for (size_t i = 0; i < 8; i++)
 		pods[i].rest_s += 1e-9 * (double)i;
 	(void)rotate(pods, 8, 0.11, mixed);
 	CLOSE(mixed[5].mean_s, exact[5].mean_s, 1e-6);
-	equals(pods, 24, (struct model_pod){ 0.01, 0.14, 0 });
+	fill_model_pods(pods, 24, (struct model_pod){ 0.01, 0.14, 0 });
 	(void)rotate(pods, 24, 0.11, exact);
 	for (size_t i = 0; i < 24; i++)
 		pods[i].rest_s += 1e-9 * (double)i;
@@ -96,7 +96,7 @@ static void rotation__of_mixes_is_consistent(void **state)
 	CLOSE(mixed[5].mean_s / exact[5].mean_s, 1, 0.06);
 	assert_true(mixed[5].mean_s >= exact[5].mean_s);
 	/* Open pods slow closed ones down, and the other way round. */
-	equals(pods, 2, (struct model_pod){ 0.02, 0.02, 0 });
+	fill_model_pods(pods, 2, (struct model_pod){ 0.02, 0.02, 0 });
 	pods[2] = (struct model_pod){ 0.02, 0, 10 };
 	(void)rotate(pods, 2, 0, exact);
 	(void)rotate(pods, 3, 0, mixed);
@@ -114,7 +114,7 @@ static void rotation__that_is_impossible_is_refused(void **state)
 
 	(void)state;
 	/* Four that are a quarter busy: 1.11 of one GPU. */
-	equals(pods, 4, (struct model_pod){ 0.25, 0, 1 });
+	fill_model_pods(pods, 4, (struct model_pod){ 0.25, 0, 1 });
 	assert_int_equal(model_rotate(pods, 4, &r, t, &rho, &err), -1);
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_string_equal(err.msg, "they ask for 111 % of the GPU's time");
@@ -186,7 +186,7 @@ static void models__reproduce_the_public_a100_table(void **state)
 		struct error err = ERROR_INIT;
 		double stretch[7];
 
-		equals(pods, rows[i].pods, (struct model_pod){ solo_s, 0, 0 });
+		fill_model_pods(pods, rows[i].pods, (struct model_pod){ solo_s, 0, 0 });
 		for (size_t k = 0; k < rows[i].pods; k++)
 			sides[k] = (struct model_side){ .u = u, .busy = 1, .limit = 1 };
 		(void)rotate(pods, rows[i].pods, MODEL_SIGMA_TIME_SLICING, t);

@@ -76,7 +76,7 @@ static struct plan_policy policy(void)
 		.context_mib = 400 };
 }
 
-static struct plan_number measured(double v)
+static struct plan_number make_measured(double v)
 {
 	return (struct plan_number){ v, PLAN_MEASURED, true };
 }
@@ -89,10 +89,10 @@ static struct plan_workload workload(uint32_t replicas, double busy, double memo
 		.replicas = replicas,
 		.kind = PLAN_CLOSED,
 		.ref = &gpus[V100],
-		.solo_s = measured(0.1),
-		.busy = measured(busy),
-		.u = measured(0.4),
-		.mem_peak_mib = measured(memory_mib),
+		.solo_s = make_measured(0.1),
+		.busy = make_measured(busy),
+		.u = make_measured(0.4),
+		.mem_peak_mib = make_measured(memory_mib),
 		.cpu_milli = 500,
 		.memory_mib = 1000,
 		.gpus_allowed = UINT64_MAX };
@@ -165,7 +165,7 @@ static void check(const struct pack_result *r, const struct plan_policy *p,
 
 /* ---- what fits ------------------------------------------------------------------------------------- */
 
-static enum plan_reason fits(const struct plan_workload *w, size_t n, size_t offer,
+static enum plan_reason find_fit(const struct plan_workload *w, size_t n, size_t offer,
 	enum plan_mode mode, uint32_t slots, uint32_t pods, struct fit_times *times)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
@@ -186,32 +186,34 @@ static void fit__reports_why_it_is_not_feasible(void **state)
 	struct plan_workload w = workload(1, 0.25, 4000);
 
 	(void)state;
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_NO_MEMORY);
-	assert_int_equal(fits(&w, 1, 0, PLAN_MIG, 0, 1, NULL), PLAN_MIG_UNSUPPORTED);
-	assert_int_equal(fits(&w, 1, 2, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_PRICE_UNKNOWN);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_NO_MEMORY);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_MIG, 0, 1, NULL), PLAN_MIG_UNSUPPORTED);
+	assert_int_equal(find_fit(&w, 1, 2, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_PRICE_UNKNOWN);
 	w.isolation = PLAN_MEMORY;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL),
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL),
 		PLAN_NO_ISOLATION_IN_MODE);
-	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_FITS);
 	w.isolation = PLAN_FAULT;
-	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
 	w.isolation = PLAN_NO_ISOLATION;
 	w.slo.p99_s = 0.12;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
 	w.slo.p99_s = 0;
 	w.gpus_allowed = 1 << L4;
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_MODEL_NOT_ALLOWED);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL),
+		PLAN_MODEL_NOT_ALLOWED);
 	w.gpus_allowed = UINT64_MAX;
 	w.u.known = false;
-	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_PROFILE_INCOMPLETE);
-	w.mem_peak_mib = measured(9700);
-	w.u = measured(0.1);
-	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_MEMORY);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_PROFILE_INCOMPLETE);
+	w.mem_peak_mib = make_measured(9700);
+	w.u = make_measured(0.1);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_MPS, 2, 2, NULL), PLAN_NO_MEMORY);
 	w.anti_affinity = true;
-	w.mem_peak_mib = measured(100);
-	assert_int_equal(fits(&w, 1, 0, PLAN_SLICES, 0, 2, NULL), PLAN_NO_ISOLATION_IN_MODE);
+	w.mem_peak_mib = make_measured(100);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_SLICES, 0, 2, NULL),
+		PLAN_NO_ISOLATION_IN_MODE);
 }
 
 /* Four workloads that are a quarter busy do not fit stock time-slicing: 1.11. A little less does. */
@@ -221,11 +223,11 @@ static void fit__four_quarters_exceed_one_gpu(void **state)
 
 	(void)state;
 	w.kind = PLAN_OPEN;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_RHO);
-	w.busy = measured(0.18);
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_FITS);
-	w.busy = measured(0.181);
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_RHO);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_RHO);
+	w.busy = make_measured(0.18);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_FITS);
+	w.busy = make_measured(0.181);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_RHO);
 }
 
 static void fit__predictions_have_a_confidence(void **state)
@@ -234,23 +236,23 @@ static void fit__predictions_have_a_confidence(void **state)
 	struct fit_times t[4];
 
 	(void)state;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, t), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, t), PLAN_FITS);
 	assert_true(t[0].known && t[0].origin == PLAN_MEASURED && t[0].band == 0.10);
 	assert_string_equal(t[0].model, "time-slicing-ps");
 	assert_null(t[0].missing);
 	w.u = (struct plan_number){ 0 };
-	w.sm_active = measured(0.1);
-	w.dram = measured(0.05);
+	w.sm_active = make_measured(0.1);
+	w.dram = make_measured(0.05);
 	w.slo.max_slowdown = 9;
-	assert_int_equal(fits(&w, 1, 0, PLAN_MPS, 2, 2, t), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_MPS, 2, 2, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DERIVED && t[0].band == 0.25);
 	assert_string_equal(t[0].missing, "u");
 	/* On another GPU, and without its split: a bound. */
-	assert_int_equal(fits(&w, 1, 3, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 3, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DEFAULT && t[0].band == 0.50 && t[0].slowdown > 1);
 	assert_string_equal(t[0].missing, "t_solo on this GPU");
 	w.solo_s.known = false;
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_false(t[0].known);
 	assert_string_equal(t[0].missing, "t_solo");
 }
@@ -264,11 +266,11 @@ static void fit__demand_of_more_than_a_gpu_is_refused(void **state)
 
 	(void)state;
 	w.kind = PLAN_OPEN;
-	w.rate = measured(100);
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
+	w.rate = make_measured(100);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_true(t[0].times.rate == 100);
 	w.busy.known = false;
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_RHO);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_RHO);
 }
 
 /* The policy's limit is for workloads without any limit of their own. */
@@ -277,9 +279,9 @@ static void fit__own_slo_replaces_the_default(void **state)
 	struct plan_workload w = workload(1, 0.6, 1000);
 
 	(void)state;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
 	w.slo.p99_s = 5;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
 }
 
 /* Memory-bound work takes its time in memory. More multiprocessors alone do not help it. */
@@ -297,8 +299,8 @@ static void fit__no_gpu_exceeds_its_maximum_speed(void **state)
 
 	(void)state;
 	w.ref = &known[0];
-	w.u = measured(0.9);
-	w.dram = measured(0.8);
+	w.u = make_measured(0.9);
+	w.dram = make_measured(0.8);
 	assert_int_equal(fit_new(&f, &p, &w, 1, known, 3, &err), 0);
 	/* 0.8 of 0.1 s at 600 GB/s are 0.16 s at 300, though by u twice the tensor rate halves most of it. */
 	CLOSE_TO(fit_pod(f, 0, &known[1])->solo_s, 0.16);
@@ -338,7 +340,7 @@ static void fit__mig_selects_the_smallest_sufficient_profile(void **state)
 
 	(void)state;
 	w.ref = &gpus[A100];
-	w.u = measured(0.02);
+	w.u = make_measured(0.02);
 	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
 	struct fit_gpu g = { &offers[5], PLAN_MIG, 0, who, 7 };
 
@@ -348,7 +350,7 @@ static void fit__mig_selects_the_smallest_sufficient_profile(void **state)
 	g.n = 8;
 	assert_int_equal(fit_check(f, &g, t, NULL, NULL), PLAN_MIG_GEOMETRY);
 	/* More work for the multiprocessors: a larger GPU, though memory would do. */
-	w.u = measured(0.2);
+	w.u = make_measured(0.2);
 	f = fit_free(f);
 	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
 	g.n = 1;
@@ -364,19 +366,19 @@ static void fit__mig_is_not_overloaded(void **state)
 	(void)state;
 	w.kind = PLAN_OPEN;
 	w.ref = &gpus[A100];
-	w.u = measured(0.8);
+	w.u = make_measured(0.8);
 	w.slo.max_slowdown = 1000;
-	assert_int_equal(fits(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
-	w.rate = measured(9);
-	assert_int_equal(fits(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
+	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
+	w.rate = make_measured(9);
+	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
 	/* All that a request takes longer is GPU time: 5 * (0.1 + 0.6). */
-	w.busy = measured(0.5);
-	w.rate = measured(5);
-	w.solo_s = measured(1);
-	w.u = measured(0.09);
-	assert_int_equal(fits(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_FITS);
+	w.busy = make_measured(0.5);
+	w.rate = make_measured(5);
+	w.solo_s = make_measured(1);
+	w.u = make_measured(0.09);
+	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_FITS);
 	w.mem_peak_mib.known = false;
-	assert_int_equal(fits(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_PROFILE_INCOMPLETE);
+	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_PROFILE_INCOMPLETE);
 }
 
 /* Without a time per request the share of a workload that is always busy is still known: a fourth. */
@@ -388,12 +390,12 @@ static void fit__trainings_without_a_time_are_not_stacked(void **state)
 	w.kind = PLAN_TRAIN;
 	w.solo_s.known = false;
 	w.busy.known = false;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_MISSES_SLO);
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 4, NULL), PLAN_MISSES_SLO);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
 	w.mem_peak_mib.known = false;
-	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL),
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL),
 		PLAN_PROFILE_INCOMPLETE);
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
 }
 
 static void fit__rates_of_open_pods_are_exact(void **state)
@@ -402,9 +404,9 @@ static void fit__rates_of_open_pods_are_exact(void **state)
 
 	(void)state;
 	w.kind = PLAN_OPEN;
-	w.rate = measured(5);
+	w.rate = make_measured(5);
 	w.slo.min_rate = 5;
-	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
+	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
 }
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
@@ -434,7 +436,7 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	assert_int_equal(r.nano_per_hour, 370000000);
 	pack_result_fini(&r);
 	/* No node has room for it. */
-	w.mem_peak_mib = measured(90000);
+	w.mem_peak_mib = make_measured(90000);
 	solve_with(&r, &p, &w, 1, false);
 	assert_int_equal(r.n_unplaced, 1);
 	assert_int_equal(r.unplaced[0].reason, PLAN_NO_MEMORY);
@@ -449,14 +451,14 @@ static void random_workloads(struct plan_workload *w, size_t n, uint32_t replica
 		w[i] = workload(1 + draw_pack_random(replicas),
 			0.02 + 0.4 * draw_pack_random(1000) / 1000,
 			500 + 9000.0 * draw_pack_random(1000) / 1000);
-		w[i].u = measured(0.1 + 0.6 * draw_pack_random(1000) / 1000);
-		w[i].solo_s = measured(0.01 + 0.1 * draw_pack_random(1000) / 1000);
+		w[i].u = make_measured(0.1 + 0.6 * draw_pack_random(1000) / 1000);
+		w[i].solo_s = make_measured(0.01 + 0.1 * draw_pack_random(1000) / 1000);
 		w[i].spot_ok = draw_pack_random(3) == 0;
 		w[i].isolation = draw_pack_random(3) == 0 ? PLAN_MEMORY : PLAN_NO_ISOLATION;
 		w[i].ref = &gpus[draw_pack_random(GPUS)];
 		if (draw_pack_random(2)) {
 			w[i].kind = PLAN_OPEN;
-			w[i].rate = measured(w[i].busy.v / w[i].solo_s.v);
+			w[i].rate = make_measured(w[i].busy.v / w[i].solo_s.v);
 		}
 		if (draw_pack_random(8) == 0)
 			w[i].slo.p99_s = 5 * w[i].solo_s.v;
@@ -619,7 +621,7 @@ static void pack__tries_every_number_of_slots(void **state)
 	(void)state;
 	p.modes = 1 << PLAN_MPS;
 	p.max_slowdown = 0;
-	w.u = measured(0.1);
+	w.u = make_measured(0.1);
 	w.cpu_milli = 100;
 	solve_with(&r, &p, &w, 1, false);
 	assert_true(r.exact);
@@ -628,8 +630,8 @@ static void pack__tries_every_number_of_slots(void **state)
 	pack_result_fini(&r);
 	/* A workload that cannot share with itself still gets a place. */
 	w = workload(2, 1, 1000);
-	w.u = measured(0.4);
-	w.dram = measured(0.6);
+	w.u = make_measured(0.4);
+	w.dram = make_measured(0.6);
 	solve_with(&r, &p, &w, 1, false);
 	assert_int_equal(r.n_unplaced, 0);
 	pack_result_fini(&r);

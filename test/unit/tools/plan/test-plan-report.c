@@ -38,7 +38,7 @@ static void world_init(struct world *w, const char *text)
 	"workloads: [{name: \"<b>&`|*\\\"\", replicas: 2, gpu_ref: V100-SXM2-16GB, busy: 0.1, " \
 	"mem_peak_mib: 3000}, {name: big, gpu_ref: V100-SXM2-16GB, mem_peak_mib: 90000}]\n"
 
-static bool has(const struct world *w, const char *text)
+static bool has_report_text(const struct world *w, const char *text)
 {
 	return strstr(buf_str(&w->text), text) != NULL;
 }
@@ -51,11 +51,11 @@ static void html__escapes_names(void **state)
 	world_init(&w, HOSTILE);
 	plan_report(&w.text, w.plan.a, &page_html, "today");
 	assert_true(buf_ok(&w.text));
-	assert_true(has(&w, "&lt;b&gt;&amp;`|*&quot;"));
-	assert_false(has(&w, "<b>&"));
-	assert_true(has(&w, "no place for 1 of &#39;big&#39;"));
-	assert_true(has(&w, "</html>"));
-	assert_false(has(&w, "<script"));
+	assert_true(has_report_text(&w, "&lt;b&gt;&amp;`|*&quot;"));
+	assert_false(has_report_text(&w, "<b>&"));
+	assert_true(has_report_text(&w, "no place for 1 of &#39;big&#39;"));
+	assert_true(has_report_text(&w, "</html>"));
+	assert_false(has_report_text(&w, "<script"));
 }
 
 static void markdown__escapes_names(void **state)
@@ -65,10 +65,10 @@ static void markdown__escapes_names(void **state)
 	(void)state;
 	world_init(&w, HOSTILE);
 	plan_report(&w.text, w.plan.a, &page_markdown, "today");
-	assert_true(has(&w, "\\<b\\>\\&\\`\\|\\*"));
-	assert_false(has(&w, "| <b>"));
+	assert_true(has_report_text(&w, "\\<b\\>\\&\\`\\|\\*"));
+	assert_false(has_report_text(&w, "| <b>"));
 	/* Inside of a picture only what would end it. */
-	assert_true(has(&w, "GPU 0   |<b>& |*"));
+	assert_true(has_report_text(&w, "GPU 0   |<b>& |*"));
 }
 
 /* Every format has the same amounts. */
@@ -84,12 +84,12 @@ static void forms__agree(void **state)
 		"workloads: [{name: s, replicas: 3, gpu_ref: V100-SXM2-16GB, busy: 0.1, mem_peak_mib: 3000}]\n");
 	plan_text(&w.text, w.plan.a);
 	for (size_t i = 0; i < ARRAY_LEN(said); i++)
-		assert_true(has(&w, said[i]));
+		assert_true(has_report_text(&w, said[i]));
 	for (size_t f = 0; f < ARRAY_LEN(forms); f++) {
 		buf_clear(&w.text);
 		plan_report(&w.text, w.plan.a, forms[f], "today");
 		for (size_t i = 0; i < ARRAY_LEN(said); i++)
-			assert_true(has(&w, said[i]));
+			assert_true(has_report_text(&w, said[i]));
 	}
 }
 

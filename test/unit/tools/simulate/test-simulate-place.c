@@ -185,8 +185,8 @@ static void shares__of_the_traces_are_packed(void **state)
 
 /* ---- policies ------------------------------------------------------------------------------------ */
 
-static double allocated(const struct place_trace *t, const char *policy, enum replay_mix mix,
-	uint64_t seed, struct replay_result *ret)
+static double measure_allocated(const struct place_trace *t, const char *policy,
+	enum replay_mix mix, uint64_t seed, struct replay_result *ret)
 {
 	struct replay_setting s = { .policy = policy, .seed = seed, .mix = mix, .load = 100 };
 	struct error err = ERROR_INIT;
@@ -210,16 +210,18 @@ static void policies__differ_as_published(void **state)
 	assert_int_equal(t.n_nodes, 1213);
 	assert_int_equal(t.gpus, 6212);
 	assert_int_equal(t.n_pods, 8152);
-	assert_in_range((uint64_t)(100 * allocated(&t, "random", REPLAY_KNOWN, 1, &r)), 8570,
-		8690);
+	assert_in_range((uint64_t)(100 * measure_allocated(&t, "random", REPLAY_KNOWN, 1, &r)),
+		8570, 8690);
 	assert_true(fabs(r.allocated[0] - 0.5) < 0.002);
 	assert_true(isnan(r.allocated[5]));
-	assert_in_range((uint64_t)(100 * allocated(&t, "best-fit", REPLAY_KNOWN, 1, NULL)),
+	assert_in_range(
+		(uint64_t)(100 * measure_allocated(&t, "best-fit", REPLAY_KNOWN, 1, NULL)),
 		9256, 9336);
-	assert_in_range((uint64_t)(100 * allocated(&t, "first-fit", REPLAY_KNOWN, 1, NULL)),
+	assert_in_range(
+		(uint64_t)(100 * measure_allocated(&t, "first-fit", REPLAY_KNOWN, 1, NULL)),
 		9360, 9480);
-	assert_in_range((uint64_t)(100 * allocated(&t, "value", REPLAY_KNOWN, 1, NULL)), 9550,
-		9700);
+	assert_in_range((uint64_t)(100 * measure_allocated(&t, "value", REPLAY_KNOWN, 1, NULL)),
+		9550, 9700);
 	place_trace_fini(&t);
 }
 
@@ -231,14 +233,14 @@ static void policies__are_deterministic(void **state)
 	load_small(&t);
 	for (size_t i = 0; i < place_n_policies; i++) {
 		const char *name = place_policy_names[i];
-		double once = allocated(&t, name, REPLAY_KNOWN, 3, NULL);
+		double once = measure_allocated(&t, name, REPLAY_KNOWN, 3, NULL);
 
 		assert_true(once > 75 && once <= 100);
-		assert_true(once == allocated(&t, name, REPLAY_KNOWN, 3, NULL));
-		(void)allocated(&t, name, REPLAY_LEARNED, 4, NULL);
+		assert_true(once == measure_allocated(&t, name, REPLAY_KNOWN, 3, NULL));
+		(void)measure_allocated(&t, name, REPLAY_LEARNED, 4, NULL);
 	}
-	assert_true(allocated(&t, "value", REPLAY_KNOWN, 3, NULL) >
-		    allocated(&t, "random", REPLAY_KNOWN, 3, NULL));
+	assert_true(measure_allocated(&t, "value", REPLAY_KNOWN, 3, NULL) >
+		    measure_allocated(&t, "random", REPLAY_KNOWN, 3, NULL));
 	place_trace_fini(&t);
 }
 

@@ -24,7 +24,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static const char *at(const char *name)
+static const char *make_path(const char *name)
 {
 	static char paths[8][512];
 	static unsigned next;
@@ -49,8 +49,8 @@ static struct driver_root find(void)
 		.driver_ctr = driver };
 	struct driver_root r;
 
-	(void)snprintf(host, sizeof(host), "%s", at("host"));
-	(void)snprintf(driver, sizeof(driver), "%s", at("driver"));
+	(void)snprintf(host, sizeof(host), "%s", make_path("host"));
+	(void)snprintf(driver, sizeof(driver), "%s", make_path("driver"));
 	driver_root_find(&s, &r);
 	return r;
 }
@@ -73,7 +73,7 @@ static void root__is_the_node_where_nvidia_smi_can_be_run(void **state)
 		assert_int_equal(r.kind, DRIVER_ROOT_HOST);
 		assert_string_equal(r.smi, want);
 		assert_int_equal(r.wsl, strcmp(places[i], "usr/lib/wsl/lib") == 0);
-		assert_int_equal(unlink(at(name)), 0);
+		assert_int_equal(unlink(make_path(name)), 0);
 	}
 }
 
@@ -90,8 +90,8 @@ static void root__is_not_the_node_where_nvidia_smi_is_invalid(void **state)
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
 	assert_non_null(strstr(r.note, "is not executable"));
-	assert_int_equal(unlink(at("host/usr/bin/nvidia-smi")), 0);
-	assert_int_equal(mkdir(at("host/usr/bin/nvidia-smi"), 0755), 0);
+	assert_int_equal(unlink(make_path("host/usr/bin/nvidia-smi")), 0);
+	assert_int_equal(mkdir(make_path("host/usr/bin/nvidia-smi"), 0755), 0);
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
 	assert_non_null(strstr(r.note, "is no regular file"));
@@ -101,7 +101,8 @@ static void root__follows_links_as_the_node_does(void **state)
 {
 	(void)state;
 	write_driver_file("host/usr/bin/x", "", 0755);
-	assert_int_equal(symlink("/etc/alternatives/smi", at("host/usr/bin/nvidia-smi")), 0);
+	assert_int_equal(symlink("/etc/alternatives/smi", make_path("host/usr/bin/nvidia-smi")),
+		0);
 	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
 	/* The link leads to the file below the node's root, not to that of the container. */
 	write_driver_file("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
@@ -121,17 +122,18 @@ static void root__of_a_driver_container_needs_the_library(void **state)
 	r = find();
 	assert_int_equal(r.kind, DRIVER_ROOT_CONTAINER);
 	assert_string_equal(r.node, "/run/nvidia/driver");
-	assert_string_equal(r.library, at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
+	assert_string_equal(r.library,
+		make_path("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
 	/* An absolute link of the container leads inside of it. */
-	assert_int_equal(mkdir(at("driver/usr/lib64"), 0755), 0);
+	assert_int_equal(mkdir(make_path("driver/usr/lib64"), 0755), 0);
 	assert_int_equal(symlink("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-				 at("driver/usr/lib64/libnvidia-ml.so.1")),
+				 make_path("driver/usr/lib64/libnvidia-ml.so.1")),
 		0);
 	assert_string_equal(find().library,
-		at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
+		make_path("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
 	driver_root_dev(&s, &r, &node, &here);
 	assert_string_equal(node, "/");
-	assert_int_equal(mkdir(at("driver/dev"), 0755), 0);
+	assert_int_equal(mkdir(make_path("driver/dev"), 0755), 0);
 	driver_root_dev(&s, &r, &node, &here);
 	assert_string_equal(node, "/run/nvidia/driver");
 	/* The node comes first. */
@@ -180,7 +182,7 @@ static void flag__is_read_as_shell_or_yaml(void **state)
 
 static void make_node(const char *name, unsigned major_, unsigned minor_)
 {
-	if (mknod(at(name), S_IFCHR | 0666, makedev(major_, minor_)) < 0)
+	if (mknod(make_path(name), S_IFCHR | 0666, makedev(major_, minor_)) < 0)
 		skip();
 }
 
@@ -190,7 +192,7 @@ static void link_is(const char *number, const char *want)
 	ssize_t n;
 
 	(void)snprintf(name, sizeof(name), "char/%s", number);
-	n = readlink(at(name), found, sizeof(found) - 1);
+	n = readlink(make_path(name), found, sizeof(found) - 1);
 	found[n < 0 ? 0 : n] = '\0';
 	assert_string_equal(found, want);
 }
@@ -202,8 +204,8 @@ static void dev_char__links_each_node_and_corrects_wrong_links(void **state)
 
 	(void)state;
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
-	assert_ok(dir_make(at("dev/nvidia-caps"), 0755, &err), &err);
-	assert_ok(dir_make(at("char"), 0755, &err), &err);
+	assert_ok(dir_make(make_path("dev/nvidia-caps"), 0755, &err), &err);
+	assert_ok(dir_make(make_path("char"), 0755, &err), &err);
 	make_node("dev/nvidia0", 195, 0);
 	make_node("dev/nvidia1", 195, 1);
 	make_node("dev/nvidiactl", 195, 255);
@@ -212,18 +214,22 @@ static void dev_char__links_each_node_and_corrects_wrong_links(void **state)
 	make_node("dev/null", 1, 3);
 	write_driver_file("dev/nvidia-file", "x", 0644);
 	write_driver_file("char/195:1", "no link", 0644);
-	assert_int_equal(symlink("../nvidia0", at("char/195:0")),
+	assert_int_equal(symlink("../nvidia0", make_path("char/195:0")),
 		0); /* right, as udev has it */
-	assert_int_equal(symlink("/dev/nvidia7", at("char/195:255")), 0); /* wrong */
-	assert_ok(dev_char_link(at("dev"), at("char"), "/run/driver/dev", &made, &err), &err);
+	assert_int_equal(symlink("/dev/nvidia7", make_path("char/195:255")), 0); /* wrong */
+	assert_ok(dev_char_link(make_path("dev"), make_path("char"), "/run/driver/dev", &made,
+			  &err),
+		&err);
 	assert_int_equal(made, 3);
 	link_is("195:0", "../nvidia0");
 	link_is("195:1", "");
 	link_is("195:255", "/run/driver/dev/nvidiactl");
 	link_is("510:0", "/run/driver/dev/nvidia-uvm");
 	link_is("511:1", "/run/driver/dev/nvidia-caps/nvidia-cap1");
-	assert_int_not_equal(access(at("char/1:3"), F_OK), 0);
-	assert_ok(dev_char_link(at("dev"), at("char"), "/run/driver/dev", &made, &err), &err);
+	assert_int_not_equal(access(make_path("char/1:3"), F_OK), 0);
+	assert_ok(dev_char_link(make_path("dev"), make_path("char"), "/run/driver/dev", &made,
+			  &err),
+		&err);
 	assert_int_equal(made, 0);
 }
 
@@ -234,13 +240,13 @@ static void dev_char__reports_which_link_could_not_be_created(void **state)
 
 	(void)state;
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
-	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	assert_ok(dir_make(make_path("dev"), 0755, &err), &err);
 	make_node("dev/nvidia0", 195, 0);
 	/* In a directory where no user may write, root may not either. */
-	assert_error(dev_char_link(at("dev"), "/proc/self", "/dev", &made, &err), &err,
+	assert_error(dev_char_link(make_path("dev"), "/proc/self", "/dev", &made, &err), &err,
 		"195:0");
-	assert_error(dev_char_link(at("none"), at("char"), "/dev", &made, &err), &err,
-		"No such file");
+	assert_error(dev_char_link(make_path("none"), make_path("char"), "/dev", &made, &err),
+		&err, "No such file");
 }
 
 static void missing_nodes__are_created_with_the_numbers_of_the_kernel(void **state)
@@ -257,17 +263,22 @@ static void missing_nodes__are_created_with_the_numbers_of_the_kernel(void **sta
 	write_driver_file("devices",
 		"Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  7 loop\n",
 		0644);
-	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	assert_ok(dir_make(make_path("dev"), 0755, &err), &err);
 	make_node("dev/probe", 1, 3); /* skips where that is not allowed */
-	assert_error(dev_nodes_check(at("dev"), at("devices"), inv, false, true, &err), &err,
-		"nvidiactl");
-	assert_ok(dev_nodes_check(at("dev"), at("devices"), inv, true, true, &err), &err);
-	assert_int_equal(stat(at("dev/nvidia3"), &st), 0);
+	assert_error(
+		dev_nodes_check(make_path("dev"), make_path("devices"), inv, false, true, &err),
+		&err, "nvidiactl");
+	assert_ok(
+		dev_nodes_check(make_path("dev"), make_path("devices"), inv, true, true, &err),
+		&err);
+	assert_int_equal(stat(make_path("dev/nvidia3"), &st), 0);
 	assert_int_equal(st.st_rdev, makedev(195, 3));
 	assert_int_equal(st.st_mode & 0777, 0666);
-	assert_int_equal(stat(at("dev/nvidia-uvm-tools"), &st), 0);
+	assert_int_equal(stat(make_path("dev/nvidia-uvm-tools"), &st), 0);
 	assert_int_equal(st.st_rdev, makedev(510, 1));
-	assert_ok(dev_nodes_check(at("dev"), at("devices"), inv, false, true, &err), &err);
+	assert_ok(
+		dev_nodes_check(make_path("dev"), make_path("devices"), inv, false, true, &err),
+		&err);
 }
 
 static void nodes__without_the_kernel_module_are_missing(void **state)
@@ -278,13 +289,14 @@ static void nodes__without_the_kernel_module_are_missing(void **state)
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
 	write_driver_file("devices",
 		"Character devices:\n195 nvidia\n\nBlock devices:\n510 nvidia-uvm\n", 0644);
-	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	assert_ok(dir_make(make_path("dev"), 0755, &err), &err);
 	make_node("dev/nvidiactl", 195, 255);
-	assert_error(dev_nodes_check(at("dev"), at("devices"), NULL, true, true, &err), &err,
-		"no loaded kernel module has the device 'nvidia-uvm'");
-	assert_ok(dev_nodes_check(at("dev"), NULL, NULL, false, false, &err), &err);
+	assert_error(
+		dev_nodes_check(make_path("dev"), make_path("devices"), NULL, true, true, &err),
+		&err, "no loaded kernel module has the device 'nvidia-uvm'");
+	assert_ok(dev_nodes_check(make_path("dev"), NULL, NULL, false, false, &err), &err);
 	write_driver_file("dev/nvidia-uvm", "x", 0644);
-	assert_error(dev_nodes_check(at("dev"), NULL, NULL, false, true, &err), &err,
+	assert_error(dev_nodes_check(make_path("dev"), NULL, NULL, false, true, &err), &err,
 		"is not a character device");
 }
 

@@ -161,7 +161,7 @@ static void assign__is_read_back_unchanged_by_a_shell(void **state)
 	assert_string_equal(buf_str(&got), buf_str(&want));
 }
 
-static bool exists(const char *name)
+static bool does_file_exist(const char *name)
 {
 	char path[512];
 
@@ -193,7 +193,7 @@ static void files__are_created_by_a_pass_and_removed_by_a_failure(void **state)
 	files_assign(&r.ready, "IS_HOST_DRIVER", "true");
 	report_set(&r, VALIDATE_CONDITION, VALIDATE_CODE_NO_SMI, "a \x01 \"text\"");
 	assert_ok(files_write(sub, &r, &err), &err);
-	assert_true(exists("a/b/driver-ready"));
+	assert_true(does_file_exist("a/b/driver-ready"));
 	assert_ok(path_join(sub, sizeof(sub), dir, "a/b/driver.json", &err), &err);
 	assert_ok(file_read(sub, &text, &err), &err);
 	json = json_loads(buf_str(&text), 0, NULL);
@@ -205,8 +205,8 @@ static void files__are_created_by_a_pass_and_removed_by_a_failure(void **state)
 	assert_ok(path_join(sub, sizeof(sub), dir, "a/b", &err), &err);
 	report_set(&r, VALIDATE_FAIL, VALIDATE_CODE_NOT_LOADED, "gone");
 	assert_ok(files_write(sub, &r, &err), &err);
-	assert_false(exists("a/b/driver-ready"));
-	assert_true(exists("a/b/driver.json"));
+	assert_false(does_file_exist("a/b/driver-ready"));
+	assert_true(does_file_exist("a/b/driver.json"));
 	validate_report_fini(&r);
 }
 
@@ -219,9 +219,9 @@ static void files__of_an_earlier_run_are_removed_before_the_next(void **state)
 	touch("cuda.json");
 	touch("driver.json");
 	assert_ok(files_begin(dir, VALIDATE_CUDA, &err), &err);
-	assert_false(exists("cuda-ready"));
-	assert_false(exists("cuda.json"));
-	assert_true(exists("driver.json"));
+	assert_false(does_file_exist("cuda-ready"));
+	assert_false(does_file_exist("cuda.json"));
+	assert_true(does_file_exist("driver.json"));
 }
 
 static void files__of_a_pass_end_with_a_failure_that_cannot_be_written(void **state)
@@ -238,7 +238,7 @@ static void files__of_a_pass_end_with_a_failure_that_cannot_be_written(void **st
 	validate_report_init(&r, VALIDATE_DRIVER);
 	report_set(&r, VALIDATE_FAIL, VALIDATE_CODE_NOT_LOADED, "gone");
 	assert_error(files_write(dir, &r, &err), &err, "Is a directory");
-	assert_false(exists("driver-ready"));
+	assert_false(does_file_exist("driver-ready"));
 	validate_report_fini(&r);
 }
 
@@ -258,9 +258,9 @@ static void cleanup__keeps_other_than_status_files(void **state)
 		touch(stays[i]);
 	assert_ok(files_cleanup(dir, &err), &err);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
-		assert_false(exists(gone[i]));
+		assert_false(does_file_exist(gone[i]));
 	for (size_t i = 0; i < ARRAY_LEN(stays); i++)
-		assert_true(exists(stays[i]));
+		assert_true(does_file_exist(stays[i]));
 	assert_ok(files_cleanup("/nonexistent/x", &err), &err);
 }
 

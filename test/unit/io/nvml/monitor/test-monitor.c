@@ -27,7 +27,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct gpu_monitor_options options(void)
+static struct gpu_monitor_options make_monitor_options(void)
 {
 	return (struct gpu_monitor_options){ .nvml_path = fake_nvml_lib,
 		.sysfs_root = fake_nvml_dir,
@@ -91,7 +91,7 @@ static pid_t find_worker(void)
 static void monitor__reports_the_inventory(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 3\n");
@@ -121,7 +121,7 @@ static void monitor__reports_the_inventory(void **state)
 static void monitor__finishes_slow_probes_with_a_short_interval(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 1\nslow nvmlDeviceGetName 0 50\n");
@@ -135,7 +135,7 @@ static void monitor__finishes_slow_probes_with_a_short_interval(void **state)
 static void monitor__contains_a_gpu_that_hangs(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	uint64_t t0;
 
 	(void)state;
@@ -171,7 +171,7 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 static void monitor__probes_a_hanging_gpu_on_request(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	o.stuck_retry_ns = 3600 * NS_PER_SEC;
@@ -197,7 +197,7 @@ static void monitor__probes_a_hanging_gpu_on_request(void **state)
 static void monitor__starts_with_a_gpu_that_hangs(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml(
@@ -215,7 +215,7 @@ static void monitor__starts_with_a_gpu_that_hangs(void **state)
 static void monitor__contains_a_gpu_with_slow_calls(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\nslow * 1 250\n");
@@ -230,7 +230,7 @@ static void monitor__contains_a_gpu_with_slow_calls(void **state)
 static void monitor__contains_a_gpu_whose_events_hang(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\nhang nvmlDeviceRegisterEvents 1\n");
@@ -246,7 +246,7 @@ static void monitor__contains_a_gpu_whose_events_hang(void **state)
 static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 3\ncrash nvmlDeviceGetName 2\n");
@@ -263,7 +263,7 @@ static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
 static void monitor__is_down_with_nvml(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("crash nvmlInit_v2 -1\n");
@@ -282,7 +282,7 @@ static void monitor__is_down_with_nvml(void **state)
 static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("error nvmlInit_v2 -1 9\n");
@@ -311,7 +311,7 @@ static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 static void monitor__is_down_without_library_or_worker(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	o.nvml_path = "/nonexistent/libnvidia-ml.so.1";
@@ -322,7 +322,7 @@ static void monitor__is_down_without_library_or_worker(void **state)
 	monitor_watcher_stop(&s);
 
 	s = (struct monitor_watcher){ .m = NULL };
-	o = options();
+	o = make_monitor_options();
 	o.worker_path = "/nonexistent/worker";
 	monitor_watcher_start(&s, &o);
 	run_until(&s, s.downs == 1);
@@ -333,7 +333,7 @@ static void monitor__is_down_without_library_or_worker(void **state)
 static void monitor__survives_the_killing_of_its_worker(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
@@ -354,7 +354,7 @@ static void monitor__survives_the_killing_of_its_worker(void **state)
 static void monitor__notices_a_stopped_worker(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	char name[16];
 	pid_t pid;
 
@@ -377,7 +377,7 @@ static void monitor__notices_a_stopped_worker(void **state)
 static void monitor__delivers_xids(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
@@ -400,7 +400,7 @@ static void monitor__delivers_xids(void **state)
 static void monitor__probes_when_the_event_thread_finds_a_lost_gpu(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
@@ -426,7 +426,7 @@ static void monitor__probes_when_the_event_thread_finds_a_lost_gpu(void **state)
 static void monitor__reports_refused_events(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\nerror nvmlDeviceRegisterEvents 1 3\n");
@@ -453,7 +453,7 @@ static void monitor__detects_added_and_removed_gpus(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	char path[PATH_MAX];
 
 	(void)state;
@@ -486,7 +486,7 @@ static void monitor__detects_added_and_removed_gpus(void **state)
 static void monitor__has_no_device_open_when_released(void **state)
 {
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 
 	(void)state;
 	fake_nvml("gpus 2\n");
@@ -512,7 +512,7 @@ static void monitor__has_no_device_open_when_released(void **state)
 static void probe_once__contains_hangs_and_crashes(void **state)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -528,7 +528,7 @@ static void probe_once__contains_hangs_and_crashes(void **state)
 
 static void probe_once__reports_errors(void **state)
 {
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct error err = ERROR_INIT;
 	struct inventory *inv = NULL;
 
@@ -588,7 +588,7 @@ static void monitor__reports_the_processes_of_a_gpu(void **state)
 {
 	static const char *const uuids[] = { "gpu-fake-1", "GPU-fake-0", "GPU-nobody" };
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct processes_reply t;
 
 	(void)state;
@@ -625,7 +625,7 @@ static void monitor__reports_the_processes_of_a_mig_device(void **state)
 {
 	static const char *const uuids[] = { "MIG-fake-0-7-0", "MIG-fake-0-8-0", "GPU-fake-0" };
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct processes_reply t;
 
 	(void)state;
@@ -648,7 +648,7 @@ static void monitor__reports_a_gpu_that_hangs_while_it_lists_processes(void **st
 {
 	static const char *const uuids[] = { "GPU-fake-0", "GPU-fake-1" };
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct processes_reply t;
 
 	(void)state;
@@ -672,7 +672,7 @@ static void monitor__refuses_requests_without_a_worker(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0" };
 	struct monitor_watcher s = { .m = NULL };
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_monitor_options();
 	struct error err = ERROR_INIT;
 	struct processes_reply t = { .times = 0 };
 

@@ -62,7 +62,7 @@ struct shares {
 	uint32_t n_v;
 };
 
-static void user(struct shares *s, uint32_t pid)
+static void add_user(struct shares *s, uint32_t pid)
 {
 	s->list[s->n++] = (struct sample_process){ .pid = pid, .bytes = 7 };
 }
@@ -85,8 +85,8 @@ static void share_count__percentages_are_of_the_interval(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
-	user(&s, 12);
+	add_user(&s, 11);
+	add_user(&s, 12);
 	sampled(&s, 11, T0 + 2 * SEC, 30); /* whenever it was seen last */
 	count(&s, T0, T0 + 5 * SEC);
 	assert_true(s.list[0].busy_known);
@@ -108,7 +108,7 @@ static void share_count__has_no_figures_for_the_first_interval(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
+	add_user(&s, 11);
 	sampled(&s, 11, T0 - SEC, 100);
 	count(&s, 0, T0);
 	assert_false(s.list[0].busy_known);
@@ -120,7 +120,7 @@ static void share_count__adds_processes_that_are_not_listed(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
+	add_user(&s, 11);
 	sampled(&s, 99, T0 + SEC, 40);
 	count(&s, T0, T0 + 5 * SEC);
 	assert_int_equal(s.n, 2);
@@ -134,7 +134,7 @@ static void share_count__ignores_impossible_figures(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
+	add_user(&s, 11);
 	sampled(&s, 11, T0 + SEC, 101);
 	sampled(&s, 11, T0 + 1000 * SEC, 50); /* of the future */
 	sampled(&s, 11, 0, 50);
@@ -167,8 +167,8 @@ static void share_settle__is_exact_over_time(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
-	user(&s, 12);
+	add_user(&s, 11);
+	add_user(&s, 12);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct share_time t = { .interval_ns = NS,
 			.busy_ns = rows[i].busy * MS,
@@ -196,8 +196,8 @@ static void share_settle__gives_the_rest_to_ended_processes(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
-	user(&s, 12);
+	add_user(&s, 11);
+	add_user(&s, 12);
 	sampled(&s, 11, T0 + SEC, 50);
 	sampled(&s, 12, T0 + SEC, 30);
 	count(&s, T0, T0 + SEC);
@@ -226,8 +226,8 @@ static void share_settle__assigns_no_estimated_rest(void **state)
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
-	user(&s, 12);
+	add_user(&s, 11);
+	add_user(&s, 12);
 	sampled(&s, 11, T0 + SEC, 30);
 	sampled(&s, 12, T0 + SEC, 20);
 	count(&s, T0, T0 + SEC);
@@ -249,7 +249,7 @@ static void share_settle__stays_within_the_interval(void **state)
 	uint64_t told = 0;
 
 	(void)state;
-	user(&s, 11);
+	add_user(&s, 11);
 	for (uint64_t i = 1; i <= 20; i++) {
 		if (i % 2 == 0)
 			sampled(&s, 11, T0 + i * SEC, 100);
@@ -263,7 +263,7 @@ static void share_settle__stays_within_the_interval(void **state)
 
 /* ---- what is plausible ------------------------------------------------------------------------ */
 
-static uint16_t position(const char *name)
+static uint16_t find_field(const char *name)
 {
 	int at = field_position(name);
 
@@ -273,12 +273,12 @@ static uint16_t position(const char *name)
 
 static bool int_passes(const char *name, int64_t v)
 {
-	return plausible_value(&(struct sample_value){ .field = position(name), .i = v });
+	return plausible_value(&(struct sample_value){ .field = find_field(name), .i = v });
 }
 
 static bool real_passes(const char *name, double v)
 {
-	return plausible_value(&(struct sample_value){ .field = position(name), .real = v });
+	return plausible_value(&(struct sample_value){ .field = find_field(name), .real = v });
 }
 
 static void plausible__values_have_limits(void **state)
@@ -448,12 +448,12 @@ static void end(struct sampling *s, const struct inventory *inv)
 	sampling_end(s, &m, 2 * NS, inv);
 }
 
-static union worker_msg values(const struct sampling *s, uint32_t n)
+static union worker_msg make_values_msg(const struct sampling *s, uint32_t n)
 {
 	union worker_msg m = { .values = { .seq = s->seq, .n = n } };
 
 	for (uint32_t i = 0; i < n && i < FIELDS_MAX; i++)
-		m.values.v[i].field = (uint16_t)(position("DCGM_FI_DEV_SM_CLOCK") + i);
+		m.values.v[i].field = (uint16_t)(find_field("DCGM_FI_DEV_SM_CLOCK") + i);
 	worker_head(&m.head, WORKER_VALUES);
 	return m;
 }
@@ -469,7 +469,7 @@ static void sampling__puts_packets_together(void **state)
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
 		0);
-	assert_int_equal(apply_checked_message(&s, values(&s, 2)), 0);
+	assert_int_equal(apply_checked_message(&s, make_values_msg(&s, 2)), 0);
 	worker_head(&users.head, WORKER_USERS);
 	users.users.seq = s.seq;
 	for (uint32_t i = 0; i < WORKER_USERS_MAX; i++)
@@ -486,7 +486,8 @@ static void sampling__puts_packets_together(void **state)
 	assert_int_equal(t.sample->nvml_calls, 5);
 	assert_int_equal(t.sample->devices[0].n_values, 2);
 	assert_int_equal(t.sample->devices[0].n_processes, 2 * WORKER_USERS_MAX);
-	assert_non_null(sample_value(&t.sample->devices[0], position("DCGM_FI_DEV_SM_CLOCK")));
+	assert_non_null(
+		sample_value(&t.sample->devices[0], find_field("DCGM_FI_DEV_SM_CLOCK")));
 	assert_int_equal(t.sample->devices[2].gi, 9);
 	assert_false(s.active);
 	sample_free(t.sample);
@@ -528,7 +529,8 @@ static void sampling__refuses_packets_out_of_order(void **state)
 
 	(void)state;
 	begin(&s, &t);
-	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* of no device */
+	assert_int_equal(apply_checked_message(&s, make_values_msg(&s, 1)),
+		-1); /* of no device */
 	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 0, 1, "MIG-0")),
 		-1); /* before its GPU */
 	assert_int_equal(
@@ -545,8 +547,8 @@ static void sampling__refuses_packets_out_of_order(void **state)
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 5, GPU_NO_INSTANCE, "GPU-4")),
 		-1); /* twice */
-	assert_int_equal(apply_checked_message(&s, values(&s, 1)), 0);
-	assert_int_equal(apply_checked_message(&s, values(&s, 1)), -1); /* twice */
+	assert_int_equal(apply_checked_message(&s, make_values_msg(&s, 1)), 0);
+	assert_int_equal(apply_checked_message(&s, make_values_msg(&s, 1)), -1); /* twice */
 	for (uint32_t i = 0; i <= GPU_MIG_MAX; i++) {
 		char uuid[32];
 
@@ -600,7 +602,7 @@ static void sampling__adds_devices_that_were_not_read(void **state)
 	inventory_free(inv);
 }
 
-static int checked(union worker_msg m)
+static int check_msg(union worker_msg m)
 {
 	return worker_msg_check(&m, m.head.len, NULL);
 }
@@ -611,12 +613,12 @@ static void packets__of_an_untrusted_worker_are_checked(void **state)
 	union worker_msg m;
 
 	(void)state;
-#define REFUSED(make, change)                     \
-	do {                                      \
-		m = make;                         \
-		assert_int_equal(checked(m), 0);  \
-		change;                           \
-		assert_int_equal(checked(m), -1); \
+#define REFUSED(make, change)                       \
+	do {                                        \
+		m = make;                           \
+		assert_int_equal(check_msg(m), 0);  \
+		change;                             \
+		assert_int_equal(check_msg(m), -1); \
 	} while (0)
 
 	REFUSED(make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0"),
@@ -628,18 +630,18 @@ static void packets__of_an_untrusted_worker_are_checked(void **state)
 	REFUSED(make_device_message(&s, 0, 1, "MIG-0"),
 		memset(m.device.reason, 'x', sizeof m.device.reason));
 	REFUSED(make_device_message(&s, 0, 1, "MIG-0"), m.device.known = 16);
-	REFUSED(values(&s, 2), m.values.n = FIELDS_MAX + 1);
-	REFUSED(values(&s, 2), m.values.v[1].field = m.values.v[0].field);
-	REFUSED(values(&s, 2), m.values.v[1].field = (uint16_t)n_fields);
-	REFUSED(values(&s, 1), m.values.v[0].field = position("DCGM_FI_DEV_NAME"));
+	REFUSED(make_values_msg(&s, 2), m.values.n = FIELDS_MAX + 1);
+	REFUSED(make_values_msg(&s, 2), m.values.v[1].field = m.values.v[0].field);
+	REFUSED(make_values_msg(&s, 2), m.values.v[1].field = (uint16_t)n_fields);
+	REFUSED(make_values_msg(&s, 1), m.values.v[0].field = find_field("DCGM_FI_DEV_NAME"));
 	m = (union worker_msg){ .texts = { .n = 1 } };
-	m.texts.v[0].field = position("DCGM_FI_DEV_NAME");
+	m.texts.v[0].field = find_field("DCGM_FI_DEV_NAME");
 	memcpy(m.texts.v[0].text, "a name", 7);
 	worker_head(&m.head, WORKER_TEXTS);
 	REFUSED(m, m.texts.v[0].text[3] = '\t');
 	m.texts.v[0].text[3] = 'a';
-	REFUSED(m, m.texts.v[0].field = position("DCGM_FI_DEV_SM_CLOCK"));
-	m.texts.v[0].field = position("DCGM_FI_DEV_NAME");
+	REFUSED(m, m.texts.v[0].field = find_field("DCGM_FI_DEV_SM_CLOCK"));
+	m.texts.v[0].field = find_field("DCGM_FI_DEV_NAME");
 	REFUSED(m, m.texts.n = WORKER_TEXTS_MAX + 1);
 	m = (union worker_msg){ .users = { .n = 1 } };
 	worker_head(&m.head, WORKER_USERS);

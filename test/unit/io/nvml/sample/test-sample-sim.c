@@ -147,7 +147,7 @@ static void sim__has_no_profiling_before_hopper(void **state)
 /* ---- programs --------------------------------------------------------------------------------- */
 
 /* Runs kernels of @kernel_ms with pauses until it has had @n, in a process of its own. */
-static pid_t program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)
+static pid_t start_kernel_program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)
 {
 	struct sim_device d = SIM_DEVICE_INIT;
 	struct sim_device_request request = { .op = SIM_DEVICE_CONTEXT_CREATE };
@@ -187,7 +187,7 @@ struct account {
 };
 
 /* One sample into the sums; in each of them the processes have no more than their GPU. */
-static void account(struct monitor_watcher *s, struct sampled *t, struct account *a,
+static void account_sample(struct monitor_watcher *s, struct sampled *t, struct account *a,
 	const pid_t *pids)
 {
 	const struct sample_device *device;
@@ -210,7 +210,7 @@ static void account(struct monitor_watcher *s, struct sampled *t, struct account
 	a->all_ns += sum;
 }
 
-static bool ended(pid_t pid)
+static bool has_program_ended(pid_t pid)
 {
 	int status = 0;
 
@@ -241,18 +241,18 @@ static void sim__accounts_for_programs(void **state)
 	run_for(&s, 700 * NS_PER_MS);
 	sample_now(&s, &t, NULL, 0);
 	for (int i = 0; i < 2; i++) {
-		pids[i] = program(kernels[i], kernel_ms[i], pause_ms[i]);
+		pids[i] = start_kernel_program(kernels[i], kernel_ms[i], pause_ms[i]);
 		truth[i] = kernels[i] * kernel_ms[i] * NS_PER_MS;
 		all += truth[i];
 	}
 	while (!done[0] || !done[1]) {
 		run_for(&s, 700 * NS_PER_MS);
-		account(&s, &t, &a, pids);
+		account_sample(&s, &t, &a, pids);
 		for (int i = 0; i < 2; i++)
-			done[i] = done[i] || ended(pids[i]);
+			done[i] = done[i] || has_program_ended(pids[i]);
 	}
 	run_for(&s, 700 * NS_PER_MS);
-	account(&s, &t, &a, pids);
+	account_sample(&s, &t, &a, pids);
 	print_message("# truth %llu = %llu + %llu ms; GPU %llu; processes %llu = %llu + %llu\n",
 		(unsigned long long)(all / NS_PER_MS),
 		(unsigned long long)(truth[0] / NS_PER_MS),

@@ -41,8 +41,8 @@ static void start(struct monitor_watcher *s, const char *text)
 
 #define CALLS "control.calls"
 
-/* How often a call was made since the last calls() for it. */
-static int calls(const char *what)
+/* How often a call was made since the last count_new_calls() for it. */
+static int count_new_calls(const char *what)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 20);
 	char path[PATH_MAX];
@@ -174,14 +174,15 @@ static void sample__does_not_request_refused_fields_again(void **state)
 	forget_calls();
 	for (int i = 0; i < 3; i++)
 		sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_int_equal(calls("nvmlDeviceGetFanSpeed 0"), 1);   /* not supported */
-	assert_int_equal(calls("nvmlDeviceGetPowerUsage 0"), 1); /* no permission */
-	assert_int_equal(calls("nvmlGpmQueryDeviceSupport 0"), 1);
-	assert_int_equal(calls("nvmlDeviceGetUtilizationRates 0"), 1); /* for the busy time */
-	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 3);
+	assert_int_equal(count_new_calls("nvmlDeviceGetFanSpeed 0"), 1);   /* not supported */
+	assert_int_equal(count_new_calls("nvmlDeviceGetPowerUsage 0"), 1); /* no permission */
+	assert_int_equal(count_new_calls("nvmlGpmQueryDeviceSupport 0"), 1);
+	assert_int_equal(count_new_calls("nvmlDeviceGetUtilizationRates 0"),
+		1); /* for the busy time */
+	assert_int_equal(count_new_calls("nvmlDeviceGetTemperature 0"), 3);
 	/* Costly and fixed figures are not requested again, and stay. */
-	assert_int_equal(calls("nvmlDeviceGetFieldValues 0"), 1);
-	assert_int_equal(calls("nvmlDeviceGetName 0"), 1);
+	assert_int_equal(count_new_calls("nvmlDeviceGetFieldValues 0"), 1);
+	assert_int_equal(count_new_calls("nvmlDeviceGetName 0"), 1);
 	assert_int_equal(int_of(&t.sample->devices[0], "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"),
 		5);
 	assert_non_null(sample_text(&t.sample->devices[0], at("DCGM_FI_DEV_NAME")));
@@ -190,7 +191,7 @@ static void sample__does_not_request_refused_fields_again(void **state)
 	forget_calls();
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 2);
+	assert_int_equal(count_new_calls("nvmlDeviceGetTemperature 0"), 2);
 	assert_null(sample_value(&t.sample->devices[0], at("DCGM_FI_DEV_GPU_TEMP")));
 	/* A new session, a new chance. */
 	gpu_monitor_release(s.m);
@@ -199,7 +200,7 @@ static void sample__does_not_request_refused_fields_again(void **state)
 	run_until(&s, s.inventories > 0);
 	forget_calls();
 	sample_now(&s, &t, names, ARRAY_LEN(names));
-	assert_int_equal(calls("nvmlDeviceGetFanSpeed 0"), 1);
+	assert_int_equal(count_new_calls("nvmlDeviceGetFanSpeed 0"), 1);
 	sampled_fini(&t);
 	monitor_watcher_stop(&s);
 }
@@ -258,7 +259,7 @@ static void sample__has_more_metrics_than_go_into_one_call(void **state)
 	forget_calls();
 	sample_now(&s, &t, names, n);
 	assert_int_equal(t.sample->devices[0].n_values, n);
-	assert_int_equal(calls("nvmlGpmMetricsGet"), (n + 1 + 31) / 32);
+	assert_int_equal(count_new_calls("nvmlGpmMetricsGet"), (n + 1 + 31) / 32);
 	assert_int_equal(int_of(&t.sample->devices[0], "DCGM_FI_PROF_NVLINK_L17_TX_BYTES"),
 		97 * 1048576);
 	assert_near(real_of(&t.sample->devices[0], "DCGM_FI_PROF_GR_ENGINE_ACTIVE"), 0.01);
@@ -421,7 +422,7 @@ static void sample__stops_at_a_gpu_that_is_lost(void **state)
 	s.inventories = 0;
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_string_equal(t.sample->devices[0].reason, "GPU is lost");
-	assert_int_equal(calls("nvmlDeviceGetTemperature 0"), 0);
+	assert_int_equal(count_new_calls("nvmlDeviceGetTemperature 0"), 0);
 	assert_int_equal(int_of(&t.sample->devices[1], names[0]), 31);
 	/* The monitor gets a notice and probes. */
 	run_until(&s, s.inventories > 0 && s.inv->gpus[0].fault == GPU_FAULT_LOST);

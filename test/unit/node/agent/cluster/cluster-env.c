@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-static void note(struct cluster_env *x, char call)
+static void note_cluster_call(struct cluster_env *x, char call)
 {
 	size_t len = strlen(x->order);
 
@@ -19,7 +19,7 @@ static void on_node_changed(void *arg)
 	struct cluster_env *x = arg;
 
 	x->changed++;
-	note(x, 'c');
+	note_cluster_call(x, 'c');
 }
 
 static void on_api_ready(void *arg, struct api *api)
@@ -31,7 +31,7 @@ static void on_api_ready(void *arg, struct api *api)
 	api->intervals.backoff.min_ns = 10 * NS_PER_MS;
 	api->intervals.backoff.max_ns = 40 * NS_PER_MS;
 	x->api_ready++;
-	note(x, 'r');
+	note_cluster_call(x, 'r');
 }
 
 static void on_api_unavailable(void *arg, const struct error *why)
@@ -41,7 +41,7 @@ static void on_api_unavailable(void *arg, const struct error *why)
 	x->api_unavailable++;
 	error_clear(&x->why);
 	error_copy(&x->why, why);
-	note(x, 'u');
+	note_cluster_call(x, 'u');
 }
 
 static bool is_ready(void *arg)

@@ -20,7 +20,7 @@ static const struct node_repair latin = { .state = REPAIR_NEEDED,
 	.reason = "GPULost",
 	.message = "GPU 1: r\xe9" };
 
-static json_t *condition(const char *status, const char *reason, const char *message)
+static json_t *make_condition(const char *status, const char *reason, const char *message)
 {
 	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", TYPE, "status", status, "reason",
 		reason, "message", message, "lastTransitionTime", "2026-01-01T00:00:00Z");
@@ -63,7 +63,7 @@ static void condition_decide__keeps_the_condition_of_others_while_it_can(void **
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		json_t *have = rows[i].status ? condition(rows[i].status, rows[i].reason,
+		json_t *have = rows[i].status ? make_condition(rows[i].status, rows[i].reason,
 							rows[i].message)
 					      : NULL;
 
@@ -102,7 +102,7 @@ static void condition_patch__keeps_the_time_of_the_last_change(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		json_t *have = rows[i].had ? condition(rows[i].had, "x", OURS "x") : NULL;
+		json_t *have = rows[i].had ? make_condition(rows[i].had, "x", OURS "x") : NULL;
 		json_t *patch = condition_patch(TYPE, have, rows[i].desired,
 			UINT64_C(1800000000000000000));
 		const char *type, *status, *reason, *message, *beat, *since;

@@ -54,7 +54,7 @@ static void start_written(struct label_writer *w, struct node_env *n)
 	node_env_send_event(n, WRITTEN);
 }
 
-static bool waits(const struct label_writer *w)
+static bool is_writer_waiting(const struct label_writer *w)
 {
 	return uv_is_active((const uv_handle_t *)&w->task.timer);
 }
@@ -83,7 +83,7 @@ static void label_writer_node__patches_changes_then_sends_nothing(void **state)
 	task_skip(&w.task);
 	task_settle(n->e, &w.task);
 	assert_int_equal(n->e->requests, 1);
-	assert_false(waits(&w));
+	assert_false(is_writer_waiting(&w));
 	end_writer(&w, n);
 }
 
@@ -208,7 +208,7 @@ static uint64_t meddle(struct label_writer *w, struct node_env *n)
 {
 	uint64_t ms = 0;
 
-	if (waits(w)) /* for the watch to report our own change */
+	if (is_writer_waiting(w)) /* for the watch to report our own change */
 		task_skip(&w->task);
 	task_settle(n->e, &w->task);
 	node_env_send_event(n, BARE);

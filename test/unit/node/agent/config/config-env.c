@@ -15,7 +15,7 @@ static void on_changed(void *arg, bool moved)
 
 static const struct agent_config_ops ops = { .changed = on_changed };
 
-static void below(const struct config_env *e, char path[PATH_MAX], const char *name)
+static void make_path_below(const struct config_env *e, char path[PATH_MAX], const char *name)
 {
 	struct error err = ERROR_INIT;
 
@@ -32,10 +32,10 @@ int config_env_setup(void **state)
 	e->f = f;
 	e->f->facts.config = config_free(e->f->facts.config); /* it is made by the start */
 	e->loop = &e->f->loop;
-	below(e, e->state_dir, "state");
-	below(e, e->kept, "state/config/last.json");
-	below(e, e->file, "config.yaml");
-	below(e, e->dir, "configs");
+	make_path_below(e, e->state_dir, "state");
+	make_path_below(e, e->kept, "state/config/last.json");
+	make_path_below(e, e->file, "config.yaml");
+	make_path_below(e, e->dir, "configs");
 	e->options.fallbacks = &e->fallbacks;
 	*state = e;
 	return 0;

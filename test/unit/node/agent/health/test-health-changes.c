@@ -33,7 +33,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void know(struct env *e, struct inventory *inv)
+static void set_inventory(struct env *e, struct inventory *inv)
 {
 	agent_fixture_know(e->f, inv, NULL);
 	health_changes_log(&e->c, &e->f->facts.node);
@@ -52,19 +52,19 @@ static void health_changes__are_reported_once(void **state)
 {
 	struct env *e = *state;
 
-	know(e, fixture_inventory(3));
+	set_inventory(e, fixture_inventory(3));
 	assert_int_equal(e->f->n_events,
 		0); /* a device that is healthy from the start is no news */
-	know(e, inventory_with_fault(3, 1, "no answer"));
+	set_inventory(e, inventory_with_fault(3, 1, "no answer"));
 	assert_int_equal(agent_fixture_count(e->f, "GPUUnhealthy"), 1);
 	assert_string_equal(agent_fixture_last(e->f, "GPUUnhealthy")->message,
 		"GPU 1 (GPU-1): no answer");
-	know(e, inventory_with_fault(3, 1, "no answer"));
+	set_inventory(e, inventory_with_fault(3, 1, "no answer"));
 	assert_int_equal(e->f->n_events, 1);
-	know(e, inventory_with_fault(3, 1, "another reason"));
+	set_inventory(e, inventory_with_fault(3, 1, "another reason"));
 	assert_int_equal(agent_fixture_count(e->f, "GPUUnhealthy"), 2);
 	for (int probe = 0; probe < 10; probe++) /* recovery takes some good ones */
-		know(e, fixture_inventory(3));
+		set_inventory(e, fixture_inventory(3));
 	assert_int_equal(agent_fixture_count(e->f, "GPUHealthy"), 1);
 	assert_int_equal(agent_fixture_count(e->f, "GPUUnhealthy"),
 		3); /* its recovery is a reason, too */
@@ -96,10 +96,10 @@ static void health_changes__of_a_gpu_are_not_those_of_its_mig_devices(void **sta
 	struct inventory *inv = fixture_inventory(1);
 
 	(void)fixture_mig(inv, 0, 1, 1, 5);
-	know(e, inv);
+	set_inventory(e, inv);
 	inv = inventory_with_fault(1, 0, "lost");
 	(void)fixture_mig(inv, 0, 1, 1, 5);
-	know(e, inv);
+	set_inventory(e, inv);
 	assert_int_equal(e->f->n_events, 1);
 	assert_string_equal(e->f->events[0].message, "GPU 0 (GPU-0): lost");
 }
@@ -110,7 +110,7 @@ static void health_changes__of_a_mig_device_name_it(void **state)
 	struct inventory *inv = fixture_inventory(1);
 
 	(void)snprintf(fixture_mig(inv, 0, 1, 1, 5)->reason, GPU_REASON_MAX, "no node");
-	know(e, inv);
+	set_inventory(e, inv);
 	assert_int_equal(e->f->n_events, 1);
 	assert_string_equal(e->f->events[0].message, "MIG device 0:0 (MIG-0-0): no node");
 }
@@ -124,7 +124,7 @@ static void health_changes__forget_mig_devices_of_old_layouts(void **state)
 
 		(void)snprintf(fixture_mig(inv, 0, 1, 1, 5)->uuid, GPU_UUID_MAX, "MIG-%u",
 			round);
-		know(e, inv);
+		set_inventory(e, inv);
 	}
 	assert_int_equal(e->c.n, 2);
 }
@@ -134,7 +134,7 @@ static void health_changes__of_warnings_are_reported_once(void **state)
 	struct env *e = *state;
 	struct node *n = &e->f->facts.node;
 
-	know(e, fixture_inventory(1));
+	set_inventory(e, fixture_inventory(1));
 	for (int round = 0; round < 2; round++) {
 		(void)snprintf(n->gpus[0].health.warning, GPU_REASON_MAX, "reset due");
 		health_changes_log(&e->c, n);

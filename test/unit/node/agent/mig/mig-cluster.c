@@ -26,7 +26,7 @@ static void merge(json_t *to, const json_t *patch)
 	}
 }
 
-static json_t *part(const struct mig_cluster *c, const char *key)
+static json_t *get_metadata(const struct mig_cluster *c, const char *key)
 {
 	return json_object_get(json_object_get(c->node, "metadata"), key);
 }
@@ -40,12 +40,12 @@ static const char *text_or_empty(const json_t *v)
 
 const char *mig_cluster_get(const struct mig_cluster *c, const char *key)
 {
-	return text_or_empty(json_object_get(part(c, "labels"), key));
+	return text_or_empty(json_object_get(get_metadata(c, "labels"), key));
 }
 
 const char *mig_cluster_note(const struct mig_cluster *c, const char *key)
 {
-	return text_or_empty(json_object_get(part(c, "annotations"), key));
+	return text_or_empty(json_object_get(get_metadata(c, "annotations"), key));
 }
 
 /* --- the watches --- */
@@ -80,7 +80,7 @@ static void on_echo(uv_timer_t *t)
 	}
 }
 
-static void changed(struct mig_cluster *c, json_t *object)
+static void raise_version(struct mig_cluster *c, json_t *object)
 {
 	char version[16];
 
@@ -113,23 +113,23 @@ void mig_cluster_node(struct mig_cluster *c, const char *labels, const char *ann
 	c->node = json_pack("{s:{s:s, s:o, s:o}}", "metadata", "name", "n-1", "labels", l,
 		"annotations", a);
 	assert_non_null(c->node);
-	changed(c, c->node);
+	raise_version(c, c->node);
 }
 
 void mig_cluster_delete_node(struct mig_cluster *c)
 {
 	json_decref(c->node);
 	c->node = NULL;
-	changed(c, NULL);
+	raise_version(c, NULL);
 }
 
 void mig_cluster_label(struct mig_cluster *c, const char *key, const char *value)
 {
 	if (value)
-		(void)json_object_set_new(part(c, "labels"), key, json_string(value));
+		(void)json_object_set_new(get_metadata(c, "labels"), key, json_string(value));
 	else
-		(void)json_object_del(part(c, "labels"), key);
-	changed(c, c->node);
+		(void)json_object_del(get_metadata(c, "labels"), key);
+	raise_version(c, c->node);
 }
 
 void mig_cluster_pods(struct mig_cluster *c, const char *items)
@@ -144,14 +144,14 @@ void mig_cluster_map(struct mig_cluster *c, const char *entry, const char *text)
 	json_decref(c->map);
 	c->map = json_pack("{s:{s:s}, s:{s:s}}", "metadata", "name", "layouts", "data", entry,
 		text);
-	changed(c, c->map);
+	raise_version(c, c->map);
 }
 
 void mig_cluster_delete_map(struct mig_cluster *c)
 {
 	json_decref(c->map);
 	c->map = NULL;
-	changed(c, NULL);
+	raise_version(c, NULL);
 }
 
 /* --- the server --- */
@@ -211,7 +211,7 @@ static void patch(struct mig_cluster *c, const char *request)
 			(void)snprintf(c->states + len, sizeof(c->states) - len, "%s ",
 				json_is_null(state) ? "-" : text_or_empty(state));
 		merge(c->node, body);
-		changed(c, c->node);
+		raise_version(c, c->node);
 		c->answer = strdup(OK "{}");
 	}
 	json_decref(body);
@@ -233,7 +233,7 @@ static void delete_pod(struct mig_cluster *c, const char *request)
 	c->answer = strdup(OK "{}");
 }
 
-static bool begins(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
 	return strncmp(text, with, strlen(with)) == 0;
 }
@@ -247,18 +247,18 @@ static void route(void *arg)
 	free(c->answer);
 	c->answer = NULL;
 	c->step.hang_up = true;
-	if (begins(request, "GET /api/v1/nodes?fieldSelector=metadata.name%3Dn-1"))
+	if (begins_with(request, "GET /api/v1/nodes?fieldSelector=metadata.name%3Dn-1"))
 		answer_object(c, NODE, request);
-	else if (begins(request, "GET /api/v1/namespaces/gpu/configmaps?"))
+	else if (begins_with(request, "GET /api/v1/namespaces/gpu/configmaps?"))
 		answer_object(c, MAP, request);
-	else if (begins(request, "PATCH /api/v1/nodes/n-1?fieldManager=gpusliced "))
+	else if (begins_with(request, "PATCH /api/v1/nodes/n-1?fieldManager=gpusliced "))
 		patch(c, request);
-	else if (begins(request, "DELETE /api/v1/namespaces/gpu-operator/pods/"))
+	else if (begins_with(request, "DELETE /api/v1/namespaces/gpu-operator/pods/"))
 		delete_pod(c, request);
 	else if (c->pods_status && ++c->lists)
 		answer_fails(c, c->pods_status);
-	else if (begins(request, "GET /api/v1/pods?fieldSelector=spec.nodeName%3Dn-1 ") ||
-		 begins(request, "GET /api/v1/namespaces/gpu-operator/pods?"))
+	else if (begins_with(request, "GET /api/v1/pods?fieldSelector=spec.nodeName%3Dn-1 ") ||
+		 begins_with(request, "GET /api/v1/namespaces/gpu-operator/pods?"))
 		answer_list(c, (c->lists++, c->pods));
 	else
 		fail_msg("unexpected request: %s", request);

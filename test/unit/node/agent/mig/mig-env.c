@@ -80,7 +80,7 @@ unsigned mig_env_count(struct mig_env *e, const char *call)
 	return n;
 }
 
-static void note(struct mig_env *e, const char *call)
+static void note_tool_call(struct mig_env *e, const char *call)
 {
 	CLEANUP(freep) char *path = mig_env_path(e, "calls");
 	FILE *f = fopen(path, "a");
@@ -107,7 +107,7 @@ static void on_probe(void *arg, bool all)
 
 static void on_release(void *arg)
 {
-	note(arg, "release");
+	note_tool_call(arg, "release");
 }
 
 static bool is_released(void *arg)
@@ -183,7 +183,7 @@ static void ask_holders(void *arg,
 {
 	struct mig_env *e = arg;
 
-	note(e, "holders");
+	note_tool_call(e, "holders");
 	e->n_pod_device_requests++;
 	e->pod_devices_done = done;
 	e->pod_devices_arg = done_arg;

@@ -86,7 +86,7 @@ static struct inventory *add_mig_instances(uint32_t devices_of_0)
 	return inv;
 }
 
-static enum mig_drift drift(struct mig_basis *b, struct inventory *inv)
+static enum mig_drift find_drift(struct mig_basis *b, struct inventory *inv)
 {
 	const struct gpu *g = NULL;
 	enum mig_drift d = mig_basis_drift(b, inv, &g);
@@ -106,28 +106,28 @@ static void mig_basis__acts_on_lost_devices_and_reports_manual_changes_once(void
 	(void)state;
 	assert_ok(mig_basis_record(&b, inv, first, 1, &err), &err);
 	inventory_free(inv);
-	assert_int_equal(drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, add_mig_instances(3)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
-	assert_int_equal(drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
-	assert_int_equal(drift(&b, add_mig_instances(0)), MIG_DRIFT_MISSING);
+	assert_int_equal(find_drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
+	assert_int_equal(find_drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
+	assert_int_equal(find_drift(&b, add_mig_instances(1)), MIG_DRIFT_NONE);
+	assert_int_equal(find_drift(&b, add_mig_instances(3)), MIG_DRIFT_OTHER);
+	assert_int_equal(find_drift(&b, add_mig_instances(2)), MIG_DRIFT_NONE);
+	assert_int_equal(find_drift(&b, add_mig_instances(1)), MIG_DRIFT_OTHER);
+	assert_int_equal(find_drift(&b, add_mig_instances(0)), MIG_DRIFT_MISSING);
 	other = add_mig_instances(2); /* the mode is off: after a reboot of a Hopper */
 	other->gpus[0].mig_enabled = false;
-	assert_int_equal(drift(&b, other), MIG_DRIFT_MISSING);
+	assert_int_equal(find_drift(&b, other), MIG_DRIFT_MISSING);
 	other = add_mig_instances(0); /* it cannot be read: nothing is known */
 	other->gpus[0].fault = GPU_FAULT_LOST;
-	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
+	assert_int_equal(find_drift(&b, other), MIG_DRIFT_NONE);
 	other = add_mig_instances(2); /* a GPU that the agent does not manage */
 	other->n_mig = 2;
-	assert_int_equal(drift(&b, other), MIG_DRIFT_NONE);
+	assert_int_equal(find_drift(&b, other), MIG_DRIFT_NONE);
 	other = add_mig_instances(2); /* a new one */
 	(void)snprintf(other->gpus[1].uuid, sizeof(other->gpus[1].uuid), "GPU-new");
-	assert_int_equal(drift(&b, other), MIG_DRIFT_MISSING);
+	assert_int_equal(find_drift(&b, other), MIG_DRIFT_MISSING);
 	other = add_mig_instances(2); /* another profile at the same place has the same UUID */
 	(void)snprintf(other->mig[0].profile, sizeof(other->mig[0].profile), "2g.10gb");
-	assert_int_equal(drift(&b, other), MIG_DRIFT_OTHER);
+	assert_int_equal(find_drift(&b, other), MIG_DRIFT_OTHER);
 	mig_basis_fini(&b);
 }
 

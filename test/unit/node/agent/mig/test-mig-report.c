@@ -6,7 +6,7 @@
 #include "node/agent/mig/host.h"
 #include "node/agent/mig/mask.h"
 
-static int line(struct mig_report *r, const char *text, struct error *err)
+static int read_report_line(struct mig_report *r, const char *text, struct error *err)
 {
 	return mig_report_line(r, text, strlen(text), err);
 }
@@ -17,31 +17,35 @@ static void mig_report__accepts_the_lines_of_a_run(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"planned\",\"gpu\":3,\"uuid\":\"GPU-3\",\"steps\":2,"
 			  "\"mode\":null,\"stay\":[{\"gi\":1,\"ci\":0},{\"gi\":2,\"ci\":1}]}",
 			  &err),
 		&err);
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"planned\",\"gpu\":4,\"uuid\":\"GPU-4\",\"steps\":0,"
 			  "\"mode\":\"enable\"}",
 			  &err),
 		&err);
-	assert_ok(line(&r, "{\"event\":\"of-tomorrow\",\"gpu\":\"x\"}", &err), &err);
-	assert_ok(line(&r, "{\"event\":\"step\",\"gpu\":3,\"text\":\"do it\"}", &err), &err);
+	assert_ok(read_report_line(&r, "{\"event\":\"of-tomorrow\",\"gpu\":\"x\"}", &err),
+		&err);
+	assert_ok(
+		read_report_line(&r, "{\"event\":\"step\",\"gpu\":3,\"text\":\"do it\"}", &err),
+		&err);
 	assert_string_equal(r.current_step, "GPU 3: do it");
-	assert_ok(line(&r, "{\"event\":\"note\",\"text\":\"hm\"}", &err), &err);
+	assert_ok(read_report_line(&r, "{\"event\":\"note\",\"text\":\"hm\"}", &err), &err);
 	assert_string_equal(r.note, "hm");
-	assert_ok(line(&r, "{\"event\":\"hook\",\"name\":\"apply-start\"}", &err), &err);
+	assert_ok(read_report_line(&r, "{\"event\":\"hook\",\"name\":\"apply-start\"}", &err),
+		&err);
 	assert_string_equal(r.current_step, "hook apply-start");
 	assert_string_equal(r.note, "");
 	assert_ok(
-		line(&r,
+		read_report_line(&r,
 			"{\"event\":\"gpu\",\"gpu\":3,\"uuid\":\"GPU-3\",\"result\":\"undone\","
 			"\"reason\":\"why\"}",
 			&err),
 		&err);
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"end\",\"ok\":false,\"code\":\"io\",\"reason\":\"no\","
 			  "\"nvml_calls\":12}",
 			  &err),
@@ -55,7 +59,7 @@ static void mig_report__accepts_the_lines_of_a_run(void **state)
 	assert_true(r.ended && !r.ok && r.nvml_calls == 12);
 	assert_true(mig_report_changes(&r));
 	assert_true(mig_report_has(&r, "GPU-4") && !mig_report_has(&r, "GPU-5"));
-	assert_error(line(&r, "{\"event\":\"note\",\"text\":\"late\"}", &err), &err,
+	assert_error(read_report_line(&r, "{\"event\":\"note\",\"text\":\"late\"}", &err), &err,
 		"after the end");
 	mig_report_fini(&r);
 	assert_int_equal(r.n, 0);
@@ -75,11 +79,11 @@ static void mig_report__accepts_a_second_plan_after_a_step(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(line(&r, lines[0], &err), &err);
-	assert_ok(line(&r, lines[1], &err), &err);
-	assert_error(line(&r, lines[3], &err), &err, "planned twice");
-	assert_ok(line(&r, lines[2], &err), &err);
-	assert_ok(line(&r, lines[3], &err), &err);
+	assert_ok(read_report_line(&r, lines[0], &err), &err);
+	assert_ok(read_report_line(&r, lines[1], &err), &err);
+	assert_error(read_report_line(&r, lines[3], &err), &err, "planned twice");
+	assert_ok(read_report_line(&r, lines[2], &err), &err);
+	assert_ok(read_report_line(&r, lines[3], &err), &err);
 	assert_int_equal(r.n, 1);
 	assert_int_equal(r.gpus[0].steps, 8);
 	assert_int_equal(r.gpus[0].n_remaining, 0);
@@ -114,7 +118,7 @@ static void mig_report__refuses_output_of_another_program(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		assert_error(line(&r, cases[i].text, &err), &err, cases[i].error);
+		assert_error(read_report_line(&r, cases[i].text, &err), &err, cases[i].error);
 	mig_report_fini(&r);
 }
 
@@ -131,7 +135,7 @@ static void mig_report__tells_gpus_without_a_uuid_apart(void **state)
 			"{\"event\":\"gpu\",\"gpu\":%u,\"uuid\":\"\",\"result\":\"failed\","
 			"\"reason\":\"lost %u\"}",
 			i, i);
-		assert_ok(line(&r, text, &err), &err);
+		assert_ok(read_report_line(&r, text, &err), &err);
 	}
 	assert_int_equal(r.n, 2);
 	assert_string_equal(r.gpus[0].reason, "lost 0");
@@ -152,13 +156,13 @@ static void mig_report__has_limits(void **state)
 	for (unsigned i = 0; i < GPU_NODE_MAX; i++) {
 		(void)snprintf(text, sizeof(text),
 			"{\"event\":\"gpu\",\"gpu\":%u,\"uuid\":\"%u\"}", i, i);
-		assert_ok(line(&r, text, &err), &err);
+		assert_ok(read_report_line(&r, text, &err), &err);
 	}
-	assert_error(line(&r, "{\"event\":\"gpu\",\"gpu\":1,\"uuid\":\"x\"}", &err), &err,
-		"more than 256 GPUs");
+	assert_error(read_report_line(&r, "{\"event\":\"gpu\",\"gpu\":1,\"uuid\":\"x\"}", &err),
+		&err, "more than 256 GPUs");
 	for (unsigned i = r.lines; i < MIG_LINES_MAX; i++)
-		assert_ok(line(&r, "{\"event\":\"x\"}", &err), &err);
-	assert_error(line(&r, "{\"event\":\"x\"}", &err), &err, "at most");
+		assert_ok(read_report_line(&r, "{\"event\":\"x\"}", &err), &err);
+	assert_error(read_report_line(&r, "{\"event\":\"x\"}", &err), &err, "at most");
 	mig_report_fini(&r);
 }
 
@@ -174,15 +178,16 @@ static void make_mask(struct mig_mask *m, struct inventory **ret)
 	(void)fixture_mig(inv, 0, 1, 1, 5);
 	(void)fixture_mig(inv, 0, 2, 2, 10);
 	(void)fixture_mig(inv, 1, 1, 1, 5);
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"planned\",\"gpu\":0,\"uuid\":\"GPU-0\",\"steps\":2,"
 			  "\"stay\":[{\"gi\":8,\"ci\":0}]}",
 			  &err),
 		&err);
-	assert_ok(line(&r, "{\"event\":\"planned\",\"gpu\":1,\"uuid\":\"GPU-1\",\"steps\":0}",
+	assert_ok(read_report_line(&r,
+			  "{\"event\":\"planned\",\"gpu\":1,\"uuid\":\"GPU-1\",\"steps\":0}",
 			  &err),
 		&err);
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"planned\",\"gpu\":2,\"uuid\":\"GPU-2\",\"steps\":1,"
 			  "\"mode\":\"enable\"}",
 			  &err),
@@ -292,7 +297,7 @@ static void mig_mask__of_new_instances_alone_hides_no_device(void **state)
 
 	(void)state;
 	(void)fixture_mig(inv, 0, 1, 1, 5);
-	assert_ok(line(&r,
+	assert_ok(read_report_line(&r,
 			  "{\"event\":\"planned\",\"gpu\":0,\"uuid\":\"GPU-0\",\"steps\":2,"
 			  "\"stay\":[{\"gi\":7,\"ci\":0}]}",
 			  &err),

@@ -14,7 +14,7 @@
 #define WAIT "while [ ! -e \"$dir/go\" ]; do sleep 0.01; done\n"
 
 /* GPU-0 with so many MIG devices, GPU-1 with one; @n GPUs in all. */
-static struct inventory *gpus(uint32_t n, uint32_t devices)
+static struct inventory *make_gpus(uint32_t n, uint32_t devices)
 {
 	struct inventory *inv = fixture_inventory(n);
 
@@ -299,7 +299,7 @@ static void mig_sync__retries_at_once_when_the_gpus_changed(void **state)
 	mig_env_probe(e);
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 2);
-	change(e, gpus(2, 0));
+	change(e, make_gpus(2, 0));
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 3);
 	assert_int_equal(e->mig.outcome.failures, 3);
@@ -323,9 +323,9 @@ static void mig_sync__recreates_lost_devices_and_keeps_manual_changes(void **sta
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct mig_env *e = mig_env_another(state);
-		struct inventory *inv = gpus(cases[i].n, cases[i].devices);
+		struct inventory *inv = make_gpus(cases[i].n, cases[i].devices);
 
-		e->after = gpus(2, 2);
+		e->after = make_gpus(2, 2);
 		mig_env_run(e);
 		assert_ended(e, "success", "applied");
 		mig_env_write(e, "plan", SAME);
@@ -453,7 +453,7 @@ static void mig_sync__starts_services_once_without_a_desired_layout(void **state
 static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **state)
 {
 	struct mig_env *e = *state;
-	CLEANUP(inventory_freep) struct inventory *seen = gpus(2, 2), *held = NULL;
+	CLEANUP(inventory_freep) struct inventory *seen = make_gpus(2, 2), *held = NULL;
 	const struct inventory *now;
 
 	mig_env_write(e, "apply", WAIT "result 0 changed\n");
@@ -479,7 +479,7 @@ static void mig_hide_changes__keeps_the_gpus_that_change_and_no_other(void **sta
 static void mig_mask__offers_a_gpu_neither_whole_nor_partitioned_while_it_changes(void **state)
 {
 	struct mig_env *e = *state;
-	CLEANUP(inventory_freep) struct inventory *inv = gpus(2, 0);
+	CLEANUP(inventory_freep) struct inventory *inv = make_gpus(2, 0);
 	bool changing;
 
 	mig_env_write(e, "apply", WAIT "result 0 changed\n");

@@ -140,7 +140,7 @@ static void op_refresh_slices(void *arg, void (*done)(void *done_arg), void *don
 }
 
 /* True: it answers now. */
-static bool answers(struct env_source *a)
+static bool take_answer(struct env_source *a)
 {
 	bool now = a->pending && a->how != ENV_NEVER;
 
@@ -152,20 +152,20 @@ void env_answer(struct monitoring_env *e)
 {
 	struct error why = ERROR_INIT;
 
-	if (answers(&e->sample)) {
+	if (take_answer(&e->sample)) {
 		(void)error_set(&why, ERR_TIMEOUT, "GPU 0 hangs");
 		if (e->sample.how == ENV_FAILS)
 			e->sample_done(e->sample_arg, NULL, &why);
 		else
 			e->sample_done(e->sample_arg, make_sample(e), NULL);
 	}
-	if (answers(&e->list)) {
+	if (take_answer(&e->list)) {
 		error_clear(&why);
 		(void)error_set(&why, ERR_UNAVAILABLE, "kubelet.sock: connection refused");
 		/* The list of before may come along. */
 		e->list_done(e->list_arg, &e->pod_list, e->list.how == ENV_FAILS ? &why : NULL);
 	}
-	if (answers(&e->slices_refresh))
+	if (take_answer(&e->slices_refresh))
 		e->slices_done(e->slices_arg);
 }
 
@@ -387,7 +387,7 @@ uint64_t env_due_ms(const struct monitoring_env *e)
 
 /* --- allocations --- */
 
-static char *text(const char *from)
+static char *copy_text(const char *from)
 {
 	char *to = strdup(from);
 
@@ -399,11 +399,11 @@ void env_allocate_device(struct monitoring_env *e, const char *pod, const char *
 	const char *id)
 {
 	assert_true(e->pod_list.n < ENV_PODS);
-	e->pods[e->pod_list.n++] = (struct pod_device){ .namespace_ = text("ml"),
-		.pod = text(pod),
-		.container = text("main"),
-		.resource = text(resource),
-		.id = text(id) };
+	e->pods[e->pod_list.n++] = (struct pod_device){ .namespace_ = copy_text("ml"),
+		.pod = copy_text(pod),
+		.container = copy_text("main"),
+		.resource = copy_text(resource),
+		.id = copy_text(id) };
 }
 
 void env_release_all(struct monitoring_env *e)

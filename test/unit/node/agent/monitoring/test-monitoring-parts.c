@@ -197,7 +197,7 @@ static void add_test_pending(struct scene *s, const char *id, uint64_t at_ns)
 	assert_ok(monitoring_pending_add(&s->pending, "nvidia.com/gpu", id, at_ns, &err), &err);
 }
 
-static void noted(struct scene *s, const char *uid, const char *id)
+static void add_test_checkpoint_entry(struct scene *s, const char *uid, const char *id)
 {
 	char text[256];
 	struct error err = ERROR_INIT;
@@ -314,7 +314,7 @@ static void monitoring_usage__replica_passes_to_the_next_pod(void **state)
 		struct scene s;
 
 		scene_init(&s);
-		noted(&s, "uid-1", "GPU-0");
+		add_test_checkpoint_entry(&s, "uid-1", "GPU-0");
 		list_pod(&s, "web-0", "GPU-0");
 		update_test_usage(&s);
 		list_pod(&s, "web-0", "GPU-0");
@@ -330,12 +330,12 @@ static void monitoring_usage__replica_passes_to_the_next_pod(void **state)
 		assert_int_equal(find_test_use(&s, next[i], true)->allocated_ns, SEC - SEC / 4);
 		assert_string_equal(find_test_use(&s, next[i], true)->uid, "");
 		assert_true(find_test_use(&s, next[i], true)->fresh);
-		noted(&s, "uid-2", "GPU-0");
+		add_test_checkpoint_entry(&s, "uid-2", "GPU-0");
 		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
 		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");
 		/* Notes that cannot be read for a while do not make it another pod. */
-		noted(&s, "uid-3", "GPU-2");
+		add_test_checkpoint_entry(&s, "uid-3", "GPU-2");
 		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
 		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");

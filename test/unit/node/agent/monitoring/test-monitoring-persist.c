@@ -25,7 +25,7 @@ static void start(struct monitoring_env *e)
 	(void)env_end(e);
 }
 
-static void below(char ret[PATH_MAX], const char *dir, const char *name)
+static void join_path_below(char ret[PATH_MAX], const char *dir, const char *name)
 {
 	struct error err = ERROR_INIT;
 
@@ -201,7 +201,7 @@ static void records__of_unwritten_rounds_are_added_up(void **state)
 	assert_int_equal(e->mon.persist.n_rows, 1);
 	assert_int_equal(e->mon.persist.errors, 5); /* the start, and four rounds */
 	assert_string_not_equal(e->mon.persist.failure.msg, "");
-	below(path, e->mon.persist.path, "in-the-way");
+	join_path_below(path, e->mon.persist.path, "in-the-way");
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(e->mon.persist.path), 0);
 	/* The agent retries a minute after the last attempt. */
@@ -382,7 +382,7 @@ static void persist__creates_its_directory(void **state)
 	struct monitoring_env *e = *state;
 	char dir[PATH_MAX];
 
-	below(dir, e->f->dir, "usage");
+	join_path_below(dir, e->f->dir, "usage");
 	e->context.options.usage_db_dir = dir;
 	one_gpu(e);
 	start(e);
@@ -404,7 +404,7 @@ static void write_test_totals(const struct monitoring_env *e, const struct usage
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
-	below(path, e->state_dir, USAGE_DB_FILE);
+	join_path_below(path, e->state_dir, USAGE_DB_FILE);
 	assert_ok(usage_db_open(&db, path, USAGE_DB_BYTES, &err), &err);
 	assert_ok(usage_db_add(db, &b, 1000, &err), &err);
 }

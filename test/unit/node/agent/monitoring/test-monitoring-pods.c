@@ -51,7 +51,7 @@ static void allocate_test_device(struct scene *s, const char *pod, const char *u
 }
 
 /* A round, @after_ns after the round before. Whether the agent sends a request in it. */
-static bool asks(struct scene *s, uint64_t after_ns)
+static bool sends_request(struct scene *s, uint64_t after_ns)
 {
 	unsigned before = s->e->requests;
 	uint64_t planned = s->pods.not_before_ns;
@@ -84,15 +84,15 @@ static void pods__are_requested_where_one_is_unknown(void **state)
 			       "&resourceVersion=0",
 			  .answer = LIST_OF(POD("one", "vision")),
 			  .hang_up = true });
-	assert_false(asks(&s, 0)); /* no pod has an allocation */
+	assert_false(sends_request(&s, 0)); /* no pod has an allocation */
 	allocate_test_device(&s, "one", "uid-one");
-	assert_true(asks(&s, 0));
+	assert_true(sends_request(&s, 0));
 	assert_string_equal(team_of(&s, "one", "uid-one"), "vision");
-	assert_false(asks(&s, INTERVAL_NS)); /* the pod is known, for a minute */
-	assert_false(asks(&s, 50 * NS_PER_SEC));
+	assert_false(sends_request(&s, INTERVAL_NS)); /* the pod is known, for a minute */
+	assert_false(sends_request(&s, 50 * NS_PER_SEC));
 	/* The same name is another pod. */
 	s.allocation_list[0].uid = (char *)(uintptr_t) "uid-other";
-	assert_true(asks(&s, 0));
+	assert_true(sends_request(&s, 0));
 	scene_fini(&s);
 }
 
@@ -105,10 +105,10 @@ static void pods__are_requested_once_a_minute_where_all_are_known(void **state)
 	SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true },
 		{ .answer = LIST_OF(POD("one", "speech")), .hang_up = true });
 	allocate_test_device(&s, "one", "");
-	assert_true(asks(&s, 0));
+	assert_true(sends_request(&s, 0));
 	s.pods.next_ns = s.now_ns + 60 * NS_PER_SEC; /* as if the answer had taken no time */
-	assert_false(asks(&s, 60 * NS_PER_SEC - 1));
-	assert_true(asks(&s, 1));
+	assert_false(sends_request(&s, 60 * NS_PER_SEC - 1));
+	assert_true(sends_request(&s, 1));
 	assert_string_equal(team_of(&s, "one", ""), "speech");
 	scene_fini(&s);
 }
@@ -123,15 +123,15 @@ static void pods__missing_from_the_list_are_requested_with_back_off(void **state
 	scene_init(&s, e);
 	SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true });
 	allocate_test_device(&s, "gone", "uid-gone");
-	assert_true(asks(&s, 0));
+	assert_true(sends_request(&s, 0));
 	for (size_t i = 0; i < ARRAY_LEN(waits_s); i++) {
-		assert_false(asks(&s, waits_s[i] * NS_PER_SEC - 1));
-		assert_true(asks(&s, 1));
+		assert_false(sends_request(&s, waits_s[i] * NS_PER_SEC - 1));
+		assert_true(sends_request(&s, 1));
 	}
 	/* A known pod ends the growing pauses: the next new pod is requested soon. */
 	s.allocations.n = 0;
 	allocate_test_device(&s, "one", "uid-one");
-	(void)asks(&s, 0);
+	(void)sends_request(&s, 0);
 	assert_int_equal(s.pods.incomplete_lists, 0);
 	scene_fini(&s);
 }
@@ -149,9 +149,9 @@ static void pods__stay_known_while_the_server_fails(void **state)
 		SCRIPT(e, { .answer = LIST_OF(POD("one", "vision")), .hang_up = true },
 			{ .answer = bad[i], .hang_up = true });
 		allocate_test_device(&s, "one", "uid-one");
-		assert_true(asks(&s, 0));
+		assert_true(sends_request(&s, 0));
 		allocate_test_device(&s, "two", "uid-two");
-		assert_true(asks(&s, 60 * NS_PER_SEC));
+		assert_true(sends_request(&s, 60 * NS_PER_SEC));
 		assert_string_equal(team_of(&s, "one", "uid-one"), "vision");
 		assert_string_not_equal(s.pods.task.last_error.msg, "");
 		scene_fini(&s);
@@ -168,7 +168,7 @@ static void pods__of_an_invalid_answer_are_ignored(void **state)
 	scene_init(&s, e);
 	SCRIPT(e, { .answer = ANSWER("200 OK", "[]"), .hang_up = true });
 	allocate_test_device(&s, "one", "uid-one");
-	assert_true(asks(&s, 0));
+	assert_true(sends_request(&s, 0));
 	assert_int_equal(s.pods.list.n, 0);
 	assert_string_equal(s.pods.task.last_error.msg, "");
 	scene_fini(&s);
@@ -182,14 +182,14 @@ static void pods__are_not_requested_without_patterns_or_server(void **state)
 	scene_init(&s, e);
 	allocate_test_device(&s, "one", "uid-one");
 	s.pods.task.api = NULL;
-	assert_false(asks(&s, 0));
+	assert_false(sends_request(&s, 0));
 	scene_fini(&s);
 
 	s.allocations.n = 0;
 	allocate_test_device(&s, "one", "uid-one");
 	monitoring_pods_init(&s.pods, &e->loop, NULL, "node a", INTERVAL_NS);
 	s.pods.task.api = e->api;
-	assert_false(asks(&s, 0));
+	assert_false(sends_request(&s, 0));
 	assert_int_equal(e->requests, 0);
 	scene_fini(&s);
 }

@@ -41,7 +41,7 @@ static void two_pods(struct monitoring_env *e)
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 }
 
-static void process(struct monitoring_env *e, size_t at, uint32_t pid, int64_t mib,
+static void set_process(struct monitoring_env *e, size_t at, uint32_t pid, int64_t mib,
 	int64_t busy_ms)
 {
 	e->units[0].processes[at] =
@@ -88,9 +88,9 @@ static void assign__attributes_processes_to_their_pods(void **state)
 
 	shared_gpu(e, SHARING_TIME_SLICING);
 	two_pods(e);
-	process(e, 0, 11, 1000, 100);
-	process(e, 1, 12, 500, 50);
-	process(e, 2, 21, 2000, 300);
+	set_process(e, 0, 11, 1000, 100);
+	set_process(e, 1, 12, 500, 50);
+	set_process(e, 2, 21, 2000, 300);
 	env_process(e, 11, 1, "main");
 	env_process(e, 12, 1, NULL); /* the only container of its pod here */
 	env_process(e, 21, 2, "main");
@@ -112,8 +112,8 @@ static void assign__attributes_a_process_of_no_pod_to_no_pod(void **state)
 
 	shared_gpu(e, SHARING_TIME_SLICING);
 	two_pods(e);
-	process(e, 0, 11, 1000, 100);
-	process(e, 1, 31, 3000, 700);
+	set_process(e, 0, 11, 1000, 100);
+	set_process(e, 1, 31, 3000, 700);
 	env_process(e, 11, 1, "main");
 	for (size_t i = 0; i < ARRAY_LEN(digits); i++) {
 		env_process(e, 31, digits[i], "main");
@@ -144,8 +144,8 @@ static void assign__reports_unknown_idle_time_beside_a_hidden_process(void **sta
 
 	shared_gpu(e, SHARING_TIME_SLICING);
 	two_pods(e);
-	process(e, 0, 11, 1000, 100);
-	process(e, 1, 41, 500, 50);
+	set_process(e, 0, 11, 1000, 100);
+	set_process(e, 1, 41, 500, 50);
 	env_process(e, 11, 1, "main");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (!rows[i].ended)
@@ -169,7 +169,7 @@ static void assign__waits_for_the_uid_of_a_new_pod(void **state)
 	shared_gpu(e, SHARING_TIME_SLICING);
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
 	env_allocate_device(e, "two", SHARED_RESOURCE, "GPU-0::1");
-	process(e, 0, 21, 2000, 300);
+	set_process(e, 0, 21, 2000, 300);
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
 	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
@@ -212,8 +212,8 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::1");
 	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	process(e, 0, 11, 1000, 100);
-	process(e, 1, 12, 500, 50);
+	set_process(e, 0, 11, 1000, 100);
+	set_process(e, 1, 12, 500, 50);
 	env_process(e, 11, 1, "main");
 	env_process(e, 12, 1, "side");
 	two_rounds(e);
@@ -223,7 +223,7 @@ static void assign__tells_containers_of_one_pod_apart(void **state)
 	assert_int_equal(uses[1].memory_used >> 20, 500);
 	/* /proc does not have the container: the process may belong to either, and neither is idle for sure. */
 	env_process(e, 13, 1, NULL);
-	process(e, 1, 13, 500, 50);
+	set_process(e, 1, 13, 500, 50);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->view->uses[0].memory_used >> 20, 1000);
 	assert_false(e->view->uses[1].memory_known);
@@ -236,9 +236,9 @@ static void assign__reports_a_sum_with_an_unknown_term_as_unknown(void **state)
 
 	shared_gpu(e, SHARING_TIME_SLICING);
 	two_pods(e);
-	process(e, 0, 11, 1000, 100);
-	process(e, 1, 12, -1, -1);
-	process(e, 2, 21, 100, -1);
+	set_process(e, 0, 11, 1000, 100);
+	set_process(e, 1, 12, -1, -1);
+	set_process(e, 2, 21, 100, -1);
 	env_process(e, 11, 1, "main");
 	env_process(e, 12, 1, "main");
 	env_process(e, 21, 2, "main");
@@ -264,7 +264,7 @@ static void assign__reports_the_container_of_endless_files_as_unknown(void **sta
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::1");
 	(void)snprintf(e->pods[1].container, sizeof("main"), "side");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	process(e, 0, 11, 1000, 100);
+	set_process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	assert_ok(path_join(path, sizeof(path), e->proc_dir, "11/mountinfo", &err), &err);
 	assert_int_equal(unlink(path), 0);
@@ -294,7 +294,7 @@ static void assign__reports_no_time_for_the_first_sample(void **state)
 
 	shared_gpu(e, SHARING_TIME_SLICING);
 	two_pods(e);
-	process(e, 0, 11, 1000, 100);
+	set_process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	e->units[0].first = true;
 	two_rounds(e);
@@ -334,9 +334,9 @@ static void sole_pod__has_the_figures_of_the_device_without_better_ones(void **s
 		memset(e->units[0].processes, 0, sizeof(e->units[0].processes));
 		e->units[0].no_processes = rows[i].no_processes;
 		if (rows[i].own)
-			process(e, n++, 11, 1000, 100);
+			set_process(e, n++, 11, 1000, 100);
 		if (rows[i].foreign)
-			process(e, n++, 31, 3000, 600);
+			set_process(e, n++, 31, 3000, 600);
 		env_start(e);
 		env_answer(e);
 		(void)env_end(e);
@@ -410,7 +410,7 @@ static void mps__reports_memory_and_no_time_of_a_client(void **state)
 	shared_gpu(e, SHARING_MPS);
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::0");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	process(e, 0, 11, 1000, 100);
+	set_process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
 	assert_int_equal(env_find_use(e, "one")->mode, VIEW_MPS);
@@ -452,10 +452,10 @@ static void peak__belongs_to_the_present_container(void **state)
 	whole_gpu(e);
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	process(e, 0, 11, 3000, 100);
+	set_process(e, 0, 11, 3000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
-	process(e, 0, 11, 100, 100);
+	set_process(e, 0, 11, 100, 100);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(env_find_use(e, "one")->memory_peak >> 20, 3000);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -481,7 +481,7 @@ static void usage__that_ended_keeps_its_last_figures(void **state)
 	whole_gpu(e);
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	process(e, 0, 11, 1000, 100);
+	set_process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
 	env_release_all(e);

@@ -9,7 +9,7 @@
 #define SHARED_RESOURCE "nvidia.com/gpu.shared"
 
 /* The start, with its round. */
-static const struct view *first(struct monitoring_env *e)
+static const struct view *run_first_round(struct monitoring_env *e)
 {
 	env_start(e);
 	env_answer(e);
@@ -22,7 +22,7 @@ static void view__of_an_agent_that_knows_nothing_is_empty(void **state)
 	const struct view *v;
 
 	e->not_ready = true;
-	v = first(e);
+	v = run_first_round(e);
 	assert_int_equal(v->n_gpus + v->n_devices + v->n_replicas + v->n_uses + v->n_resources,
 		0);
 	assert_false(v->nvml_up || v->ready || v->priced);
@@ -42,7 +42,7 @@ static void view__has_the_versions_of_the_driver(void **state)
 
 	(void)snprintf(inv->driver_version, sizeof(inv->driver_version), "580.159.04");
 	agent_fixture_know(e->f, inv, NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_string_equal(e->view->driver_version, "580.159.04");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		e->f->facts.node.inv->cuda_version = rows[i].cuda;
@@ -63,7 +63,7 @@ static void view__shows_the_health_of_gpus_and_devices(void **state)
 	struct monitoring_env *e = *state;
 
 	agent_fixture_know(e->f, fixture_inventory(2), NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct health *h = &e->f->facts.node.gpus[1].health;
 
@@ -100,7 +100,7 @@ static void view__shows_the_worse_health_of_a_mig_device_and_its_gpu(void **stat
 	(void)fixture_mig(inv, 0, 1, 1, 5);
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct view_device *device;
 
@@ -139,7 +139,7 @@ static void view__shows_whether_a_reset_is_required(void **state)
 	struct monitoring_env *e = *state;
 
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct gpu *g = &e->f->facts.node.gpus[0].gpu;
 		const struct view_gpu *v;
@@ -173,7 +173,7 @@ static void view__shows_a_missing_gpu(void **state)
 	g->gpu.has_minor = false;
 	g->gpu.recovery = GPU_RECOVERY_DRAIN_RESET;
 	e->refused = "GPU-0";
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_false(e->view->gpus[0].present);
 	assert_string_equal(e->view->gpus[0].fault, gpu_fault_name(GPU_FAULT_GONE));
 	assert_string_equal(e->view->gpus[0].recovery, "drain-and-reset");
@@ -252,7 +252,7 @@ static void check_place(struct monitoring_env *e, const struct place *p)
 	m->size = p->size;
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	device = env_find_device(e, "MIG-0-0");
 	if (device->placed != p->want_placed || device->size != p->want_size ||
 		(device->placed && (device->start != p->want_start ||
@@ -298,7 +298,7 @@ static void view__shows_a_mig_capable_gpu_as_a_whole(void **state)
 
 	inv->gpus[1].mig_capable = true;
 	agent_fixture_know(e->f, inv, NULL);
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_false(env_find_device(e, "GPU-0")->placed);
 	assert_int_equal(e->view->gpus[0].mig_slices, 0);
 	assert_true(env_find_device(e, "GPU-1")->placed);
@@ -324,7 +324,7 @@ static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 	e->units[1] =
 		(struct env_device){ .uuid = "MIG-0-0", .used_mib = 2000, .busy_ms = 1000 };
 	env_allocate_device(e, "train", "nvidia.com/mig-3g.20gb", "MIG-0-0");
-	(void)first(e);
+	(void)run_first_round(e);
 	(void)env_round(e, 30 * NS_PER_SEC);
 	g = &e->view->gpus[0];
 	assert_int_equal(g->first_device, 0);
@@ -358,7 +358,7 @@ static void view__names_the_pods_of_replicas(void **state)
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::2");
 	env_allocate_device(e, "two", SHARED_RESOURCE, "GPU-0::3");
 	e->unhealthy = "GPU-0::1";
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_int_equal(e->view->n_replicas, 5);
 	assert_string_equal(e->view->uses[env_find_replica(e, "GPU-0::0")->use].pod, "one");
 	assert_int_equal(env_find_replica(e, "GPU-0::0")->use,
@@ -392,7 +392,7 @@ static void view__has_no_replicas_while_the_offer_is_in_doubt(void **state)
 
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_int_equal(e->view->n_replicas, 1);
 	(void)error_set(&e->f->facts.offer_error, ERR_LIMIT, "too many devices");
 	(void)env_round(e, NS_PER_SEC);
@@ -411,7 +411,7 @@ static void view__has_the_warnings_of_the_offer(void **state)
 	agent_fixture_know(e->f, fixture_inventory(1), NULL);
 	assert_ok(strv_add(&e->f->facts.offered.offer->warnings, "GPU 3 is in two sets", &err),
 		&err);
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_int_equal(e->view->n_warnings, 1);
 	assert_string_equal(e->view->warnings[0], "GPU 3 is in two sets");
 }
@@ -428,7 +428,7 @@ static void view__counts_a_gpu_that_is_not_offered_as_unallocated(void **state)
 	agent_fixture_know(e->f, inv, NULL);
 	o = e->f->facts.offered.offer;
 	o->resources[0].n_devices = 1;
-	(void)first(e);
+	(void)run_first_round(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_false(env_find_device(e, "GPU-1")->offered);
 	assert_int_equal(env_find_device(e, "GPU-0")->cost_nano, 500);
@@ -450,7 +450,7 @@ static void view__counts_memory_of_containers_as_used(void **state)
 	env_process(e, 11, 1, "main");
 	e->units[0] = (struct env_device){ .uuid = "GPU-0", .used_mib = 1000, .busy_ms = 0 };
 	e->units[0].processes[0] = (struct env_process){ .pid = 11, .mib = 1500 };
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_int_equal(env_find_device(e, "GPU-0")->memory_used >> 20, 1500);
 	assert_int_equal(env_find_device(e, "GPU-0")->memory_free >> 20, 16384 - 1500);
 	assert_int_equal(env_find_device(e, "GPU-0")->other_memory, 0);
@@ -469,7 +469,7 @@ static void view__shows_the_cost_of_the_agent_and_degraded_components(void **sta
 
 	(void)error_set(&e->components.v[COMPONENT_CDI].why, ERR_IO, "disk full");
 	e->components.v[COMPONENT_CDI].since_wall_ns = 5;
-	a = &first(e)->agent;
+	a = &run_first_round(e)->agent;
 	assert_true(a->proc_known && a->rss_bytes > 0 && a->threads > 0 && a->fds > 0);
 	assert_int_equal(a->pid, getpid());
 	assert_true(a->cpu_ns > 0);
@@ -504,7 +504,7 @@ static void view__has_labels_of_known_pods(void **state)
 	env_allocate_device(e, "one", GPU_RESOURCE, "GPU-0");
 	env_allocate_device(e, "two", GPU_RESOURCE, "GPU-1");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
-	(void)first(e);
+	(void)run_first_round(e);
 	assert_int_equal(env_find_use(e, "one")->n_labels, 0);
 	assert_ok(monitoring_pod_list_make(&e->mon.pods.list, list, e->mon.pods.filter, &err),
 		&err);

@@ -554,7 +554,7 @@ static void quit__without_effect_kills_a_daemon_without_clients(void **state)
 /* --- beside others --- */
 
 /* GPUs of which a container may have several have one daemon. */
-static struct config *joined(const struct mps_env *e)
+static struct config *make_joined_config(const struct mps_env *e)
 {
 	struct config *c = mps_env_config(e, 4);
 
@@ -575,7 +575,7 @@ static void other_daemon__of_a_gpu_ends_first(void **state)
 	struct mps_env *e = *state;
 	struct mps_supervisor *old;
 
-	mps_env_know(e, mps_env_inventory(2), joined(e));
+	mps_env_know(e, mps_env_inventory(2), make_joined_config(e));
 	old = find_joined_daemon(e);
 	assert_non_null(old);
 	mps_env_until_state(e, old->key, MPS_READY);
@@ -611,7 +611,7 @@ static void other_root__is_another_daemon(void **state)
 	assert_int_equal(mps_env_lines(e, "mps-roots", ""), 2);
 }
 
-static void lose(struct inventory *inv, uint32_t gpu)
+static void lose_gpu(struct inventory *inv, uint32_t gpu)
 {
 	inv->gpus[gpu].fault = GPU_FAULT_LOST;
 }
@@ -624,8 +624,8 @@ static void lost_gpu__is_left_out_until_it_is_back_and_no_client_runs(void **sta
 	struct mps_supervisor *sup;
 	pid_t pid;
 
-	lose(inv, 0);
-	mps_env_know(e, inv, joined(e));
+	lose_gpu(inv, 0);
+	mps_env_know(e, inv, make_joined_config(e));
 	sup = find_joined_daemon(e);
 	mps_env_until_state(e, sup->key, MPS_READY);
 	pid = mps_process_pid(sup);
@@ -654,7 +654,7 @@ static void lost_gpus__are_not_left_out_where_all_are_lost(void **state)
 	struct mps_env *e = *state;
 	struct inventory *inv = mps_env_inventory(1);
 
-	lose(inv, 0);
+	lose_gpu(inv, 0);
 	mps_env_know(e, inv, mps_env_config(e, 4));
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_true(mps_supervisor_has_device(mps_env_find_daemon(e, GPU), GPU));

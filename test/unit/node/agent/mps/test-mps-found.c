@@ -13,7 +13,7 @@
 #define PAUSE_NS (30 * NS_PER_SEC)
 
 /* A daemon that has ended is a zombie of this process: no code waits for a daemon that the agent released. */
-static bool lives(pid_t pid)
+static bool is_daemon_alive(pid_t pid)
 {
 	return mps_process_start_ticks(pid) != 0;
 }
@@ -85,11 +85,11 @@ static void found_daemon__that_is_not_desired_drains(void **state)
 	mps_env_settle(e);
 	assert_true(mps_env_is(e, GPU, MPS_DRAINING));
 	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 1);
-	assert_true(lives(pid));
+	assert_true(is_daemon_alive(pid));
 	mps_env_no_client(e, GPU);
 	mps_env_skip(e, 2 * NS_PER_SEC);
 	agent_fixture_until(e->f, !e->mps.daemons);
-	assert_false(lives(pid));
+	assert_false(is_daemon_alive(pid));
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 
@@ -109,7 +109,7 @@ static void found_daemon__is_found_below_all_former_roots(void **state)
 	mps_env_know(e, mps_env_inventory(1), NULL);
 	mps_env_settle(e);
 	mps_env_skip(e, PAUSE_NS);
-	agent_fixture_until(e->f, !lives(pid));
+	agent_fixture_until(e->f, !is_daemon_alive(pid));
 	agent_fixture_until(e->f, mps_env_lines(e, "started", "") == 2);
 }
 
@@ -225,7 +225,7 @@ static void mps_stop__ends_daemons_without_clients(void **state)
 	mps_stop(&e->mps);
 	mps_sync(&e->mps); /* does nothing any more */
 	agent_fixture_until(e->f, have_all_daemons_ended(e));
-	assert_false(lives(pid));
+	assert_false(is_daemon_alive(pid));
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 	assert_int_equal(agent_fixture_count(e->f, ""), 0);
 }
@@ -238,7 +238,7 @@ static void mps_stop__leaves_daemons_with_clients_alone(void **state)
 	mps_env_client(e, GPU, 1);
 	mps_stop(&e->mps);
 	agent_fixture_until(e->f, have_all_daemons_ended(e));
-	assert_true(lives(pid));
+	assert_true(is_daemon_alive(pid));
 	assert_int_equal(mps_env_lines(e, "asked", "quit"), 0);
 	assert_true(mps_env_has_file(e, GPU, "daemon.json"));
 	mps_env_restart(e);
@@ -255,12 +255,12 @@ static void mps_stop__queries_a_found_daemon_for_clients(void **state)
 	assert_int_equal(mps_clients_count(&mps_env_find_daemon(e, GPU)->clients), 0);
 	mps_stop(&e->mps);
 	agent_fixture_until(e->f, have_all_daemons_ended(e));
-	assert_true(lives(pid));
+	assert_true(is_daemon_alive(pid));
 	mps_env_write(e, "say-get_client_list", NULL);
 	mps_env_restart(e);
 	mps_stop(&e->mps);
 	agent_fixture_until(e->f, have_all_daemons_ended(e));
-	assert_false(lives(pid));
+	assert_false(is_daemon_alive(pid));
 }
 
 static void mps_stop__times_out_without_an_answer(void **state)
@@ -287,7 +287,7 @@ static void mps_stop__times_out_without_an_answer(void **state)
 		mps_env_settle(e);
 		mps_env_skip(e, STOP_NS);
 		agent_fixture_until(e->f, have_all_daemons_ended(e));
-		assert_true(lives(pid));
+		assert_true(is_daemon_alive(pid));
 		assert_true(mps_env_has_file(e, GPU, "daemon.json")); /* for the next agent */
 		mps_env_write(e, name, NULL);
 		mps_env_restart(e);

@@ -10,14 +10,14 @@
 
 #define GPU "GPU-0"
 
-static const struct mps_client *client(const struct mps_env *e, uint32_t pid)
+static const struct mps_client *find_mps_client(const struct mps_env *e, uint32_t pid)
 {
 	return mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, pid);
 }
 
 static bool is_identity_of_client(const struct mps_env *e, uint32_t pid, enum mps_identity who)
 {
-	return client(e, pid) && client(e, pid)->identity == who;
+	return find_mps_client(e, pid) && find_mps_client(e, pid)->identity == who;
 }
 
 static void identify__asks_one_helper_about_one_client_after_the_other(void **state)
@@ -31,9 +31,9 @@ static void identify__asks_one_helper_about_one_client_after_the_other(void **st
 	mps_env_log(e, GPU, "Client {PID: 8, Context ID: 0} connected");
 	agent_fixture_until(e->f, is_identity_of_client(e, 8, MPS_IDENTITY_KNOWN) &&
 					  is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
-	assert_string_equal(client(e, 6)->devices, "");
-	assert_string_equal(client(e, 7)->devices, "GPU-0::1,GPU-0::2");
-	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
+	assert_string_equal(find_mps_client(e, 6)->devices, "");
+	assert_string_equal(find_mps_client(e, 7)->devices, "GPU-0::1,GPU-0::2");
+	assert_string_equal(find_mps_client(e, 7)->pod_uid, "uid-7");
 	assert_int_equal(mps_env_lines(e, "helped", "clients"), 1);
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 3);
 	/* No client is requested twice. */
@@ -54,9 +54,9 @@ static void identify__asks_again_about_a_reused_pid(void **state)
 	mps_env_no_client(e, GPU);
 	mps_env_write(e, "who-7", "7 uid-8 GPU-0::2\n");
 	mps_env_client(e, GPU, 7);
-	agent_fixture_until(e->f,
-		is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN) && client(e, 7)->connected);
-	assert_string_equal(client(e, 7)->pod_uid, "uid-8");
+	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN) &&
+					  find_mps_client(e, 7)->connected);
+	assert_string_equal(find_mps_client(e, 7)->pod_uid, "uid-8");
 }
 
 static void identify__fails_where_the_helper_ends(void **state)
@@ -93,7 +93,7 @@ static void identify__rejects_an_invalid_answer(void **state)
 		mps_env_client(e, GPU, 100 + i);
 		agent_fixture_until(e->f,
 			is_identity_of_client(e, 100 + i, MPS_IDENTITY_UNKNOWN));
-		assert_string_equal(client(e, 100 + i)->devices, "");
+		assert_string_equal(find_mps_client(e, 100 + i)->devices, "");
 	}
 }
 
@@ -169,8 +169,8 @@ static void identify__ignores_an_answer_about_an_ended_process(void **state)
 	mps_env_write(e, "who-7", "7 uid-7 GPU-0::1\n");
 	mps_env_log(e, GPU, "Client {PID: 7, Context ID: 0} connected");
 	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
-	assert_null(client(e, 6));
-	assert_string_equal(client(e, 7)->pod_uid, "uid-7");
+	assert_null(find_mps_client(e, 6));
+	assert_string_equal(find_mps_client(e, 7)->pod_uid, "uid-7");
 }
 
 /* --- the list --- */

@@ -11,7 +11,7 @@
 #define PAUSE_NS (30 * NS_PER_SEC)
 #define STATE    "m/GPU-0/daemon.json"
 
-static struct config *exclusive(const struct mps_env *e)
+static struct config *make_exclusive_config(const struct mps_env *e)
 {
 	struct config *c = mps_env_config(e, 4);
 
@@ -33,7 +33,7 @@ static void bring_server(struct mps_env *e, const char *key)
 
 static void up_exclusive(struct mps_env *e)
 {
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	bring_server(e, GPU);
 }
 
@@ -53,7 +53,7 @@ static void mode__is_set_before_the_daemon_is_started(void **state)
 	const struct mps_supervisor *sup;
 
 	mps_env_write(e, "mode-GPU-0", "2\n");
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	sup = mps_env_find_daemon(e, GPU);
 	agent_fixture_until(e->f, sup->modes_are_set);
 	/* The former mode is on disk before the change: the agent may be killed now. */
@@ -85,7 +85,7 @@ static void mode__that_cannot_be_read_starts_nothing(void **state)
 
 		mps_env_write(e, rows[i].file, rows[i].text);
 		if (i == 0)
-			mps_env_know(e, mps_env_inventory(1), exclusive(e));
+			mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 		else
 			mps_env_skip(e, PAUSE_NS);
 		sup = mps_env_find_daemon(e, GPU);
@@ -106,7 +106,7 @@ static void mode__that_cannot_be_set_is_restored_once_that_is_certain(void **sta
 	const struct mps_supervisor *sup;
 
 	mps_env_write(e, "fail-mode3", "no permission\n");
-	mps_env_know(e, mps_env_inventory(2), exclusive(e));
+	mps_env_know(e, mps_env_inventory(2), make_exclusive_config(e));
 	sup = mps_env_find_daemon(e, GPU);
 	agent_fixture_until(e->f, sup->failures == 1 && mps_env_rests(e, GPU, MPS_DOWN));
 	assert_int_equal(sup->dir.n_modes, 1); /* it may have been set in part */
@@ -131,7 +131,7 @@ static void mode__from_before_a_kill_is_restored_and_not_the_present_one(void **
 	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
 	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
 	mps_env_restart(e);
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	bring_server(e, GPU);
 	assert_int_equal(mps_env_lines(e, STATE, "\"GPU-0\":2"), 1);
 	mps_env_know(e, mps_env_inventory(1), mps_env_config(e, 0));
@@ -150,7 +150,7 @@ static void mode__changes_while_a_daemon_runs(void **state)
 
 	mps_env_up(e, 1);
 	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	agent_fixture_until(e->f, mps_env_is(e, GPU, MPS_MODES));
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL)); /* its devices are healthy meanwhile */
 	agent_fixture_until(e->f, mode_is(e, GPU, "3"));
@@ -174,7 +174,7 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 	mps_env_up(e, 1);
 	pid = mps_process_pid(mps_env_find_daemon(e, GPU));
 	mps_env_write(e, "fail-mode3", "no permission\n");
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	agent_fixture_until(e->f, mps_env_lines(e, "helped", "--set 3") == 1);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_true(mps_env_ok(e, "GPU-0::0", NULL));
@@ -192,7 +192,7 @@ static void mode__that_cannot_be_set_ends_no_daemon_that_serves(void **state)
 static void mode__that_is_pending_delays_nothing_else(void **state)
 {
 	struct mps_env *e = *state;
-	struct config *c = exclusive(e);
+	struct config *c = make_exclusive_config(e);
 	const struct mps_supervisor *sup;
 	uint64_t since;
 
@@ -215,7 +215,7 @@ static void mode__of_a_found_daemon_is_not_set_again(void **state)
 
 	up_exclusive(e);
 	mps_env_restart(e);
-	mps_env_know(e, mps_env_inventory(1), exclusive(e));
+	mps_env_know(e, mps_env_inventory(1), make_exclusive_config(e));
 	mps_env_settle(e);
 	mps_env_until_state(e, GPU, MPS_READY);
 	assert_int_equal(mps_env_lines(e, "helped", "--set 3"), 1);
@@ -249,7 +249,7 @@ static void mode__is_restored_when_the_daemon_ended(void **state)
 static void mode__is_restored_separately_for_each_gpu(void **state)
 {
 	struct mps_env *e = *state;
-	struct config *c = exclusive(e);
+	struct config *c = make_exclusive_config(e);
 
 	MPS(c).fail_requests_greater_than_one = false;
 	mps_env_write(e, "mode-GPU-0", "0\n");
@@ -272,7 +272,7 @@ static void mode__is_restored_separately_for_each_gpu(void **state)
 static void mode__is_restored_before_another_daemon_of_the_gpu_sets_its_own(void **state)
 {
 	struct mps_env *e = *state;
-	struct config *c = exclusive(e);
+	struct config *c = make_exclusive_config(e);
 	char old[MPS_KEY_MAX];
 
 	MPS(c).fail_requests_greater_than_one = false;
@@ -280,7 +280,7 @@ static void mode__is_restored_before_another_daemon_of_the_gpu_sets_its_own(void
 	(void)snprintf(old, sizeof(old), "%s", e->mps.daemons->key);
 	bring_server(e, old);
 	mps_env_write(e, "fail-mode0", "busy\n");
-	mps_env_know(e, mps_env_inventory(2), exclusive(e));
+	mps_env_know(e, mps_env_inventory(2), make_exclusive_config(e));
 	agent_fixture_until(e->f, !mps_env_find_daemon(e, old)->process);
 	mps_env_skip(e, PAUSE_NS);
 	mps_env_settle(e);

@@ -314,7 +314,7 @@ static void daemon_dir__is_written_and_found_again(void **state)
 }
 
 /* A tree of @depth levels in each of @n directories of @top, with a link to @elsewhere and a file in each level. */
-static void plant(int top, const char *const names[], size_t n, int depth,
+static void plant_tree(int top, const char *const names[], size_t n, int depth,
 	const char *elsewhere)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -361,12 +361,12 @@ static void dir_empty__takes_trees_of_any_depth_and_name(void **state)
 	(void)snprintf(path, sizeof(path), "%s/kept", other);
 	assert_int_equal(mkdir(path, 0700), 0);
 	top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	plant(top, names, ARRAY_LEN(names), 1000, other);
+	plant_tree(top, names, ARRAY_LEN(names), 1000, other);
 	dir_empty(dir, PATIENT_NS);
 	assert_int_equal(count_entries(dir), 0);
 	assert_int_equal(count_entries(other), 1);
 	/* Without the time for it the names that a daemon needs are free first. */
-	plant(top, names, 1, 1000, other);
+	plant_tree(top, names, 1, 1000, other);
 	for (int i = 0; faccessat(top, "control", F_OK, 0) == 0; i++) {
 		assert_true(i < 1000);
 		dir_empty(dir, NS_PER_MS);

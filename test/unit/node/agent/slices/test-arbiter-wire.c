@@ -76,7 +76,7 @@ static int setup(void **state)
 }
 
 /* Lines in .runs; *ret_pid: of the last one. */
-static unsigned runs(const struct env *e, pid_t *ret_pid)
+static unsigned read_arbiter_runs(const struct env *e, pid_t *ret_pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
 	CLEANUP(strv_fini) struct strv lines = STRV_INIT;
@@ -99,7 +99,7 @@ static int teardown(void **state)
 	pid_t pid = 0;
 
 	/* A test that failed may have left one. */
-	if (runs(e, &pid) && waitpid(pid, NULL, WNOHANG) == 0)
+	if (read_arbiter_runs(e, &pid) && waitpid(pid, NULL, WNOHANG) == 0)
 		(void)kill(pid, SIGKILL);
 	e->l = arbiter_link_stop(e->l);
 	fake_arbiter_stop(&e->a);
@@ -126,7 +126,7 @@ static void make_due(uv_handle_t *h, void *arg)
 }
 
 /* Runs all timers that are due, with the clock as it is. */
-static void tick(struct env *e)
+static void run_due_timers(struct env *e)
 {
 	uv_walk(&e->f->loop, make_due, NULL);
 	(void)uv_run(&e->f->loop, UV_RUN_NOWAIT);
@@ -145,7 +145,7 @@ static void wait_for_run(struct env *e, unsigned n)
 	const char *why;
 	pid_t pid = 0;
 
-	agent_fixture_until(e->f, runs(e, &pid) == n && kill(pid, 0) < 0);
+	agent_fixture_until(e->f, read_arbiter_runs(e, &pid) == n && kill(pid, 0) < 0);
 	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 }
 
@@ -201,10 +201,10 @@ static void status__late_answer_is_not_used_for_the_next_request(void **state)
 	connect_arbiter(e);
 	arbiter_link_status(e->l, on_status, &late);
 	env_now_ns += ARBITER_STATUS_TIMEOUT_MS * MS - 1;
-	tick(e);
+	run_due_timers(e);
 	assert_int_equal(late.calls, 0);
 	env_now_ns++;
-	/* No tick(): the watch would ask as well. */
+	/* No run_due_timers(): the watch would ask as well. */
 	agent_fixture_until(e->f, late.calls == 1);
 	assert_int_equal(late.code, ERR_TIMEOUT);
 	arbiter_link_status(e->l, on_status, &next);
@@ -357,9 +357,9 @@ static void watch__sends_a_request_only_without_other_requests(void **state)
 	struct env *e = *state;
 
 	connect_arbiter(e);
-	tick(e);
+	run_due_timers(e);
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "\"slice\":\"\"") == 1);
-	tick(e); /* the answer is still due */
+	run_due_timers(e); /* the answer is still due */
 	agent_fixture_run_once(e->f);
 	assert_int_equal(fake_arbiter_count_received(&e->a, "\"slice\":\"\""), 1);
 }
@@ -372,7 +372,7 @@ static void watch__counts_from_the_last_line(void **state)
 	connect_arbiter(e);
 	for (unsigned round = 1; round <= 3; round++) {
 		for (unsigned i = 0; i < 4; i++)
-			tick(e);
+			run_due_timers(e);
 		fake_arbiter_send(&e->a, "{\"op\":\"read\",\"seq\":1,\"gpus\":[]}\n");
 		agent_fixture_until(e->f, e->seq == 1);
 		e->seq = 0;
@@ -437,11 +437,11 @@ static void program__that_ends_is_restarted_with_back_off(void **state)
 		(void)state_of(e, &why);
 		assert_string_equal(why, "the arbiter exited with status 3");
 		env_now_ns += waits_ms[i] * MS - 1;
-		tick(e);
-		assert_int_equal(runs(e, &pid), i + 1);
-		tick(e);
+		run_due_timers(e);
+		assert_int_equal(read_arbiter_runs(e, &pid), i + 1);
+		run_due_timers(e);
 		env_now_ns++;
-		tick(e);
+		run_due_timers(e);
 	}
 	wait_for_run(e, ARRAY_LEN(waits_ms) + 1);
 }
@@ -457,15 +457,15 @@ static void program__that_ran_for_long_restarts_with_the_first_delay(void **stat
 		env_now_ns += 30 * NS_PER_SEC;
 		if (i == 4)
 			write_program(e, "exec sleep 1000");
-		tick(e);
+		run_due_timers(e);
 	}
-	agent_fixture_until(e->f, runs(e, &pid) == 5);
+	agent_fixture_until(e->f, read_arbiter_runs(e, &pid) == 5);
 	env_now_ns += 10 * NS_PER_SEC;
 	write_program(e, "exit 3");
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	wait_for_run(e, 5);
 	env_now_ns += 200 * MS;
-	tick(e);
+	run_due_timers(e);
 	wait_for_run(e, 6);
 }
 
@@ -481,10 +481,10 @@ static void program__that_cannot_be_started_is_tried_every_10_s(void **state)
 	assert_non_null(strstr(why, "start '"));
 	write_program(e, "exit 3");
 	env_now_ns += 10 * NS_PER_SEC - 1;
-	tick(e);
-	assert_int_equal(runs(e, &pid), 0);
+	run_due_timers(e);
+	assert_int_equal(read_arbiter_runs(e, &pid), 0);
 	env_now_ns++;
-	tick(e);
+	run_due_timers(e);
 	wait_for_run(e, 1);
 }
 
@@ -510,22 +510,22 @@ static void program__that_does_not_listen_is_logged_after_2_s(void **state)
 
 	write_program(e, "exec sleep 1000");
 	arbiter_link_set_wanted(e->l, true);
-	agent_fixture_until(e->f, runs(e, &pid) == 1);
+	agent_fixture_until(e->f, read_arbiter_runs(e, &pid) == 1);
 	env_now_ns += 2 * NS_PER_SEC - 1;
-	tick(e);
+	run_due_timers(e);
 	assert_int_equal(state_of(e, &why), ARBITER_DOWN);
 	assert_string_equal(why, "the arbiter is starting");
 	env_now_ns++;
-	tick(e);
+	run_due_timers(e);
 	(void)state_of(e, &why);
 	assert_non_null(strstr(why, "connect '"));
-	assert_int_equal(runs(e, &pid), 1);
+	assert_int_equal(read_arbiter_runs(e, &pid), 1);
 
 	/* The arbiter is not wanted any more: the agent asks it to end, although no connection was possible. */
 	arbiter_link_set_wanted(e->l, false);
 	agent_fixture_until(e->f, kill(pid, 0) < 0);
 	assert_int_equal(state_of(e, &why), ARBITER_OFF);
-	assert_int_equal(runs(e, &pid), 1);
+	assert_int_equal(read_arbiter_runs(e, &pid), 1);
 }
 
 static void stop__leaves_the_program_running(void **state)
@@ -535,7 +535,7 @@ static void stop__leaves_the_program_running(void **state)
 
 	write_program(e, "exec sleep 1000");
 	arbiter_link_set_wanted(e->l, true);
-	agent_fixture_until(e->f, runs(e, &pid) == 1);
+	agent_fixture_until(e->f, read_arbiter_runs(e, &pid) == 1);
 	e->l = arbiter_link_stop(e->l);
 	agent_fixture_run_once(e->f);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);

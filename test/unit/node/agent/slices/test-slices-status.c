@@ -29,7 +29,8 @@ static void refresh(struct slices_env *e, const char *text)
 }
 
 /* An answer of the arbiter: of the only slice, besides its id, and of GPUs. Good until the next call. */
-static const char *answer(const struct slices_env *e, const char *slice, const char *gpus)
+static const char *make_arbiter_answer(const struct slices_env *e, const char *slice,
+	const char *gpus)
 {
 	static char text[4096];
 
@@ -41,7 +42,7 @@ static const char *answer(const struct slices_env *e, const char *slice, const c
 	return text;
 }
 
-static json_t *status(const struct slices_env *e)
+static json_t *read_slices_status(const struct slices_env *e)
 {
 	const struct pod_devices list = { .n = e->n_holders };
 	struct pod_devices pod_devices = list;
@@ -51,7 +52,7 @@ static json_t *status(const struct slices_env *e)
 }
 
 /* @path of keys and indexes, "list.0.gpus": the value there, which there is. Borrowed. */
-static const json_t *at(const json_t *o, const char *path)
+static const json_t *get_value_at(const json_t *o, const char *path)
 {
 	CLEANUP(strv_fini) struct strv parts = STRV_INIT;
 	struct error err = ERROR_INIT;
@@ -73,11 +74,11 @@ struct expected {
 /* What the status has at these paths. */
 static void assert_status(const struct slices_env *e, const struct expected *rows, size_t n)
 {
-	json_t *o = status(e);
+	json_t *o = read_slices_status(e);
 
 	for (size_t i = 0; i < n; i++) {
 		json_t *want = json_loads(rows[i].json, JSON_DECODE_ANY, NULL);
-		const json_t *found = at(o, rows[i].path);
+		const json_t *found = get_value_at(o, rows[i].path);
 		char *text;
 
 		assert_non_null(want);
@@ -147,14 +148,15 @@ static void slices_status__reports_the_state_of_the_arbiter(void **state)
 	env_know(e, env_config(4, &env_equal));
 	slices_sync(&e->s);
 	ASSERT_STATUS(e, away);
-	o = status(e);
-	assert_non_null(strstr(json_string_value(at(o, "arbiter.reason")), "no program"));
+	o = read_slices_status(e);
+	assert_non_null(
+		strstr(json_string_value(get_value_at(o, "arbiter.reason")), "no program"));
 	json_decref(o);
 	fake_arbiter_listen(&e->arbiter, &e->f->loop, e->run);
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 1);
 	ASSERT_STATUS(e, up);
-	o = status(e);
-	assert_int_equal(json_integer_value(at(o, "arbiter.pid")), getpid());
+	o = read_slices_status(e);
+	assert_int_equal(json_integer_value(get_value_at(o, "arbiter.pid")), getpid());
 	json_decref(o);
 }
 
@@ -169,8 +171,9 @@ static void slices_status__reports_errors_only_while_slices_are_desired(void **s
 	env_libraries(e, false);
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
-	o = status(e);
-	assert_string_equal(json_string_value(at(o, "error.message")), slices_get_error(&e->s));
+	o = read_slices_status(e);
+	assert_string_equal(json_string_value(get_value_at(o, "error.message")),
+		slices_get_error(&e->s));
 	json_decref(o);
 	ASSERT_STATUS(e, wrong);
 	env_know(e, env_config(4, &none));
@@ -186,10 +189,10 @@ static void slices_status__reports_invalid_slice_directories(void **state)
 
 	test_write(e->state, bad, "{", 1, 0644);
 	env_start_isolated(e);
-	o = status(e);
-	assert_int_equal(json_array_size(at(o, "broken")), 1);
-	assert_non_null(strstr(json_string_value(at(o, "broken.0")), bad));
-	assert_int_equal(json_array_size(at(o, "list")), 0);
+	o = read_slices_status(e);
+	assert_int_equal(json_array_size(get_value_at(o, "broken")), 1);
+	assert_non_null(strstr(json_string_value(get_value_at(o, "broken.0")), bad));
+	assert_int_equal(json_array_size(get_value_at(o, "list")), 0);
 	json_decref(o);
 }
 
@@ -243,7 +246,7 @@ static void slices_status__shows_the_arbiters_figures(void **state)
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	refresh(e, answer(e, gpu, "[]"));
+	refresh(e, make_arbiter_answer(e, gpu, "[]"));
 	ASSERT_STATUS(e, rows);
 }
 
@@ -273,7 +276,7 @@ static void slices_status__ignores_members_of_other_types(void **state)
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		refresh(e, answer(e, texts[i], "{}"));
+		refresh(e, make_arbiter_answer(e, texts[i], "{}"));
 		ASSERT_STATUS(e, rows);
 	}
 }
@@ -354,7 +357,7 @@ static void slices_refresh__drops_figures_of_an_unavailable_arbiter(void **state
 
 	env_start_isolated(e);
 	(void)env_allocate(e, "GPU-0::0");
-	refresh(e, answer(e, "\"stopped\":1", "[{\"uuid\":\"GPU-0\"}]"));
+	refresh(e, make_arbiter_answer(e, "\"stopped\":1", "[{\"uuid\":\"GPU-0\"}]"));
 	assert_non_null(e->s.arbiter_slices);
 	e->arbiter.answer = NULL;
 	slices_refresh(&e->s, on_done, &done);
@@ -368,7 +371,7 @@ static void slices_refresh__drops_figures_of_an_unavailable_arbiter(void **state
 
 	/* The arbiter restarts, and the error ends. */
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
-	refresh(e, answer(e, "\"stopped\":1", "[]"));
+	refresh(e, make_arbiter_answer(e, "\"stopped\":1", "[]"));
 	assert_non_null(e->s.arbiter_slices);
 	assert_int_equal(e->s.arbiter_error.code, ERR_NONE);
 }
@@ -420,7 +423,7 @@ static void slices_status__shows_the_largest_peak_of_a_pod(void **state)
 		if (rows[i].held)
 			env_allocate_device(e, "p", "GPU-0::0");
 		e->peak = rows[i].peak;
-		refresh(e, answer(e, rows[i].arbiter, "[]"));
+		refresh(e, make_arbiter_answer(e, rows[i].arbiter, "[]"));
 		ASSERT_STATUS(e, shown);
 	}
 }

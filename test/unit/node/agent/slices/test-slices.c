@@ -207,7 +207,7 @@ static void slice_store__finds_its_slices_again(void **state)
 	test_rmdir(dir);
 }
 
-static int entries(const char *dir)
+static int count_dir_entries(const char *dir)
 {
 	DIR *d = opendir(dir);
 	int n = 0;
@@ -258,15 +258,15 @@ static void slice_store__prepares_directories(void **state)
 	while (slice_store_prepare(&s, &err))
 		;
 	assert_int_equal(err.code, ERR_NONE);
-	assert_int_equal(entries(path), SLICE_SPARES);
+	assert_int_equal(count_dir_entries(path), SLICE_SPARES);
 	for (int i = 0; i < SLICE_SPARES + 3; i++)
 		assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err),
 			&err);
-	assert_int_equal(entries(path), SLICE_SPARES + 3);
+	assert_int_equal(count_dir_entries(path), SLICE_SPARES + 3);
 	(void)slice_store_prepare(&s, &err);
-	assert_int_equal(entries(path), SLICE_SPARES + 4);
+	assert_int_equal(count_dir_entries(path), SLICE_SPARES + 4);
 	slice_store_fini(&s);
-	assert_int_equal(entries(path), SLICE_SPARES + 3);
+	assert_int_equal(count_dir_entries(path), SLICE_SPARES + 3);
 	assert_ok(slice_store_load(&s, dir, &err), &err);
 	assert_int_equal(s.n, SLICE_SPARES + 3);
 	assert_int_equal(s.broken.n, 0);
@@ -288,7 +288,7 @@ static void slice_store__tolerates_removed_directories(void **state)
 	join(path, dir, SLICES_DIR);
 	test_rmdir(strdup(path));
 	assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
-	assert_int_equal(entries(path), 1);
+	assert_int_equal(count_dir_entries(path), 1);
 	slice_store_fini(&s);
 	test_rmdir(dir);
 }

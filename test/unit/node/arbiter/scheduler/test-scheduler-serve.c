@@ -387,7 +387,7 @@ static void gpus__beyond_the_limit_are_logged(void **state)
 }
 
 /* Works in quanta of 1 ms until .go is 2. */
-static _Noreturn void worker(struct env *e, unsigned int slice, unsigned int number)
+static _Noreturn void run_quantum_worker(struct env *e, unsigned int slice, unsigned int number)
 {
 	struct slice_client c;
 	struct turn_gpu_page *g;
@@ -426,7 +426,7 @@ static void many_processes__share_and_end(void **state)
 	for (unsigned int i = 0; i < ARRAY_LEN(pids); i++) {
 		pids[i] = child(e);
 		if (pids[i] == 0)
-			worker(e, i % 2, i);
+			run_quantum_worker(e, i % 2, i);
 	}
 	wait_for(&e->shared->ready, ARRAY_LEN(pids));
 	atomic_store(&e->shared->go, 1);

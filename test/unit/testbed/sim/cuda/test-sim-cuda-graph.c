@@ -479,7 +479,7 @@ static void graphs__can_be_cloned_nested_and_updated(void **state)
 	assert_cuda(cuMemFree_v2(p));
 }
 
-static void *worker(void *arg)
+static void *run_graph_worker(void *arg)
 {
 	CUcontext c = arg;
 	CUstream s;
@@ -508,7 +508,7 @@ static void threads__do_not_disturb_each_other(void **state)
 	(void)state;
 	assert_cuda(cuCtxGetCurrent(&c));
 	for (size_t i = 0; i < 6; i++)
-		assert_int_equal(pthread_create(&t[i], NULL, worker, c), 0);
+		assert_int_equal(pthread_create(&t[i], NULL, run_graph_worker, c), 0);
 	for (size_t i = 0; i < 6; i++) {
 		void *failed = c;
 

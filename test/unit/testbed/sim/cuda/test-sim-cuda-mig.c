@@ -49,7 +49,7 @@ static int begin_partitioned_node(void **state)
 	return 0;
 }
 
-static int uncut(void **state)
+static int unset_visible_devices(void **state)
 {
 	assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
 	return end(state);
@@ -182,9 +182,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(cuda__has_one_mig_device_at_most,
-			begin_partitioned_node, uncut),
+			begin_partitioned_node, unset_visible_devices),
 		cmocka_unit_test_setup_teardown(cuda__has_the_devices_of_the_container,
-			begin_partitioned_node, uncut),
+			begin_partitioned_node, unset_visible_devices),
 	};
 
 	ONLY_ROOT();

@@ -391,7 +391,7 @@ static void launch__blocks_when_the_queue_is_full(void **state)
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
-static uint32_t word(unsigned i)
+static uint32_t read_word(unsigned i)
 {
 	uint32_t v = 0;
 
@@ -420,15 +420,15 @@ static void values__are_written_and_awaited_in_batches(void **state)
 	assert_cuda(cuStreamCreate(&s, NON_BLOCKING));
 	assert_cuda(cuStreamBatchMemOp_v2(s, ARRAY_LEN(ops), ops, 0));
 	assert_cuda(cuStreamSynchronize(s));
-	assert_int_equal(word(0), 5);
-	assert_int_equal(word(3), 7);
+	assert_int_equal(read_word(0), 5);
+	assert_int_equal(read_word(3), 7);
 	ops[0].writeValue.value = 6;
 	ops[3].writeValue.address += 4;
 	assert_cuda_is(cuStreamBatchMemOp_v2(s, ARRAY_LEN(ops), ops, 0),
 		CUDA_ERROR_INVALID_VALUE);
 	assert_cuda_is(cuStreamWriteValue32_v2(s, words, 9, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuStreamSynchronize(s));
-	assert_int_equal(word(0), 5); /* none of them */
+	assert_int_equal(read_word(0), 5); /* none of them */
 	assert_cuda(cuStreamDestroy_v2(s));
 }
 
@@ -460,9 +460,9 @@ static void copies__go_in_batches(void **state)
 	op.dst.op.ptr.ptr = words + 2048;
 	assert_cuda(cuMemcpy3DBatchAsync_v2(1, &op, 0, s));
 	assert_cuda(cuStreamSynchronize(s));
-	assert_int_equal(word(256), 1000);
-	assert_int_equal(word(272), 1004);
-	assert_int_equal(word(273), 1005);
+	assert_int_equal(read_word(256), 1000);
+	assert_int_equal(read_word(272), 1004);
+	assert_int_equal(read_word(273), 1005);
 	assert_cuda(cuMemcpyDtoH_v2(to, words + 2048, 32));
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(to[i], 1000 + i / 4 * 16 + i / 2 % 2 * 4 + i % 2);
@@ -504,7 +504,7 @@ static void programmatic_and_cooperative_launches__run(void **state)
 		cuLaunchCooperativeKernel(step32, 1, 1, 1, 32, 1, 1, 0, config.hStream, args));
 	assert_cuda(cuLaunchCooperativeKernelMultiDevice(&several, 1, 0));
 	assert_cuda(cuStreamSynchronize(config.hStream));
-	assert_int_equal(word(3), ((1664525U + 3) * 1664525U + 3) * 1664525U + 3);
+	assert_int_equal(read_word(3), ((1664525U + 3) * 1664525U + 3) * 1664525U + 3);
 	config.attrs = NULL;
 	assert_cuda_is(cuLaunchKernelEx(&config, step32, args, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuStreamDestroy_v2(config.hStream));
@@ -551,7 +551,7 @@ static void after_the_driver(void)
 	_exit(42);
 }
 
-static int exits(void)
+static int return_from_main(void)
 {
 	pthread_t t;
 
@@ -618,6 +618,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc == 2 && strcmp(argv[1], EXIT_ARG) == 0)
-		return exits();
+		return return_from_main();
 	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -124,7 +124,7 @@ static void submit_to_lane(struct lane *l, uint32_t kind, uint64_t amount, uint3
 		now));
 }
 
-static void kernel(struct lane *l, uint64_t ns, uint32_t width)
+static void submit_lane_kernel(struct lane *l, uint64_t ns, uint32_t width)
 {
 	submit_to_lane(l, SIM_DEVICE_KERNEL, ns, width);
 }
@@ -136,8 +136,8 @@ static void stream__runs_in_order(void **state)
 
 	(void)state;
 	open_lane(&l, c);
-	kernel(&l, 10 * US, 0);
-	kernel(&l, 20 * US, 0);
+	submit_lane_kernel(&l, 10 * US, 0);
+	submit_lane_kernel(&l, 20 * US, 0);
 	submit_to_lane(&l, SIM_DEVICE_COPY, 1000000,
 		0); /* 1 ms at 1000 MB/s, and 2 us to begin */
 	run_until(29 * US);
@@ -160,7 +160,7 @@ static void kernels__run_side_by_side_as_they_fit(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		open_lane(&l[i], c);
-		kernel(&l[i], MS, 40);
+		submit_lane_kernel(&l[i], MS, 40);
 	}
 	run_until(3 * MS);
 	assert_int_equal(l[0].at[1], MS);
@@ -180,7 +180,7 @@ static void contexts__rotate_and_pay_for_the_switch(void **state)
 	for (int i = 0; i < 2; i++) {
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 		open_lane(&l[i], c[i]);
-		kernel(&l[i], 10000 * MS, 0);
+		submit_lane_kernel(&l[i], 10000 * MS, 0);
 	}
 	run_until(1000 * MS);
 	n = engine_gpu_counters(e, 0);
@@ -208,13 +208,13 @@ static void idle_contexts__are_skipped(void **state)
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 		open_lane(&l[i], c[i]);
 	}
-	kernel(&l[1], 50 * MS, 0);
+	submit_lane_kernel(&l[1], 50 * MS, 0);
 	run_until(50 * MS);
 	assert_int_equal(l[1].at[1], 50 * MS); /* none before: no switch, no slice */
-	kernel(&l[2], MS, 0);
+	submit_lane_kernel(&l[2], MS, 0);
 	run_until(60 * MS);
 	assert_int_equal(l[2].at[1], 51 * MS + SWITCH);
-	kernel(&l[2], MS, 0);
+	submit_lane_kernel(&l[2], MS, 0);
 	run_until(70 * MS);
 	assert_int_equal(l[2].at[2], 61 * MS); /* the context is still on the GPU: no switch */
 	for (int i = 0; i < 3; i++)
@@ -231,10 +231,10 @@ static void short_kernel__waits_for_time_slices_of_others_only(void **state)
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 		open_lane(&l[i], c[i]);
 		if (i < 3)
-			kernel(&l[i], ENGINE_NEVER, 0);
+			submit_lane_kernel(&l[i], ENGINE_NEVER, 0);
 	}
 	run_until(100 * MS);
-	kernel(&l[3], 100 * US, 0);
+	submit_lane_kernel(&l[3], 100 * US, 0);
 	run_until(200 * MS);
 	assert_int_equal(l[3].done, 1);
 	assert_in_range(l[3].at[1], 100 * MS, 100 * MS + 4 * (SLICE + SWITCH) + 100 * US);
@@ -250,7 +250,7 @@ static void saturate(struct lane *l, unsigned int n, uint64_t kernel_ns, uint64_
 			while (engine_stream_submitted(l[i].stream) -
 					engine_stream_completed(l[i].stream) <
 				8)
-				kernel(&l[i], kernel_ns, 0);
+				submit_lane_kernel(&l[i], kernel_ns, 0);
 		run_until(t);
 	}
 }
@@ -304,17 +304,17 @@ static void hand_over__costs_as_much_as_it_interrupts(void **state)
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 		open_lane(&l[i], c[i]);
 	}
-	kernel(&l[0], 500 * US, 0);
-	kernel(&l[1], 500 * US, 0);
+	submit_lane_kernel(&l[0], 500 * US, 0);
+	submit_lane_kernel(&l[1], 500 * US, 0);
 	run_until(10 * MS);
 	assert_int_equal(l[1].at[1], 1000 * US + 135 * US);
-	kernel(&l[1], ENGINE_NEVER, 0);
-	kernel(&l[2], 500 * US, 0);
+	submit_lane_kernel(&l[1], ENGINE_NEVER, 0);
+	submit_lane_kernel(&l[2], 500 * US, 0);
 	run_until(20 * MS);
 	/* When the context came, the other's time slice was over long ago. */
 	assert_in_range(l[2].at[1], 10 * MS + 500 * US + 215 * US,
 		10 * MS + SLICE + 500 * US + 215 * US);
-	kernel(&l[0], 500 * US, 0);
+	submit_lane_kernel(&l[0], 500 * US, 0);
 	engine_context_free(c[1]); /* killed with a kernel that never ends */
 	run_until(30 * MS);
 	assert_in_range(l[0].at[2], 20 * MS + 500 * US, 20 * MS + 500 * US + 350 * US);
@@ -331,7 +331,8 @@ static void mps__runs_contexts_side_by_side(void **state)
 	for (int i = 0; i < 2; i++) {
 		c[i] = engine_context_new(e, 0, true, 50, NULL);
 		open_lane(&l[i], c[i]);
-		kernel(&l[i], 10 * MS, 0); /* of all multiprocessors, on half of them */
+		submit_lane_kernel(&l[i], 10 * MS,
+			0); /* of all multiprocessors, on half of them */
 	}
 	run_until(100 * MS);
 	assert_int_equal(l[0].at[1], 20 * MS);
@@ -352,9 +353,9 @@ static void full_share__does_not_delay_others(void **state)
 	open_lane(&l[0], c[0]);
 	open_lane(&l[1], c[0]);
 	open_lane(&l[2], c[1]);
-	kernel(&l[0], MS, 25);
-	kernel(&l[1], MS, 25);
-	kernel(&l[2], MS, 75);
+	submit_lane_kernel(&l[0], MS, 25);
+	submit_lane_kernel(&l[1], MS, 25);
+	submit_lane_kernel(&l[2], MS, 75);
 	run_until(10 * MS);
 	assert_int_equal(l[0].at[1], MS);
 	assert_int_equal(l[1].at[1], 2 * MS);
@@ -376,13 +377,13 @@ static void mps__clients_join_their_server(void **state)
 	c[2] = engine_context_join(server, 0, 0, NULL);
 	for (int i = 0; i < 3; i++)
 		open_lane(&l[i], c[i]);
-	kernel(&l[0], MS, 0); /* of all, on a quarter */
+	submit_lane_kernel(&l[0], MS, 0); /* of all, on a quarter */
 	run_until(10 * MS);
 	assert_int_equal(l[0].at[1], 4 * MS);
-	kernel(&l[2], MS, 0);
+	submit_lane_kernel(&l[2], MS, 0);
 	open_lane(&l[3], c[2]);
-	kernel(&l[1], MS, 0); /* came before, has a lower priority */
-	kernel(&l[3], MS, 0);
+	submit_lane_kernel(&l[1], MS, 0); /* came before, has a lower priority */
+	submit_lane_kernel(&l[3], MS, 0);
 	run_until(20 * MS);
 	assert_int_equal(l[2].at[1], 11 * MS);
 	assert_int_equal(l[3].at[1], 12 * MS);
@@ -425,8 +426,8 @@ static void mps__fault_affects_all_clients(void **state)
 	open_lane(&l[3], other);
 	engine_context_fail(c[2], 810); /* ended by its server: alone */
 	assert_int_equal(failed_count, 1);
-	kernel(&l[0], ENGINE_NEVER, WIDTH / 2);
-	kernel(&l[3], MS, 0);
+	submit_lane_kernel(&l[0], ENGINE_NEVER, WIDTH / 2);
+	submit_lane_kernel(&l[3], MS, 0);
 	assert_true(engine_submit(l[1].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_KERNEL,
 			.amount = MS,
@@ -438,7 +439,7 @@ static void mps__fault_affects_all_clients(void **state)
 	assert_int_equal(failed_count, 4); /* two clients and the server */
 	assert_int_equal(l[0].done, 1);
 	assert_int_equal(l[3].done, 1);
-	kernel(&l[3], MS, 0);
+	submit_lane_kernel(&l[3], MS, 0);
 	run_until(200 * MS);
 	assert_int_equal(l[3].done, 2);
 	for (int i = 0; i < 3; i++)
@@ -457,7 +458,7 @@ static void full_gpu__serves_kernels_in_order(void **state)
 	for (int i = 0; i < 3; i++) {
 		c[i] = engine_context_new(e, 0, true, 0, NULL);
 		open_lane(&l[i], c[i]);
-		kernel(&l[i], MS, i == 1 ? 80 : 30);
+		submit_lane_kernel(&l[i], MS, i == 1 ? 80 : 30);
 	}
 	run_until(10 * MS);
 	assert_int_equal(l[0].at[1], MS);
@@ -478,7 +479,7 @@ static void priority__goes_first(void **state)
 	engine_stream_free(l[2].stream);
 	l[2].stream = engine_stream_new(c, 1, &l[2]);
 	for (int i = 0; i < 3; i++)
-		kernel(&l[i], MS, 0);
+		submit_lane_kernel(&l[i], MS, 0);
 	run_until(10 * MS);
 	assert_int_equal(l[0].at[1], MS);
 	assert_int_equal(l[2].at[1], 2 * MS);
@@ -500,10 +501,10 @@ static void events__order_streams(void **state)
 	open_lane(&l[0], c);
 	open_lane(&l[1], c);
 	assert_true(engine_submit(l[1].stream, &wait, now)); /* never recorded: no wait */
-	kernel(&l[0], 5 * MS, 10);
+	submit_lane_kernel(&l[0], 5 * MS, 10);
 	assert_true(engine_submit(l[0].stream, &record, now));
 	assert_true(engine_submit(l[1].stream, &wait, now));
-	kernel(&l[1], MS, 10);
+	submit_lane_kernel(&l[1], MS, 10);
 	assert_int_equal(l[1].done, 1);
 	engine_event_free(event); /* the recorded work still counts for the wait */
 	run_until(10 * MS);
@@ -513,7 +514,7 @@ static void events__order_streams(void **state)
 
 	event = engine_event_new(e, &t);
 	record.event = event;
-	kernel(&l[0], MS, 10);
+	submit_lane_kernel(&l[0], MS, 10);
 	assert_true(engine_submit(l[0].stream, &record, now));
 	run_until(20 * MS);
 	assert_int_equal(t.recorded, 1);
@@ -530,7 +531,7 @@ static void stream__waits_for_another_and_for_the_host(void **state)
 	(void)state;
 	open_lane(&l[0], c);
 	open_lane(&l[1], c);
-	kernel(&l[0], MS, 10);
+	submit_lane_kernel(&l[0], MS, 10);
 	submit_to_lane(&l[0], SIM_DEVICE_HOST, 0, 0);
 	assert_true(engine_submit(l[1].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_WAIT_STREAM,
@@ -571,21 +572,21 @@ static void fault__ends_its_context_only(void **state)
 	open_lane(&l[0], c[0]);
 	open_lane(&l[1], c[0]);
 	open_lane(&l[2], c[1]);
-	kernel(&l[2], 3 * MS, 0);
+	submit_lane_kernel(&l[2], 3 * MS, 0);
 	assert_true(engine_submit(l[0].stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_KERNEL,
 			.amount = MS,
 			.width = 50,
 			.fail = 700 },
 		now));
-	kernel(&l[0], MS, 50);
+	submit_lane_kernel(&l[0], MS, 50);
 	submit_to_lane(&l[1], SIM_DEVICE_COPY, 1 << 30, 0);
 	run_until(10 * MS);
 	assert_int_equal(failed_code, 700);
 	assert_int_equal(l[0].done, 2);
 	assert_int_equal(l[1].done, 1);
 	assert_int_equal(l[2].done, 1);
-	kernel(&l[0], MS, 0); /* sticky: done at once */
+	submit_lane_kernel(&l[0], MS, 0); /* sticky: done at once */
 	assert_int_equal(l[0].done, 3);
 	for (int i = 0; i < 2; i++)
 		engine_context_free(c[i]);
@@ -626,9 +627,9 @@ static void queue__has_a_limit(void **state)
 
 	(void)state;
 	open_lane(&l, c);
-	kernel(&l, ENGINE_NEVER, 0);
+	submit_lane_kernel(&l, ENGINE_NEVER, 0);
 	for (int i = 1; i < SIM_DEVICE_QUEUE_MAX; i++)
-		kernel(&l, 1, 0);
+		submit_lane_kernel(&l, 1, 0);
 	assert_false(engine_submit(l.stream,
 		&(struct engine_command){ .kind = SIM_DEVICE_KERNEL }, now));
 	engine_context_free(c);
@@ -654,7 +655,7 @@ static void random_work__adds_up(void **state)
 		uint64_t ns = (r >> 40) % (300 * US);
 
 		if (engine_stream_submitted(x->stream) - x->done < 100) {
-			kernel(x, ns, 0);
+			submit_lane_kernel(x, ns, 0);
 			work[((size_t)(x - l)) % CONTEXTS] += ns;
 		}
 		run_until(now + (r >> 20) % (100 * US));

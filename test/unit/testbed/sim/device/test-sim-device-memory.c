@@ -93,7 +93,7 @@ static void managed_memory__is_not_shown(void **state)
 	assert_int_equal(nvml_process_bytes(0, getpid()), CONTEXT);
 }
 
-static char *map(int fd, size_t len)
+static char *map_shared(int fd, size_t len)
 {
 	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -121,8 +121,8 @@ static void memory__is_shared_by_descriptor(void **state)
 	assert_int_equal(sim_device_call(&other, &request, &r, shared, &fd_of_other), 0);
 	assert_int_equal(r.id, id);
 	assert_int_equal(r.bytes, 2 * MIB);
-	a = map(fd, 2 * MIB);
-	b = map(fd_of_other, 2 * MIB);
+	a = map_shared(fd, 2 * MIB);
+	b = map_shared(fd_of_other, 2 * MIB);
 	memcpy(a + MIB, "hello", 6);
 	assert_string_equal(b + MIB, "hello");
 	assert_int_equal(nvml_used_bytes(0), 2 * MIB);
@@ -178,7 +178,7 @@ struct racer {
 
 #define RACE_LIMIT (64 * 2 * MIB)
 
-static void *race(void *arg)
+static void *run_memory_racer(void *arg)
 {
 	struct racer *x = arg;
 
@@ -210,7 +210,9 @@ static void nvml__never_shows_more_than_was_granted(void **state)
 		assert_ok(sim_device_connect(&others[i], sim_device_env_node.dir, NULL, &err),
 			&err);
 		racers[i] = (struct racer){ .device = &others[i], .granted = &granted };
-		assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+		assert_int_equal(
+			pthread_create(&racers[i].thread, NULL, run_memory_racer, &racers[i]),
+			0);
 	}
 	for (int i = 0; i < 300; i++) {
 		uint64_t used = nvml_used_bytes(0);

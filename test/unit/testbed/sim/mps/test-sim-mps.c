@@ -81,7 +81,7 @@ static void memory__is_shown_in_the_largest_unit(void **state)
 
 static const char *const *variables;
 
-static const char *env(const char *name)
+static const char *get_variable(const char *name)
 {
 	for (const char *const *v = variables; *v; v++)
 		if (!strncmp(*v, name, strlen(name)) && (*v)[strlen(name)] == '=')
@@ -101,7 +101,7 @@ static void client__may_lower_its_limit_and_not_raise_it(void **state)
 	server.limits[1] = UINT64_C(1) << 30;
 	server.limits[2] = UINT64_C(1) << 30;
 	variables = own;
-	mps_settings_from_env(&asked, env);
+	mps_settings_from_env(&asked, get_variable);
 	mps_settings_lower(&got, &server, &asked);
 	assert_int_equal(got.percent, 10000);
 	assert_int_equal(got.priority, 1);
@@ -113,7 +113,7 @@ static void client__may_lower_its_limit_and_not_raise_it(void **state)
 	mps_settings_lower(&got, &server, &asked);
 	assert_int_equal(got.percent, 25000);
 	variables = none;
-	mps_settings_from_env(&asked, env);
+	mps_settings_from_env(&asked, get_variable);
 	server.priority = 1;
 	mps_settings_lower(&got, &server, &asked);
 	assert_int_equal(got.percent, 25000);
