@@ -54,9 +54,9 @@ static void use(struct usage_accounts *accounts)
 static struct {
 	char path[32];
 	int fd;
-	char *at;                      /* mapped */
-	size_t bytes, accounts, seats; /* of the file; where records begin */
-	char *head, *account, *seat;   /* what runs change */
+	char *at;                        /* mapped */
+	size_t bytes, accounts, clients; /* of the file; where records begin */
+	char *head, *account, *client;   /* what runs change */
 } file;
 
 static char *copy_of(const char *at, size_t len)
@@ -74,7 +74,7 @@ static void make_file(void)
 	struct usage_account *a;
 	struct usage_accounts accounts;
 
-	memcpy(file.path, "/dev/shm/fuzz-tally.XXXXXX", sizeof("/dev/shm/fuzz-tally.XXXXXX"));
+	memcpy(file.path, "/dev/shm/fuzz-usage.XXXXXX", sizeof("/dev/shm/fuzz-usage.XXXXXX"));
 	file.fd = mkstemp(file.path);
 	if (file.fd < 0)
 		__builtin_trap();
@@ -84,10 +84,10 @@ static void make_file(void)
 		(void)usage_client_new(&accounts, a, i, 0, 1, 1, NULL);
 	file.bytes = accounts.file.bytes;
 	file.accounts = (size_t)((char *)accounts.accounts - (char *)accounts.head);
-	file.seats = (size_t)((char *)accounts.clients - (char *)accounts.head);
+	file.clients = (size_t)((char *)accounts.clients - (char *)accounts.head);
 	file.head = copy_of((char *)accounts.head, file.accounts);
 	file.account = copy_of((char *)accounts.accounts, KEPT * sizeof(*accounts.accounts));
-	file.seat = copy_of((char *)accounts.clients, KEPT * sizeof(*accounts.clients));
+	file.client = copy_of((char *)accounts.clients, KEPT * sizeof(*accounts.clients));
 	usage_accounts_close(&accounts);
 	file.at = mmap(NULL, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
 	if (file.at == MAP_FAILED)
@@ -98,7 +98,7 @@ static void reset_file(void)
 {
 	memcpy(file.at, file.head, file.accounts);
 	memcpy(file.at + file.accounts, file.account, KEPT * sizeof(struct usage_account));
-	memcpy(file.at + file.seats, file.seat, KEPT * sizeof(struct usage_client));
+	memcpy(file.at + file.clients, file.client, KEPT * sizeof(struct usage_client));
 }
 
 static void remove_file(void)
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size_t at = data[1] | (size_t)data[2] << 8, len = data[3];
 		char *base = file.at + (data[0] % 3 == 0          ? 0
 					       : data[0] % 3 == 1 ? file.accounts
-								  : file.seats);
+								  : file.clients);
 
 		at %= data[0] % 3 == 0   ? 8192
 		      : data[0] % 3 == 1 ? sizeof(struct usage_account)

@@ -451,24 +451,24 @@ static void account__removed_device_leaves_its_cost_to_the_node(void **state)
 
 /* --- a node at random --- */
 
-#define GPUS  3
-#define UNITS 5 /* GPU 2 is three MIG devices */
-#define SEATS 4
+#define GPUS     3
+#define UNITS    5 /* GPU 2 is three MIG devices */
+#define REPLICAS 4
 
 struct pod {
 	char name[16], uid[16];
-	int unit, seat;
+	int unit, replica;
 	bool known; /* its UID */
 	uint64_t truth_ns;
 };
 
 struct world {
 	struct accounts a;
-	struct pod pods[UNITS * SEATS]; /* by place; .unit < 0: free */
+	struct pod pods[UNITS * REPLICAS]; /* by place; .unit < 0: free */
 	uint32_t serial;
 	struct account_device_round units[UNITS];
-	struct account_use uses[UNITS * SEATS * 2];
-	char uids[UNITS * SEATS * 2][16];
+	struct account_use uses[UNITS * REPLICAS * 2];
+	char uids[UNITS * REPLICAS * 2][16];
 	uint64_t wall_ns, cost_ns, last[UNITS];
 };
 
@@ -519,8 +519,8 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 		.live = live,
 		.fresh = fresh,
 		.allocated_ns = held_ns,
-		.share = MILLION / SEATS,
-		.share_ns = held_ns * (MILLION / SEATS),
+		.share = MILLION / REPLICAS,
+		.share_ns = held_ns * (MILLION / REPLICAS),
 		.busy_from = (enum account_source)pick_below(4),
 		.busy_ns = pick_below(2) ? pick_below(1000000)
 					 : pick_below(1000000) * UINT64_C(10000),
@@ -530,9 +530,9 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 }
 
 /* What happens on one replica in a round: its pod goes or stays, another may come. */
-static void play_replica(struct world *w, struct account_round *r, int unit, int seat)
+static void play_replica(struct world *w, struct account_round *r, int unit, int replica)
 {
-	struct pod *p = &w->pods[unit * SEATS + seat];
+	struct pod *p = &w->pods[unit * REPLICAS + replica];
 	uint64_t at = pick_below(1000) * (r->dt_ns / 1000);
 	bool here = p->unit >= 0;
 
@@ -549,7 +549,7 @@ static void play_replica(struct world *w, struct account_round *r, int unit, int
 	if (pick_below(2))
 		return;
 	/* The same name again, as a StatefulSet does. */
-	(void)snprintf(p->name, sizeof(p->name), "pod-%d", unit * SEATS + seat);
+	(void)snprintf(p->name, sizeof(p->name), "pod-%d", unit * REPLICAS + replica);
 	(void)snprintf(p->uid, sizeof(p->uid), "uid-%u", w->serial++);
 	p->unit = unit;
 	p->known = !here && pick_below(2);
@@ -597,7 +597,7 @@ static void play_round(struct world *w)
 			.busy_of_ns = r.dt_ns,
 			.has_other_users = pick_below(2),
 			.first_use = r.n_uses };
-		for (int k = 0; k < SEATS; k++)
+		for (int k = 0; k < REPLICAS; k++)
 			play_replica(w, &r, i, k);
 	}
 	w->cost_ns += r.dt_ns;

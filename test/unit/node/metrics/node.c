@@ -234,7 +234,7 @@ static struct view_use *make_use(struct view *v, struct view_device *device, con
 		.began_wall_ns = 1795607000 * S,
 		.offered_now = true,
 		.n_replicas = 1,
-		.replica_id = copy_view_text(v, "seat"),
+		.replica_id = copy_view_text(v, "replica"),
 		.share = share,
 		.received = received,
 		.memory_known = true,

@@ -198,18 +198,18 @@ static void view_json__figure_beyond_int64_is_not_negative(void **state)
 
 static void view_json__replica_names_its_usage_in_the_device(void **state)
 {
-	json_t *root, *unit, *seat, *use;
+	json_t *root, *unit, *replica, *use;
 
 	(void)state;
 	root = parse_view_answer(VIEW_SAMPLE_MIXED, VIEW_PART_GPUS);
 	unit = get_view_item(
 		json_object_get(get_view_item(json_object_get(root, "gpus"), 2), "units"), 0);
-	seat = get_view_item(json_object_get(unit, "seats"), 2);
+	replica = get_view_item(json_object_get(unit, "seats"), 2);
 	use = get_view_item(json_object_get(unit, "uses"),
-		(size_t)json_integer_value(json_object_get(seat, "use")));
+		(size_t)json_integer_value(json_object_get(replica, "use")));
 	assert_string_equal(json_string_value(json_object_get(use, "pod")), "pretrain-1");
 	assert_string_equal(json_string_value(json_object_get(use, "seat")),
-		json_string_value(json_object_get(seat, "id")));
+		json_string_value(json_object_get(replica, "id")));
 	assert_true(json_is_null(
 		json_object_get(get_view_item(json_object_get(unit, "seats"), 1), "use")));
 	json_decref(root);

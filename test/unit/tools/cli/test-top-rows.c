@@ -13,11 +13,11 @@
 	"{\"index\":0,\"uuid\":\"GPU-aa\",\"health\":\"healthy\",\"present\":true," \
 	"\"costNanoPerHour\":8000000000,\"sample\":{\"DCGM_FI_DEV_GPU_TEMP\":41,"   \
 	"\"DCGM_FI_DEV_POWER_USAGE\":118.5},\"units\":[" units "]}"
-#define DEVICE_JSON(uuid, busy, uses, seats)                                                         \
+#define DEVICE_JSON(uuid, busy, uses, replicas)                                                      \
 	"{\"uuid\":\"" uuid "\",\"label\":\"0\",\"part\":500000,\"busy\":" busy                      \
 	",\"held\":500000,\"memoryTotal\":1000,\"memoryUsed\":400,\"replicasUsed\":1,"               \
 	"\"health\":\"healthy\",\"mode\":\"slices\",\"resource\":\"nvidia.com/gpu\",\"uses\":[" uses \
-	"],\"seats\":[" seats "]}"
+	"],\"seats\":[" replicas "]}"
 #define USE(ns, pod, more)                                                                \
 	"{\"namespace\":\"" ns "\",\"pod\":\"" pod "\",\"container\":\"c\",\"resource\":" \
 	"\"nvidia.com/gpu.x\",\"live\":true,\"offeredNow\":true," more "}"

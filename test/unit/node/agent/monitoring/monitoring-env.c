@@ -504,7 +504,7 @@ const struct view_use *env_find_use_or_null(const struct monitoring_env *e, cons
 	return NULL;
 }
 
-const struct view_use *env_find_use(const struct monitoring_env *e, const char *pod)
+const struct view_use *env_find_usage(const struct monitoring_env *e, const char *pod)
 {
 	const struct view_use *u = env_find_use_or_null(e, pod);
 
@@ -527,6 +527,6 @@ const struct view_replica *env_find_replica(const struct monitoring_env *e, cons
 	for (uint32_t i = 0; e->view && i < e->view->n_replicas; i++)
 		if (!strcmp(e->view->replicas[i].id, id))
 			return &e->view->replicas[i];
-	fail_msg("no seat %s is shown", id);
+	fail_msg("no replica %s is shown", id);
 	return NULL;
 }

@@ -115,7 +115,7 @@ struct stored_slice *env_slice(struct monitoring_env *e, const char *id, const c
 void env_set_arbiter_status(struct monitoring_env *e, const char *seen);
 
 /* The usage of that pod; the test fails without one. */
-const struct view_use *env_find_use(const struct monitoring_env *e, const char *pod);
+const struct view_use *env_find_usage(const struct monitoring_env *e, const char *pod);
 const struct view_device *env_find_device(const struct monitoring_env *e, const char *uuid);
 const struct view_replica *env_find_replica(const struct monitoring_env *e, const char *id);
 /* NULL: none. */

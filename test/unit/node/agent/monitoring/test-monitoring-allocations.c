@@ -16,7 +16,7 @@ struct scene {
 	struct monitoring_replicas replicas;
 	struct monitoring_pending pending;
 	struct monitoring_allocations allocations, before;
-	struct monitoring_usage uses;
+	struct monitoring_usage usage;
 	struct pod_device listed[8];
 	struct pod_devices list;
 	uint64_t now_ns;
@@ -44,7 +44,7 @@ static void scene_offer(struct scene *s)
 
 static void scene_fini(struct scene *s)
 {
-	monitoring_usage_fini(&s->uses);
+	monitoring_usage_fini(&s->usage);
 	monitoring_allocations_fini(&s->allocations);
 	monitoring_allocations_fini(&s->before);
 	monitoring_pending_fini(&s->pending);
@@ -61,7 +61,7 @@ static const struct monitoring_replica *make_test_replica(const struct scene *s,
 	uint32_t at = monitoring_replicas_find(&s->replicas, resource, id);
 
 	if (at == MONITORING_NONE)
-		fail_msg("no seat %s of %s", id, resource);
+		fail_msg("no replica %s of %s", id, resource);
 	return &s->replicas.v[at];
 }
 
@@ -268,13 +268,13 @@ static void update_allocations(struct scene *s)
 	struct monitoring_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + NS_PER_SEC };
 	struct error err = ERROR_INIT;
 
-	monitoring_usage_fini(&s->uses);
+	monitoring_usage_fini(&s->usage);
 	monitoring_allocations_fini(&s->before);
 	s->before = s->allocations;
 	assert_ok(monitoring_allocations_make(&s->allocations, &s->before, &s->list, NULL,
 			  &s->devices, &s->replicas, &s->pending, span, &err),
 		&err);
-	assert_ok(monitoring_usage_make(&s->uses, &s->allocations, &s->before, &s->devices,
+	assert_ok(monitoring_usage_make(&s->usage, &s->allocations, &s->before, &s->devices,
 			  span, true, &err),
 		&err);
 	s->now_ns += NS_PER_SEC;
@@ -308,7 +308,7 @@ static void allocations__of_two_containers_of_a_pod_count_both(void **state)
 	update_allocations(&s);
 	assert_int_equal(s.allocations.n, 2);
 	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
-	assert_int_equal(s.uses.n, 2);
+	assert_int_equal(s.usage.n, 2);
 	scene_fini(&s);
 }
 
@@ -321,7 +321,7 @@ static void allocations__of_a_claim_are_shared_by_pods_with_the_claim(void **sta
 	list_pod_as(&s, "one", "main", "claim", "GPU-0", true);
 	list_pod_as(&s, "two", "main", "claim", "GPU-0", true);
 	update_allocations(&s);
-	assert_int_equal(s.uses.n, 2);
+	assert_int_equal(s.usage.n, 2);
 	assert_false(s.allocations.v[0].superseded || s.allocations.v[1].superseded);
 	assert_int_equal(s.allocations.v[0].mode, ACCOUNT_EXCLUSIVE);
 	assert_int_equal(s.allocations.v[0].replica, MONITORING_NONE);
@@ -342,7 +342,7 @@ static void allocations__of_several_pods_belong_to_the_latest(void **state)
 	list_pod(&s, "two", "GPU-0::0");
 	update_allocations(&s);
 	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
-	assert_int_equal(s.uses.n, 1);
+	assert_int_equal(s.usage.n, 1);
 	list_pod(&s, "three", "GPU-0::0");
 	list_pod(&s, "two", "GPU-0::0");
 	list_pod(&s, "one", "GPU-0::0");
@@ -373,9 +373,9 @@ static void allocations__split_the_round_at_the_allocation(void **state)
 	list_pod(&s, "one", "GPU-0::0"); /* it has ended, and an old kubelet lists it */
 	update_allocations(&s);
 	assert_string_equal(find_holder(&s, SHARED_RESOURCE, "GPU-0::0"), "two");
-	assert_int_equal(s.uses.n, 2);
-	for (uint32_t i = 0; i < s.uses.n; i++)
-		sum += s.uses.v[i].in.allocated_ns;
+	assert_int_equal(s.usage.n, 2);
+	for (uint32_t i = 0; i < s.usage.n; i++)
+		sum += s.usage.v[i].in.allocated_ns;
 	assert_int_equal(sum, NS_PER_SEC);
 	scene_fini(&s);
 }
@@ -435,8 +435,8 @@ static void allocations__of_other_devices_have_the_mode_of_their_id(void **state
 		update_allocations(&s);
 		assert_int_equal(s.allocations.n, 1);
 		assert_int_equal(s.allocations.v[0].mode, rows[i].mode);
-		assert_int_equal(s.uses.v[0].in.share, ACCOUNT_MILLION);
-		assert_false(s.uses.v[0].offered);
+		assert_int_equal(s.usage.v[0].in.share, ACCOUNT_MILLION);
+		assert_false(s.usage.v[0].offered);
 		scene_fini(&s);
 	}
 }

@@ -53,7 +53,7 @@ static void start(struct monitoring_env *e)
 
 static uint64_t busy(const struct monitoring_env *e, const char *pod)
 {
-	return env_find_use(e, pod)->busy_ns;
+	return env_find_usage(e, pod)->busy_ns;
 }
 
 /* --- time --- */
@@ -69,15 +69,15 @@ static void charge__of_a_new_slice_counts_from_zero(void **state)
 	charged(e, MS(3000));
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3000));
-	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_SLICE);
-	assert_true(env_find_use(e, "one")->busy_exact);
+	assert_int_equal(env_find_usage(e, "one")->busy_from, VIEW_FROM_SLICE);
+	assert_true(env_find_usage(e, "one")->busy_exact);
 	charged(e, MS(3500));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3500));
-	assert_int_equal(env_find_use(e, "one")->received, 500000);
+	assert_int_equal(env_find_usage(e, "one")->received, 500000);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(3500));
-	assert_int_equal(env_find_use(e, "one")->received, 0);
+	assert_int_equal(env_find_usage(e, "one")->received, 0);
 }
 
 /* An earlier agent has counted what the slice had before this agent, or no agent has. */
@@ -112,7 +112,7 @@ static void charge__of_the_time_without_an_arbiter_counts_once(void **state)
 	(void)env_round(e, NS_PER_SEC);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(600));
-	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(env_find_usage(e, "one")->busy_from, VIEW_FROM_DEVICE);
 	charged(e, MS(3000));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(2000));
@@ -159,7 +159,7 @@ static void charge__of_an_ended_pod_stays_its_own(void **state)
 	env_release_all(e);
 	charged(e, MS(1200));
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_find_use(e, "one")->live);
+	assert_false(env_find_usage(e, "one")->live);
 	assert_int_equal(busy(e, "one"), MS(200));
 	charged(e, MS(1300)); /* of no known pod */
 	(void)env_round(e, NS_PER_SEC);
@@ -195,7 +195,7 @@ static void charge__of_a_superseded_slice_does_not_go_to_the_next_pod(void **sta
 	(void)env_round(e, NS_PER_SEC / 2);
 	assert_int_equal(busy(e, "one"), MS(100));
 	assert_int_equal(busy(e, "two"), 0);
-	assert_null(env_find_use(e, "two")->slice);
+	assert_null(env_find_usage(e, "two")->slice);
 }
 
 static void charge__of_a_slice_without_compute_is_zero(void **state)
@@ -209,10 +209,10 @@ static void charge__of_a_slice_without_compute_is_zero(void **state)
 	e->units[0].busy_ms = 100;
 	charged(e, MS(1700));
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "one")->busy_from, VIEW_FROM_DEVICE);
+	assert_int_equal(env_find_usage(e, "one")->busy_from, VIEW_FROM_DEVICE);
 	assert_int_equal(busy(e, "one"), MS(100));
-	assert_string_equal(env_find_use(e, "one")->slice->compute, "none");
-	assert_int_equal(env_find_use(e, "one")->slice->weight, 0);
+	assert_string_equal(env_find_usage(e, "one")->slice->compute, "none");
+	assert_int_equal(env_find_usage(e, "one")->slice->weight, 0);
 }
 
 /* Two containers: each has its own charge. NVML's busy time of the GPU is no more than the rest. */
@@ -319,7 +319,7 @@ static void slice__memory_is_the_largest_known_figure(void **state)
 			(struct env_process){ .pid = rows[i].nvml_mib < 0 ? 0 : 11,
 				.mib = rows[i].nvml_mib };
 		start(e);
-		u = env_find_use(e, "one");
+		u = env_find_usage(e, "one");
 		if (u->memory_from != rows[i].from || u->memory_used != MIB(rows[i].mib) ||
 			u->memory_peak != MIB(rows[i].peak_mib) ||
 			u->peak_known != rows[i].peak_known)
@@ -346,13 +346,13 @@ static void slice__processes_come_from_the_arbiter(void **state)
 		"[{\"id\":\"" ID "\",\"gpus\":[],\"processes\":[{\"host_pid\":11},7],"
 		"\"unhooked_processes\":[{\"host_pid\":12}],\"stopped\":3}]");
 	start(e);
-	assert_int_equal(env_find_use(e, "one")->n_processes, 2);
-	assert_int_equal(env_find_use(e, "one")->memory_used, MIB(150));
-	assert_int_equal(env_find_use(e, "one")->slice->stopped, 3);
-	assert_false(env_find_use(e, "one")->slice->reported);
+	assert_int_equal(env_find_usage(e, "one")->n_processes, 2);
+	assert_int_equal(env_find_usage(e, "one")->memory_used, MIB(150));
+	assert_int_equal(env_find_usage(e, "one")->slice->stopped, 3);
+	assert_false(env_find_usage(e, "one")->slice->reported);
 	assert_true(
-		env_find_use(e, "two")->processes_known); /* all are known, none is its own */
-	assert_int_equal(env_find_use(e, "two")->n_processes, 0);
+		env_find_usage(e, "two")->processes_known); /* all are known, none is its own */
+	assert_int_equal(env_find_usage(e, "two")->n_processes, 0);
 }
 
 /* --- in the view --- */
@@ -374,7 +374,7 @@ static void slice__shows_the_figures_of_the_arbiter(void **state)
 		"\"quantum_ends\":{\"expired\":13,\"closed\":14},"
 		"\"turn\":true,\"demoted\":true,\"stuck\":1,\"over\":false}]}]");
 	start(e);
-	s = env_find_use(e, "one")->slice;
+	s = env_find_usage(e, "one")->slice;
 	assert_string_equal(s->id, ID);
 	assert_string_equal(s->class_, "latency");
 	assert_string_equal(s->compute, "fair");
@@ -402,7 +402,7 @@ static void slice__shows_the_figures_of_the_arbiter(void **state)
 	/* The arbiter is down: the slice is listed, and its figures are unknown. */
 	env_set_arbiter_status(e, NULL);
 	(void)env_round(e, NS_PER_SEC);
-	s = env_find_use(e, "one")->slice;
+	s = env_find_usage(e, "one")->slice;
 	assert_false(s->reported || s->time_known || s->revocations_known ||
 		     s->refusals_known || s->quantum_ends_known);
 }
@@ -432,11 +432,11 @@ static void slice__shows_how_its_compute_is_shared(void **state)
 		s->file.plan.gpus[0].cap = rows[i].cap;
 		s->file.plan.gpus[0].memory = rows[i].memory;
 		(void)env_round(e, NS_PER_SEC);
-		assert_string_equal(env_find_use(e, "one")->slice->compute, rows[i].want);
-		assert_int_equal(env_find_use(e, "one")->memory_limit, rows[i].limit);
-		assert_string_equal(env_find_use(e, "one")->slice->class_, "batch");
+		assert_string_equal(env_find_usage(e, "one")->slice->compute, rows[i].want);
+		assert_int_equal(env_find_usage(e, "one")->memory_limit, rows[i].limit);
+		assert_string_equal(env_find_usage(e, "one")->slice->class_, "batch");
 	}
-	assert_int_equal(env_find_use(e, "one")->mode, VIEW_SLICES);
+	assert_int_equal(env_find_usage(e, "one")->mode, VIEW_SLICES);
 	assert_int_equal(env_find_device(e, "GPU-0")->mode, VIEW_SLICES);
 }
 
@@ -450,10 +450,10 @@ static void slice__is_the_newer_of_two_of_a_container(void **state)
 		200;
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 100;
 	start(e);
-	assert_string_equal(env_find_use(e, "one")->slice->id, OTHER);
+	assert_string_equal(env_find_usage(e, "one")->slice->id, OTHER);
 	e->slice_at[1]->file.created_s = 300;
 	(void)env_round(e, NS_PER_SEC);
-	assert_string_equal(env_find_use(e, "one")->slice->id, ID);
+	assert_string_equal(env_find_usage(e, "one")->slice->id, ID);
 }
 
 static void slice__of_another_gpu_or_device_belongs_to_no_container(void **state)
@@ -465,7 +465,7 @@ static void slice__of_another_gpu_or_device_belongs_to_no_container(void **state
 	(void)env_slice(e, OTHER, "nvidia.com/large", SMALL_0, "GPU-0",
 		SLICE_COMPUTE_FAIR_SHARE);
 	start(e);
-	assert_null(env_find_use(e, "one")->slice);
+	assert_null(env_find_usage(e, "one")->slice);
 }
 
 /* --- a restart --- */

@@ -157,7 +157,7 @@ struct scene {
 	struct monitoring_replicas replicas;
 	struct monitoring_pending pending;
 	struct monitoring_allocations allocations, before;
-	struct monitoring_usage uses;
+	struct monitoring_usage usage;
 	struct monitoring_checkpoint checkpoint;
 	struct pod_device listed[4];
 	struct pod_devices list;
@@ -173,7 +173,7 @@ static void scene_init(struct scene *s)
 
 static void scene_fini(struct scene *s)
 {
-	monitoring_usage_fini(&s->uses);
+	monitoring_usage_fini(&s->usage);
 	monitoring_allocations_fini(&s->allocations);
 	monitoring_allocations_fini(&s->before);
 	monitoring_pending_fini(&s->pending);
@@ -216,26 +216,26 @@ static void update_test_usage(struct scene *s)
 	struct monitoring_span span = { .from_ns = s->now_ns, .to_ns = s->now_ns + SEC };
 	struct error err = ERROR_INIT;
 
-	monitoring_usage_fini(&s->uses);
+	monitoring_usage_fini(&s->usage);
 	monitoring_allocations_fini(&s->before);
 	s->before = s->allocations;
 	assert_ok(monitoring_allocations_make(&s->allocations, &s->before, &s->list,
 			  &s->checkpoint, &s->devices, &s->replicas, &s->pending, span, &err),
 		&err);
-	assert_ok(monitoring_usage_make(&s->uses, &s->allocations, &s->before, &s->devices,
+	assert_ok(monitoring_usage_make(&s->usage, &s->allocations, &s->before, &s->devices,
 			  span, true, &err),
 		&err);
 	s->now_ns += SEC;
 	s->list.n = 0;
 }
 
-static const struct account_use *find_test_use(const struct scene *s, const char *pod,
+static const struct account_use *find_test_usage(const struct scene *s, const char *pod,
 	bool live)
 {
 	const struct account_use *found = NULL;
 
-	for (uint32_t i = 0; i < s->uses.n; i++) {
-		const struct account_use *in = &s->uses.v[i].in;
+	for (uint32_t i = 0; i < s->usage.n; i++) {
+		const struct account_use *in = &s->usage.v[i].in;
 
 		if (strcmp(in->pod, pod) != 0 || in->live != live)
 			continue;
@@ -255,21 +255,21 @@ static void monitoring_usage__counts_from_the_allocation(void **state)
 	add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
 	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
-	assert_int_equal(s.uses.n, 1);
-	assert_true(find_test_use(&s, "one", true)->fresh);
-	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC - SEC / 4);
+	assert_int_equal(s.usage.n, 1);
+	assert_true(find_test_usage(&s, "one", true)->fresh);
+	assert_int_equal(find_test_usage(&s, "one", true)->allocated_ns, SEC - SEC / 4);
 	assert_int_equal(s.pending.n, 0);
 	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
-	assert_false(find_test_use(&s, "one", true)->fresh);
-	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC);
-	assert_int_equal(find_test_use(&s, "one", true)->share_ns, SEC * ACCOUNT_MILLION);
+	assert_false(find_test_usage(&s, "one", true)->fresh);
+	assert_int_equal(find_test_usage(&s, "one", true)->allocated_ns, SEC);
+	assert_int_equal(find_test_usage(&s, "one", true)->share_ns, SEC * ACCOUNT_MILLION);
 	update_test_usage(&s);
-	assert_int_equal(s.uses.n, 1);
-	assert_int_equal(find_test_use(&s, "one", false)->allocated_ns, SEC / 2);
-	assert_int_equal(find_test_use(&s, "one", false)->share, 0);
+	assert_int_equal(s.usage.n, 1);
+	assert_int_equal(find_test_usage(&s, "one", false)->allocated_ns, SEC / 2);
+	assert_int_equal(find_test_usage(&s, "one", false)->share, 0);
 	update_test_usage(&s);
-	assert_int_equal(s.uses.n, 0);
+	assert_int_equal(s.usage.n, 0);
 	scene_fini(&s);
 }
 
@@ -284,7 +284,7 @@ static void monitoring_usage__ended_pod_is_not_reported_as_new(void **state)
 	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
 	update_test_usage(&s);
-	assert_false(find_test_use(&s, "one", false)->fresh);
+	assert_false(find_test_usage(&s, "one", false)->fresh);
 	scene_fini(&s);
 }
 
@@ -296,11 +296,11 @@ static void monitoring_usage__pending_allocation_waits_until_it_is_listed(void *
 	scene_init(&s);
 	add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
 	update_test_usage(&s);
-	assert_int_equal(s.uses.n, 0);
+	assert_int_equal(s.usage.n, 0);
 	list_pod(&s, "one", "GPU-0");
 	update_test_usage(&s);
-	assert_true(find_test_use(&s, "one", true)->fresh);
-	assert_int_equal(find_test_use(&s, "one", true)->allocated_ns, SEC);
+	assert_true(find_test_usage(&s, "one", true)->fresh);
+	assert_int_equal(find_test_usage(&s, "one", true)->allocated_ns, SEC);
 	scene_fini(&s);
 }
 
@@ -319,26 +319,27 @@ static void monitoring_usage__replica_passes_to_the_next_pod(void **state)
 		update_test_usage(&s);
 		list_pod(&s, "web-0", "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_test_use(&s, "web-0", true)->uid, "uid-1");
+		assert_string_equal(find_test_usage(&s, "web-0", true)->uid, "uid-1");
 		/* The kubelet's notes still are those of before. */
 		add_test_pending(&s, "GPU-0", s.now_ns + SEC / 4);
 		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
-		assert_int_equal(s.uses.n, 2);
-		assert_int_equal(find_test_use(&s, "web-0", false)->allocated_ns, SEC / 4);
-		assert_string_equal(find_test_use(&s, "web-0", false)->uid, "uid-1");
-		assert_int_equal(find_test_use(&s, next[i], true)->allocated_ns, SEC - SEC / 4);
-		assert_string_equal(find_test_use(&s, next[i], true)->uid, "");
-		assert_true(find_test_use(&s, next[i], true)->fresh);
+		assert_int_equal(s.usage.n, 2);
+		assert_int_equal(find_test_usage(&s, "web-0", false)->allocated_ns, SEC / 4);
+		assert_string_equal(find_test_usage(&s, "web-0", false)->uid, "uid-1");
+		assert_int_equal(find_test_usage(&s, next[i], true)->allocated_ns,
+			SEC - SEC / 4);
+		assert_string_equal(find_test_usage(&s, next[i], true)->uid, "");
+		assert_true(find_test_usage(&s, next[i], true)->fresh);
 		add_test_checkpoint_entry(&s, "uid-2", "GPU-0");
 		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");
+		assert_string_equal(find_test_usage(&s, next[i], true)->uid, "uid-2");
 		/* Notes that cannot be read for a while do not make it another pod. */
 		add_test_checkpoint_entry(&s, "uid-3", "GPU-2");
 		list_pod(&s, next[i], "GPU-0");
 		update_test_usage(&s);
-		assert_string_equal(find_test_use(&s, next[i], true)->uid, "uid-2");
+		assert_string_equal(find_test_usage(&s, next[i], true)->uid, "uid-2");
 		scene_fini(&s);
 	}
 }
@@ -356,8 +357,8 @@ static void monitoring_usage__replica_belongs_to_the_later_of_two_pods(void **st
 		list_pod(&s, "new", "GPU-0");
 		list_pod(&s, "old", "GPU-0");
 		update_test_usage(&s);
-		(void)find_test_use(&s, "new", true);
-		assert_int_equal(s.uses.n, i ? 1 : 2);
+		(void)find_test_usage(&s, "new", true);
+		assert_int_equal(s.usage.n, i ? 1 : 2);
 	}
 	scene_fini(&s);
 }
@@ -375,13 +376,13 @@ static void monitoring_usage__replicas_of_a_container_are_one_record(void **stat
 		list_pod(&s, "other", "nonsense");
 		update_test_usage(&s);
 	}
-	assert_int_equal(s.uses.n, 2);
-	assert_int_equal(s.uses.v[0].n_replicas, 2);
-	assert_int_equal(s.uses.v[0].in.mode, ACCOUNT_TIME_SLICING);
-	assert_int_equal(s.uses.v[0].in.allocated_ns, SEC);
-	assert_string_equal(s.uses.v[0].first_allocation->id, "GPU-0::0");
-	assert_int_equal(s.uses.v[1].in.mode, ACCOUNT_EXCLUSIVE);
-	assert_false(s.uses.v[1].offered);
+	assert_int_equal(s.usage.n, 2);
+	assert_int_equal(s.usage.v[0].n_replicas, 2);
+	assert_int_equal(s.usage.v[0].in.mode, ACCOUNT_TIME_SLICING);
+	assert_int_equal(s.usage.v[0].in.allocated_ns, SEC);
+	assert_string_equal(s.usage.v[0].first_allocation->id, "GPU-0::0");
+	assert_int_equal(s.usage.v[1].in.mode, ACCOUNT_EXCLUSIVE);
+	assert_false(s.usage.v[1].offered);
 	scene_fini(&s);
 }
 

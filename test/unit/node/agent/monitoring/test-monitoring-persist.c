@@ -249,12 +249,12 @@ static void restart__continues_counters(void **state)
 	assert_int_equal(e->view->seq, 1);
 	assert_int_equal(e->view->since_wall_ns, since);
 	assert_int_equal(e->view->cost_nano, PRICE_NANO); /* not of the time without an agent */
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "train")->cost_nano, PRICE_NANO);
-	assert_int_equal(env_find_use(e, "train")->memory_peak >> 20, 700);
-	assert_int_equal(env_find_use(e, "train")->memory_used >> 20, 10);
-	assert_int_equal(env_find_use(e, "train")->busy_ns, 1500 * NS_PER_MS);
-	assert_string_equal(env_find_use(e, "train")->uid, ENV_UID "1");
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->cost_nano, PRICE_NANO);
+	assert_int_equal(env_find_usage(e, "train")->memory_peak >> 20, 700);
+	assert_int_equal(env_find_usage(e, "train")->memory_used >> 20, 10);
+	assert_int_equal(env_find_usage(e, "train")->busy_ns, 1500 * NS_PER_MS);
+	assert_string_equal(env_find_usage(e, "train")->uid, ENV_UID "1");
 	assert_int_equal(e->view->gpus[0].xid_count, 2);
 	assert_int_equal(e->view->gpus[0].n_xids, 2);
 	assert_int_equal(e->view->gpus[0].last_xid, 79);
@@ -298,14 +298,14 @@ static void restart__ends_the_usage_of_a_removed_pod(void **state)
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_find_use(e, "train")->live);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
+	assert_false(env_find_usage(e, "train")->live);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, NS_PER_SEC);
 	/* The usage stays ended over the next restart. */
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_find_use(e, "train")->live);
-	assert_true(env_find_use(e, "train")->ended_wall_ns > 0);
+	assert_false(env_find_usage(e, "train")->live);
+	assert_true(env_find_usage(e, "train")->ended_wall_ns > 0);
 }
 
 /* Unknown figures stay unknown after a restart. */
@@ -318,14 +318,14 @@ static void restart__keeps_unknown_figures_unknown(void **state)
 	e->sample.how = ENV_FAILS;
 	start(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_find_use(e, "train")->busy_known ||
-		     env_find_use(e, "train")->memory_counted);
+	assert_false(env_find_usage(e, "train")->busy_known ||
+		     env_find_usage(e, "train")->memory_counted);
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_false(env_find_use(e, "train")->busy_known ||
-		     env_find_use(e, "train")->memory_counted ||
-		     env_find_use(e, "train")->peak_known);
+	assert_false(env_find_usage(e, "train")->busy_known ||
+		     env_find_usage(e, "train")->memory_counted ||
+		     env_find_usage(e, "train")->peak_known);
 	e->sample.how = ENV_LATER;
 	e->units[0].no_processes = true;
 	(void)env_round(e, NS_PER_SEC);
@@ -333,10 +333,10 @@ static void restart__keeps_unknown_figures_unknown(void **state)
 	e->sample.how = ENV_FAILS;
 	env_answer(e);
 	(void)env_end(e);
-	assert_true(env_find_use(e, "train")->busy_known &&
-		    env_find_use(e, "train")->memory_counted &&
-		    env_find_use(e, "train")->peak_known);
-	assert_false(env_find_use(e, "train")->busy_current);
+	assert_true(env_find_usage(e, "train")->busy_known &&
+		    env_find_usage(e, "train")->memory_counted &&
+		    env_find_usage(e, "train")->peak_known);
+	assert_false(env_find_usage(e, "train")->busy_current);
 }
 
 /* --- the file --- */
@@ -357,7 +357,7 @@ static void persist__writes_a_new_file_where_it_was_removed(void **state)
 	env_restart(e);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 2 * NS_PER_SEC);
 }
 
 static void persist__recreates_a_damaged_file(void **state)
@@ -503,8 +503,8 @@ static void totals__skip_names_that_form_no_key(void **state)
 	assert_int_equal(accounts_find_device(&e->mon.accounts, "GPU-2")->n_uses, 1);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_find_use(e, longest)->allocated_ns, 0);
-	assert_int_equal(env_find_use(e, "good")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, longest)->allocated_ns, 0);
+	assert_int_equal(env_find_usage(e, "good")->allocated_ns, NS_PER_SEC);
 }
 
 int main(void)

@@ -253,7 +253,7 @@ static void cost__follows_time_and_adds_up(void **state)
 	assert_true(e->view->priced);
 	assert_int_equal(e->view->cost_nano, 3 * PRICE_NANO + 1);
 	assert_int_equal(e->view->other_cost_nano, 0);
-	assert_int_equal(env_find_use(e, "train")->cost_nano, 3 * PRICE_NANO / 2 + 1);
+	assert_int_equal(env_find_usage(e, "train")->cost_nano, 3 * PRICE_NANO / 2 + 1);
 	assert_int_equal(env_find_device(e, "GPU-1")->idle_cost_nano, 3 * PRICE_NANO / 2);
 	assert_int_equal(e->view->gpus[0].cost_nano_per_hour, 3 * PRICE_NANO / 2 + 1);
 	assert_int_equal(e->view->gpus[1].cost_nano_per_hour, 3 * PRICE_NANO / 2);

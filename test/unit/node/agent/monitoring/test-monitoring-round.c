@@ -34,13 +34,13 @@ static void round__shows_a_view_when_all_have_answered(void **state)
 	assert_true(v->nvml_up && v->allocations_known);
 	assert_string_equal(v->node, "node-1");
 	assert_string_equal(v->nvml_error, "");
-	assert_string_equal(env_find_use(e, "train")->container, "main");
+	assert_string_equal(env_find_usage(e, "train")->container, "main");
 	assert_int_equal(env_find_device(e, "GPU-0")->memory_used, UINT64_C(1024) << 20);
 	assert_int_equal(v->agent.nvml_calls, 7);
 	assert_int_equal(v->agent.kubelet_lists, 1);
 	assert_int_equal(env_round(e, 5 * NS_PER_SEC)->seq, 2);
 	assert_int_equal(e->view->agent.nvml_calls, 14);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 }
 
 /* Each order of the three answers, one of them before its question returns. */
@@ -92,7 +92,7 @@ static void round__ends_where_all_answer_at_once(void **state)
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 5001);
 }
 
@@ -195,8 +195,8 @@ static void sample__that_fails_leaves_the_rest_of_the_view(void **state)
 		assert_int_equal(e->view->agent.nvml_errors, rows[i].errors);
 		assert_false(env_find_device(e, "GPU-0")->memory_known);
 		assert_null(e->view->gpus[0].sample);
-		assert_false(env_find_use(e, "train")->memory_known);
-		assert_int_equal(env_find_use(e, "train")->received, VIEW_NONE);
+		assert_false(env_find_usage(e, "train")->memory_known);
+		assert_int_equal(env_find_usage(e, "train")->received, VIEW_NONE);
 		assert_true(e->view->allocations_known);
 		/* The figures grow older. */
 		assert_true(e->view->gpus[0].sampled);
@@ -226,7 +226,7 @@ static void sample__that_never_arrives_times_out_after_8_s(void **state)
 	(void)env_end(e);
 	assert_int_equal(e->shown, 1);
 	assert_false(env_find_device(e, "GPU-0")->memory_known);
-	(void)env_find_use(e, "train");
+	(void)env_find_usage(e, "train");
 }
 
 /* The late sample belongs to no round: neither to the present round nor to the time between two rounds. */
@@ -304,16 +304,16 @@ static void list__that_fails_keeps_allocations_for_three_rounds(void **state)
 		assert_true(e->view->allocations_known);
 		assert_string_equal(e->view->allocations_error,
 			"kubelet.sock: connection refused");
-		assert_int_equal(env_find_use(e, "train")->allocated_ns, i * 60 * NS_PER_SEC);
-		assert_true(env_find_use(e, "train")->allocation_current);
+		assert_int_equal(env_find_usage(e, "train")->allocated_ns, i * 60 * NS_PER_SEC);
+		assert_true(env_find_usage(e, "train")->allocation_current);
 	}
 	held = env_find_device(e, "GPU-0")->present_ns;
 	(void)env_round(e, 60 * NS_PER_SEC);
 	assert_false(e->view->allocations_known);
 	assert_false(e->view->resources[0].allocated_known);
-	assert_false(env_find_use(e, "train")->allocation_current);
-	assert_true(env_find_use(e, "train")->live);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
+	assert_false(env_find_usage(e, "train")->allocation_current);
+	assert_true(env_find_usage(e, "train")->live);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 180 * NS_PER_SEC);
 	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, held);
 	assert_int_equal(e->view->agent.kubelet_errors, 4);
 	/* The agent does not know which pod had the device in that time. The time counts from this answer
@@ -322,9 +322,9 @@ static void list__that_fails_keeps_allocations_for_three_rounds(void **state)
 	(void)env_round(e, 60 * NS_PER_SEC);
 	assert_true(e->view->allocations_known);
 	assert_string_equal(e->view->allocations_error, "");
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 180 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 180 * NS_PER_SEC);
 	(void)env_round(e, 60 * NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 240 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 240 * NS_PER_SEC);
 }
 
 static void list__that_never_arrived_makes_nothing_idle(void **state)
@@ -417,7 +417,7 @@ static void allocated__is_pending_until_it_is_listed(void **state)
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, NS_PER_SEC);
 	assert_int_equal(env_due_ms(e), 5001);
 	assert_int_equal(e->mon.pending.n, 0);
 }
@@ -440,7 +440,7 @@ static void allocated__within_a_round_counts_in_the_next(void **state)
 	assert_int_equal(e->mon.pending.n, 1);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, NS_PER_SEC);
 }
 
 static void allocated__before_the_end_of_the_start_waits_for_it(void **state)
@@ -457,7 +457,7 @@ static void allocated__before_the_end_of_the_start_waits_for_it(void **state)
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	env_answer(e);
 	(void)env_end(e);
-	assert_true(env_find_use(e, "train")->live);
+	assert_true(env_find_usage(e, "train")->live);
 }
 
 static void allocated__counts_failed_allocations(void **state)
@@ -552,7 +552,7 @@ static void view__is_shown_where_nothing_can_be_saved(void **state)
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 	assert_int_equal(e->view->agent.usage_db_errors,
 		2); /* of the start, and of the first round */
 	assert_string_not_equal(e->view->agent.usage_db_error, "");
@@ -577,9 +577,9 @@ static void view__is_shown_with_too_long_a_state_directory(void **state)
 	(void)env_end(e);
 	(void)env_round(e, 5 * NS_PER_SEC);
 	assert_int_equal(e->shown, 2);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 5 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 5 * NS_PER_SEC);
 	assert_string_not_equal(e->view->agent.usage_db_error, "");
-	assert_string_not_equal(env_find_use(e, "train")->uid, "");
+	assert_string_not_equal(env_find_usage(e, "train")->uid, "");
 }
 
 /* --- time --- */
@@ -594,7 +594,7 @@ static void round__of_more_than_an_hour_counts_an_hour(void **state)
 	env_answer(e);
 	(void)env_end(e);
 	(void)env_round(e, 7 * ACCOUNT_ROUND_MAX_NS);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, ACCOUNT_ROUND_MAX_NS);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, ACCOUNT_ROUND_MAX_NS);
 	assert_int_equal(env_find_device(e, "GPU-0")->present_ns, ACCOUNT_ROUND_MAX_NS);
 }
 
@@ -612,7 +612,7 @@ static void round__first_one_counts_existing_pods(void **state)
 	agent_fixture_until(e->f, e->sample.pending);
 	env_answer(e);
 	(void)env_end(e);
-	assert_int_equal(env_find_use(e, "train")->allocated_ns, 2 * NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "train")->allocated_ns, 2 * NS_PER_SEC);
 	assert_int_equal(env_find_device(e, "GPU-0")->idle_gpu_ns, 0);
 }
 

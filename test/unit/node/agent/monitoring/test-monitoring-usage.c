@@ -65,7 +65,7 @@ struct expected {
 
 static void check(const struct monitoring_env *e, const char *pod, struct expected x)
 {
-	const struct view_use *u = env_find_use(e, pod);
+	const struct view_use *u = env_find_usage(e, pod);
 
 	if (u->memory_from != x.memory || u->busy_from != x.busy ||
 		u->processes_known != x.processes)
@@ -97,11 +97,11 @@ static void assign__attributes_processes_to_their_pods(void **state)
 	two_rounds(e);
 	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 1500, 300, 2, true });
 	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 600, 1, true });
-	assert_string_equal(env_find_use(e, "one")->uid, ENV_UID "1");
+	assert_string_equal(env_find_usage(e, "one")->uid, ENV_UID "1");
 	assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 596);
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 700 * NS_PER_MS);
 	assert_int_equal(env_find_device(e, "GPU-0")->busy_ns, 1600 * NS_PER_MS);
-	assert_int_equal(env_find_use(e, "two")->received, 300000);
+	assert_int_equal(env_find_usage(e, "two")->received, 300000);
 }
 
 static void assign__attributes_a_process_of_no_pod_to_no_pod(void **state)
@@ -151,10 +151,10 @@ static void assign__reports_unknown_idle_time_beside_a_hidden_process(void **sta
 		if (!rows[i].ended)
 			env_process(e, 41, rows[i].digit, rows[i].container);
 		two_rounds(e);
-		assert_int_equal(env_find_use(e, "one")->memory_from, PROCESSES);
-		if (env_find_use(e, "two")->memory_known ||
-			env_find_use(e, "two")->processes_known ||
-			env_find_use(e, "two")->busy_from)
+		assert_int_equal(env_find_usage(e, "one")->memory_from, PROCESSES);
+		if (env_find_usage(e, "two")->memory_known ||
+			env_find_usage(e, "two")->processes_known ||
+			env_find_usage(e, "two")->busy_from)
 			fail_msg("%s: it is taken to be idle", rows[i].what);
 		env_stop(e);
 	}
@@ -195,7 +195,7 @@ static void checkpoint__that_is_malformed_or_missing_keeps_the_former_pods(void 
 		else
 			assert_int_equal(unlink(e->mon.checkpoint.path), 0);
 		(void)env_round(e, NS_PER_SEC);
-		assert_string_equal(env_find_use(e, "one")->uid, ENV_UID "1");
+		assert_string_equal(env_find_usage(e, "one")->uid, ENV_UID "1");
 		assert_int_equal(e->mon.checkpoint.content.n, 2);
 	}
 }
@@ -243,9 +243,9 @@ static void assign__reports_a_sum_with_an_unknown_term_as_unknown(void **state)
 	env_process(e, 12, 1, "main");
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
-	assert_false(env_find_use(e, "one")->memory_known);
-	assert_int_equal(env_find_use(e, "one")->busy_from, NOTHING);
-	assert_int_equal(env_find_use(e, "one")->n_processes, 2);
+	assert_false(env_find_usage(e, "one")->memory_known);
+	assert_int_equal(env_find_usage(e, "one")->busy_from, NOTHING);
+	assert_int_equal(env_find_usage(e, "one")->n_processes, 2);
 	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
 }
 
@@ -390,9 +390,9 @@ static void pids__of_an_own_namespace_degrade_the_usage_of_shared_gpus(void **st
 		e->pids = rows[i].pids;
 		two_rounds(e);
 		if ((why->code != ERR_NONE) != rows[i].degraded ||
-			env_find_use(e, "one")->processes_known != rows[i].idle_known)
+			env_find_usage(e, "one")->processes_known != rows[i].idle_known)
 			fail_msg("row %zu: '%s', processes known %d", i, why->msg,
-				env_find_use(e, "one")->processes_known);
+				env_find_usage(e, "one")->processes_known);
 		env_stop(e);
 	}
 	/* The component recovers when the agent sees the node's PIDs. */
@@ -413,10 +413,10 @@ static void mps__reports_memory_and_no_time_of_a_client(void **state)
 	set_process(e, 0, 11, 1000, 100);
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
-	assert_int_equal(env_find_use(e, "one")->mode, VIEW_MPS);
+	assert_int_equal(env_find_usage(e, "one")->mode, VIEW_MPS);
 	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
-	assert_int_equal(env_find_use(e, "one")->received, VIEW_NONE);
+	assert_int_equal(env_find_usage(e, "one")->received, VIEW_NONE);
 }
 
 /* --- peaks --- */
@@ -457,7 +457,7 @@ static void peak__belongs_to_the_present_container(void **state)
 	two_rounds(e);
 	set_process(e, 0, 11, 100, 100);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "one")->memory_peak >> 20, 3000);
+	assert_int_equal(env_find_usage(e, "one")->memory_peak >> 20, 3000);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (has_peak(e, rows[i].uuid, rows[i].namespace_, rows[i].pod,
 			    rows[i].container, rows[i].resource, &peak) != rows[i].known)
@@ -466,7 +466,7 @@ static void peak__belongs_to_the_present_container(void **state)
 	/* The pod has ended, and the next pod of its name begins at zero. */
 	env_release_all(e);
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_find_use(e, "one")->live);
+	assert_false(env_find_usage(e, "one")->live);
 	assert_false(has_peak(e, "GPU-0", "ml", "one", "main", GPU_RESOURCE, &peak));
 }
 
@@ -487,7 +487,7 @@ static void usage__that_ended_keeps_its_last_figures(void **state)
 	env_release_all(e);
 	memset(e->units[0].processes, 0, sizeof(e->units[0].processes));
 	(void)env_round(e, 10 * NS_PER_SEC);
-	u = env_find_use(e, "one");
+	u = env_find_usage(e, "one");
 	assert_false(u->live || u->memory_known);
 	assert_int_equal(u->allocated_ns,
 		6 * NS_PER_SEC); /* half of the round in which it ended */
@@ -511,15 +511,15 @@ static void usage__of_a_device_that_is_not_offered_continues(void **state)
 	shared_gpu(e, SHARING_TIME_SLICING);
 	env_allocate_device(e, "one", SHARED_RESOURCE, "GPU-0::3");
 	two_rounds(e);
-	held = env_find_use(e, "one")->allocated_ns;
-	assert_true(env_find_use(e, "one")->offered_now);
+	held = env_find_usage(e, "one")->allocated_ns;
+	assert_true(env_find_usage(e, "one")->offered_now);
 	agent_fixture_know(e->f, fixture_inventory(1), fixture_config());
 	(void)env_round(e, NS_PER_SEC);
-	assert_false(env_find_use(e, "one")->offered_now);
-	assert_int_equal(env_find_use(e, "one")->replica, VIEW_NONE);
-	assert_int_equal(env_find_use(e, "one")->mode, VIEW_TIME_SLICING);
-	assert_int_equal(env_find_use(e, "one")->share, 250000);
-	assert_int_equal(env_find_use(e, "one")->allocated_ns, held + NS_PER_SEC);
+	assert_false(env_find_usage(e, "one")->offered_now);
+	assert_int_equal(env_find_usage(e, "one")->replica, VIEW_NONE);
+	assert_int_equal(env_find_usage(e, "one")->mode, VIEW_TIME_SLICING);
+	assert_int_equal(env_find_usage(e, "one")->share, 250000);
+	assert_int_equal(env_find_usage(e, "one")->allocated_ns, held + NS_PER_SEC);
 	assert_int_equal(env_find_replica(e, "GPU-0")->use, VIEW_NONE);
 	assert_int_equal(env_find_device(e, "GPU-0")->replicas_used, 0);
 }

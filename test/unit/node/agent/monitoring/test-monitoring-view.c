@@ -337,7 +337,7 @@ static void view__of_a_gpu_in_mig_mode_has_devices_and_a_board(void **state)
 	assert_int_equal(g->points[0].allocated, 428571);
 	assert_int_equal(g->points[0].memory_used >> 20, 3000);
 	assert_int_equal(env_find_device(e, "MIG-0-0")->points[0].allocated, VIEW_MILLION);
-	assert_int_equal(env_find_use(e, "train")->share, 428571);
+	assert_int_equal(env_find_usage(e, "train")->share, 428571);
 	assert_string_equal(env_find_device(e, "MIG-0-0")->profile, "3g.20gb");
 	assert_string_equal(env_find_device(e, "MIG-0-1")->resource, "nvidia.com/mig-2g.10gb");
 	/* The last two slices belong to no device: the devices are only a part of the board. */
@@ -370,9 +370,9 @@ static void view__names_the_pods_of_replicas(void **state)
 	assert_int_equal(env_find_device(e, "GPU-0")->replicas_used, 3);
 	assert_int_equal(env_find_device(e, "GPU-0")->allocated, 750000);
 	assert_int_equal(env_find_device(e, "GPU-0")->mode, VIEW_TIME_SLICING);
-	assert_int_equal(env_find_use(e, "one")->n_replicas, 2);
-	assert_int_equal(env_find_use(e, "one")->share, 500000);
-	assert_string_equal(env_find_use(e, "one")->replica_id, "GPU-0::0");
+	assert_int_equal(env_find_usage(e, "one")->n_replicas, 2);
+	assert_int_equal(env_find_usage(e, "one")->share, 500000);
+	assert_string_equal(env_find_usage(e, "one")->replica_id, "GPU-0::0");
 	assert_int_equal(e->view->n_resources, 2);
 	r = &e->view->resources[1];
 	assert_string_equal(r->name, SHARED_RESOURCE);
@@ -400,7 +400,7 @@ static void view__has_no_replicas_while_the_offer_is_in_doubt(void **state)
 	assert_int_equal(e->view->n_devices, 1);
 	assert_false(env_find_device(e, "GPU-0")->offered);
 	assert_string_equal(env_find_device(e, "GPU-0")->resource, "");
-	assert_int_equal(env_find_use(e, "one")->allocated_ns, NS_PER_SEC);
+	assert_int_equal(env_find_usage(e, "one")->allocated_ns, NS_PER_SEC);
 }
 
 static void view__has_the_warnings_of_the_offer(void **state)
@@ -505,17 +505,17 @@ static void view__has_labels_of_known_pods(void **state)
 	env_allocate_device(e, "two", GPU_RESOURCE, "GPU-1");
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	(void)run_first_round(e);
-	assert_int_equal(env_find_use(e, "one")->n_labels, 0);
+	assert_int_equal(env_find_usage(e, "one")->n_labels, 0);
 	assert_ok(monitoring_pod_list_make(&e->mon.pods.list, list, e->mon.pods.filter, &err),
 		&err);
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "one")->n_labels, 1);
-	assert_string_equal(env_find_use(e, "one")->labels[0].name, "team");
-	assert_string_equal(env_find_use(e, "one")->labels[0].value, "vision");
-	assert_int_equal(env_find_use(e, "two")->n_labels, 0);
+	assert_int_equal(env_find_usage(e, "one")->n_labels, 1);
+	assert_string_equal(env_find_usage(e, "one")->labels[0].name, "team");
+	assert_string_equal(env_find_usage(e, "one")->labels[0].value, "vision");
+	assert_int_equal(env_find_usage(e, "two")->n_labels, 0);
 	env_release_all(e); /* one that has ended has none */
 	(void)env_round(e, NS_PER_SEC);
-	assert_int_equal(env_find_use(e, "one")->n_labels, 0);
+	assert_int_equal(env_find_usage(e, "one")->n_labels, 0);
 	json_decref(list);
 }
 
