@@ -129,7 +129,7 @@ static void gate_wait(void)
 	(void)close(gate[0]);
 }
 
-/* Once N children wait. Returns the time they began at. */
+/* Lets @n children start once all of them wait. Returns the time of the start. */
 static uint64_t gate_open(size_t n)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };

@@ -220,7 +220,7 @@ static void show(const char *what, uint64_t *took, size_t n)
 		(double)took[n - 1] / 1e3);
 }
 
-/* Until the gate is open, or closed. */
+/* Waits until the gate is open, or closed. Returns the ns since @began. */
 static uint64_t watch(const struct slice_client *c, bool open, uint64_t began)
 {
 	uint64_t now;

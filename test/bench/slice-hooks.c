@@ -248,7 +248,8 @@ static int measure(const char *ours, const char *real, const char *where, bool l
 	return 0;
 }
 
-/* In a process of its own: what the libraries found out holds for a process's life. */
+/* Measures in a process of its own: what the libraries find out at the first call holds for the process's
+ * life. */
 static int in_child(const char *ours, const char *real, const char *where, const char *dir,
 	bool launches)
 {

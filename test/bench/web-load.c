@@ -41,7 +41,7 @@ static void nap_ns(uint64_t ns)
 	(void)nanosleep(&t, NULL);
 }
 
-/* From 127.0.@net.@host; -1: no. */
+/* Connects from 127.0.@net.@host; -1: failed. */
 static int join(const struct web_load *l, unsigned net, unsigned host, bool wait)
 {
 	CLEANUP(closep)

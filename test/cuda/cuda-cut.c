@@ -97,7 +97,7 @@ static bool on_gpu(pid_t pid)
 	return false;
 }
 
-/* Until the slice uses nothing, and NVML has not the process any more. Bytes that stay. */
+/* Waits until the slice uses nothing and NVML has no memory of the process. Returns the bytes that stay. */
 static unsigned long long wait_until_released(struct cut *c, pid_t pid)
 {
 	uint64_t at = time_mono_ns();
@@ -141,7 +141,7 @@ static void run(struct cut *c, unsigned int at, const char *when)
 	else
 		c->ended++;
 	rest = wait_until_released(c, pid);
-	/* Only a kill that was asked for is one. */
+	/* A process that was not to be killed must not end by a signal. */
 	if (rest || hung || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) ||
 		(strcmp(when, "fail") == 0 && WIFSIGNALED(status))) {
 		c->failures++;
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 		    "-- PROGRAM...");
 	c.program = argv + i + 1;
 	(void)snprintf(c.count_file, sizeof(c.count_file), "/tmp/cuda-cut.%d", (int)getpid());
-	/* By the driver's own name the slice library would be found again. */
+	/* A link, because the slice library would be found again by the driver's own name. */
 	(void)snprintf(c.driver_link, sizeof(c.driver_link), "/tmp/cuda-cut.%d.so",
 		(int)getpid());
 	if (symlink(c.driver, c.driver_link) != 0)

@@ -167,7 +167,8 @@ int probe_open(const char *slice_dir)
 	int dir = open(slice_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	/* By the descriptor, as a path of a test may be longer than an address has room for. */
+	/* The address goes through the descriptor, because a path of a test may be longer than an address
+	 * has room for. */
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/socket", dir);
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof(deadline));

@@ -22,7 +22,7 @@ static void open_fuzz_accounts(struct usage_accounts *accounts, const char *path
 		__builtin_trap();
 }
 
-/* All that is there must add up, and go. */
+/* The counters of the accounts must add up, and the records must be removable. */
 static void use(struct usage_accounts *accounts)
 {
 	struct usage_account *a = usage_account(accounts, ID, uuid);

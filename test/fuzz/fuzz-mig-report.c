@@ -16,7 +16,7 @@ static void check(const struct mig_report *r)
 	for (uint32_t i = 0; i < r->n; i++) {
 		const struct mig_report_gpu *g = &r->gpus[i];
 
-		/* Without a UUID a GPU is not planned. */
+		/* A GPU without a UUID is not planned. */
 		if (g->n_remaining > MIG_REMAINING_MAX || (g->steps && !*g->uuid) ||
 			mig_report_has(r, g->uuid) != (*g->uuid != '\0'))
 			abort();

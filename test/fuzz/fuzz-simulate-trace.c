@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			struct replay_result r;
 			uint64_t asked = 0;
 
-			/* One that asks for a thousandth at a time takes long and shows nothing. */
+			/* A trace whose pods request a thousandth each takes long and shows nothing more. */
 			for (size_t k = 0; k < t.n_pods; k++)
 				asked += place_get_demand(&t.pods[k]);
 			if (t.n_pods && asked / t.n_pods < 100)

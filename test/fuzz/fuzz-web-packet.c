@@ -6,7 +6,7 @@
 
 #include "io/web/packet/packet.h"
 
-/* Where magic and version of the head are: of this build, so that the fuzzer comes past them. */
+/* The magic and version of the head are of this build, so that the fuzzer gets past them. */
 #define HEAD_MADE 8
 
 /* All text must be readable, and end. */

@@ -20,7 +20,7 @@ static void check_bearer(const char *header)
 		abort();
 }
 
-/* One that is taken for this machine begins with its name; nothing else is behind it but a port. */
+/* A header that is accepted begins with this machine's name, and has only a port behind it. */
 static void check_host(const char *header)
 {
 	static const char name[] = "localhost";

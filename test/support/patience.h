@@ -32,7 +32,7 @@ static inline void patience_on_tick(uv_timer_t *t)
 	p->over = uv_now(t->loop) >= p->end_ms;
 }
 
-/* From now on, whatever the loop last took for now. */
+/* The time counts from this call, not from the loop's cached time. */
 static inline void patience_start(struct patience *p, uint64_t ms)
 {
 	uv_update_time(p->tick.loop);
@@ -62,7 +62,7 @@ static inline void patience_run_for(struct patience *p, uint64_t ms)
 	patience_stop(p);
 }
 
-/* Until *@counter has come to @until; the test ends if that takes longer than @ms. */
+/* Runs the loop until *@counter is @until; the test ends if that takes longer than @ms. */
 static inline void patience_run(struct patience *p, const unsigned *counter, unsigned until,
 	uint64_t ms)
 {

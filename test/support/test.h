@@ -57,6 +57,6 @@ void test_rmdir(char *dir); /* also frees the name; NULL is fine */
 /* Writes a file @name below @dir, and the directories that it needs, with exactly this @mode. */
 void test_write(const char *dir, const char *name, const void *data, size_t len, mode_t mode);
 
-/* Where the build has a file, @name from the directory of this program: "../support/libfake-nvml.so".
- * @ret has PATH_MAX bytes and is returned. */
+/* The path of a file of the build: @name from the directory of this program, as in "../support/libfake-
+ * nvml.so". @ret has PATH_MAX bytes and is returned. */
 char *test_built(char *ret, const char *name);

@@ -108,7 +108,7 @@ static CUresult pass(any_fn *real, WORDS(PARAMETER) uintptr_t w15)
 	return r;
 }
 
-/* Those that only read are passed on, and not counted. */
+/* Functions that only read are passed on, and not counted. */
 static int only_reads(const char *name)
 {
 	return strstr(name, "Get") || strstr(name, "Query") || strstr(name, "IsCapturing") ||

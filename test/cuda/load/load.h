@@ -37,7 +37,7 @@ struct load {
 
 /* @blocks 0: fills the GPU, 8 blocks of 256 threads on each multiprocessor. */
 void load_open(struct load *l, int ordinal, unsigned int blocks);
-/* Another thread makes the context its own. */
+/* Makes the context current in another thread. */
 void load_enter(const struct load *l);
 /* Finds .rounds that take @ns alone, to about a percent. */
 void load_calibrate(struct load *l, uint64_t ns);

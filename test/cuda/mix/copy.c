@@ -58,7 +58,7 @@ INSIDE(peer_near, cuMemcpyPeer, true, to, m->context, from, m->context, bytes)
 INSIDE(peer_near_async, cuMemcpyPeerAsync, false, to, m->context, from, m->context, bytes,
 	m->stream)
 
-/* To the other context and back to another place. */
+/* Copies to the other context and back to another place. */
 static bool peer(struct mix *m)
 {
 	struct pair p = pick_pair(m);
@@ -93,7 +93,8 @@ static bool batch(struct mix *m)
 	size_t bytes[4], first = 0;
 
 	MIX_NEED(cuMemcpyBatchAsync_v2);
-	/* In no order, so they are apart: quarters of one buffer to those of the other. */
+	/* The copies of a batch have no order, so their buffers do not overlap: quarters of one buffer to
+	 * those of the other. */
 	for (unsigned int i = 0; i < 4; i++) {
 		p[i].to = (struct mix_span){ MIX_X, i * MIX_WORDS / 4, MIX_WORDS / 4 };
 		p[i].from = (struct mix_span){ MIX_Y, (3 - i) * MIX_WORDS / 4, MIX_WORDS / 4 };

@@ -179,7 +179,7 @@ static bool by_hand(struct mix *m)
 	MIX_TRY(cu.cuGraphUpload(x, m->stream));
 	MIX_TRY(cu.cuGraphLaunch(x, m->stream));
 	follow_recipe(m, &r);
-	/* Another argument, from the next launch on. */
+	/* The next launches have another argument. */
 	r.first.c ^= 0x55;
 	MIX_TRY(cu.cuGraphExecKernelNodeSetParams_v2(x, n[1], &first));
 	MIX_TRY(cu.cuGraphLaunch(x, m->stream));

@@ -47,7 +47,7 @@ struct mix_step {
 extern const struct mix_step mix_launch_steps[], mix_copy_steps[], mix_graph_steps[],
 	mix_other_steps[];
 
-/* From 0 to @n - 1, the same for the same seed. */
+/* A number from 0 to @n - 1, the same for the same seed. */
 uint32_t mix_random(struct mix *m, uint32_t n);
 
 /* Some words of a buffer. */

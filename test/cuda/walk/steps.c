@@ -459,7 +459,7 @@ static void fork_child(struct walk *w)
 	(void)expect(w, "cuMemFree_v2", cu.cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
-/* All that is free, in pieces of @piece; the next one fails with error 2 and changes nothing. */
+/* Allocates all free memory in pieces of @piece. The next allocation fails with error 2 and changes nothing. */
 static void fill(struct walk *w, uint64_t piece)
 {
 	uint64_t max = 4096, n = 0, before;

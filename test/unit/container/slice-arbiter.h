@@ -54,7 +54,7 @@ struct slice_arbiter_registrations {
 	/* Set by the test: of the next welcomes. */
 	_Atomic unsigned int status; /* enum slice_status */
 	_Atomic enum slice_arbiter_page page;
-	/* For the test to read. */
+	/* Read by the test. */
 	_Atomic int hellos,
 		again;    /* all; of these: with SLICE_HELLO_AGAIN and admitted so far */
 	_Atomic int lost; /* connections that their process ended */
@@ -77,7 +77,7 @@ struct slice_arbiter {
 	/* Grants the nth WANT from now, and hangs up without an answer. 1: the next one. */
 	_Atomic int hang_up_at;
 	_Atomic uint32_t start_state; /* of the gates of a process that registers */
-	/* For the test to read. */
+	/* Read by the test. */
 	_Atomic int wants, views, compares;
 	_Atomic unsigned int rounds; /* of the thread */
 
@@ -100,7 +100,8 @@ struct slice_arbiter {
  * none. */
 extern uint8_t slice_arbiter_uuid[SLICE_UUID_BYTES];
 
-/* In memory that children of fork share, so that they can set its members. It is never freed. */
+/* Allocates a fake in memory that forked children share, so that they can set its members. It is never
+ * freed. */
 struct slice_arbiter *slice_arbiter_new(void);
 
 /* Clears @a, serves a slice of either form at @dir, and sets GPUSLICE_SLICE_DIR. @limit: in bytes, not 0. */
@@ -121,7 +122,7 @@ void slice_arbiter_mute(struct slice_arbiter *a);
 void slice_arbiter_reap(struct slice_arbiter *a, pid_t pid,
 	void (*check)(const struct slice_arbiter_process *p, void *arg), void *arg);
 
-/* In bytes, of all processes. */
+/* The granted bytes of all processes. */
 uint64_t slice_arbiter_granted_sum(struct slice_arbiter *a);
 
 /*

@@ -154,7 +154,7 @@ static int call_slices_labels(struct all *a)
 	return r;
 }
 
-/* More labels than the list has room for at first, and notes. */
+/* Makes more labels than the list has room for at first, and notes. */
 static int call_labels(struct all *a)
 {
 	const struct label_facts facts = { .machine = "m",

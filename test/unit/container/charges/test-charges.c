@@ -67,7 +67,7 @@ static void charge_and_release(void)
 	CHECK(page()->done == 1);
 	CHECK(used() == 60 * MIB && page()->seen == 60 * MIB && page()->peak == 60 * MIB);
 	CHECK(arbiter->wants == 1);
-	/* From the credit: without a request to the arbiter. */
+	/* The credit has enough bytes, so the process sends no request to the arbiter. */
 	CHECK(!charge_begin(&c, GPU, 40 * MIB, CHARGE_UNSEEN));
 	charge_end(&c, 40 * MIB);
 	CHECK(arbiter->wants == 1 && page()->unseen == 40 * MIB && used() == 100 * MIB);
@@ -168,14 +168,14 @@ static void charge_beside_bounds(void)
 	int wants, tries = 1;
 
 	CHECK(charges_active());
-	/* On a busy machine the other thread may come too late. */
+	/* The other thread may come too late on a busy machine. */
 	while (charge_beside(&other, &c)) {
 		CHECK(++tries < 20);
 		charge_release(GPU, 10 * MIB, CHARGE_SEEN);
 	}
 	charge_end(&c, 200 * MIB);
 	CHECK(used() == 210 * MIB);
-	/* Even the whole limit is too little: the request does not wait. */
+	/* The whole limit would be too little, so the request does not wait. */
 	CHECK(!charge_begin(&other, GPU, 100 * MIB, CHARGE_SEEN));
 	wants = arbiter->wants;
 	CHECK(charge_begin(&c, GPU, LIMIT - 200 * MIB, CHARGE_SEEN) ==

@@ -54,7 +54,7 @@ static uint64_t round_to_pieces(uint64_t bytes)
 	return (bytes + PIECE - 1) / PIECE * PIECE;
 }
 
-/* With the lock. */
+/* The caller has the lock. */
 static uint64_t physical(void)
 {
 	uint64_t sum = graph_reserved + other;

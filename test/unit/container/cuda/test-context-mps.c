@@ -10,7 +10,7 @@
 
 static int warnings; /* to read what was written to standard error */
 
-/* From now on; a CHECK() that fails shows by the exit status alone. */
+/* Catches warnings from now on. A CHECK() that fails then shows by the exit status alone. */
 static void catch_warnings(void)
 {
 	int ends[2];

@@ -58,7 +58,7 @@ static void launch__without_memory_nodes_requests_nothing(void **state)
 	assert_int_equal(cuGraphExecDestroy(e), 0);
 }
 
-/* Once each, whether memory is charged or not; an upload is no launch. */
+/* Each launch passes the gate once, whether memory is charged or not. An upload is no launch. */
 static void launch__goes_through_the_gate(void **state)
 {
 	struct turn_gpu_page *p = &fake_gate_page.gpus[0];

@@ -162,7 +162,7 @@ static void free_shared(void)
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB));
 	CHECK(!cuMemGetHandleForAddressRange(&fd, p, 10 * MIB, 1, 0));
 	CHECK(!cuMemFree_v2(p) && page()->seen == 0 && used() == 22 * MIB);
-	/* With its context. */
+	/* The allocation ends with its context. */
 	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuMemAlloc_v2(&p, 10 * MIB));
 	CHECK(!cuIpcGetMemHandle(&handle, p) && used() == 632 * MIB);
 	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0 && used() == 632 * MIB);

@@ -353,7 +353,7 @@ static void capture__of_the_per_thread_stream_belongs_to_its_thread(void **state
 	assert_int_equal(pthread_create(&t, NULL, capture_own, NULL), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(count_captures(), 1);
-	/* In another context the thread has another one, of the same name. */
+	/* The thread has another stream of the same name in another context. */
 	assert_int_equal(begin_by(2, CU_STREAM_PER_THREAD), 0);
 	assert_int_equal(count_captures(), 2);
 	assert_int_equal(cuStreamEndCapture_ptsz(NULL, &graph), 0);

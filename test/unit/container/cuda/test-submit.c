@@ -38,7 +38,7 @@ static struct {
 	size_t given_size[PARAMS_MAX], got_size[PARAMS_MAX];
 	unsigned int calls;
 	bool succeeds; /* else it answers ANSWER */
-	/* At the call. */
+	/* The gate's counts at the call. */
 	uint64_t begun, ended;
 	unsigned int parks, parked;
 } driver;

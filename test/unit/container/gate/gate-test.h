@@ -23,7 +23,7 @@
 		}                                                                          \
 	} while (0)
 
-/* Without a limit of its own, for slow machines: the alarm ends a wait that hangs. */
+/* Has no time limit, for slow machines: the alarm ends a wait that hangs. */
 #define WAIT_FOR(condition)                                 \
 	do {                                                \
 		gate_test_waits = __FILE__ ": " #condition; \

@@ -8,7 +8,7 @@
 /* No work is left, the arbiter knows that, and the doorbell is set: the next submission has to report. */
 bool rests(uint32_t gpu);
 
-/* In the stream TD_ASIDE: a submission; a wait for another thread's work; the same with work behind it. */
+/* Submits to the stream TD_ASIDE: work; a wait for another thread's work; such a wait with work behind it. */
 void submit_beside_stream(void);
 void block_no_work(void);
 void block_stream(void);

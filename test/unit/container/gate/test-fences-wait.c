@@ -7,7 +7,7 @@
 #include "container/gate/fences/internal.h"
 #include "container/gate/internal.h"
 
-/* Without a gate thread: fences of one GPU, with the test's clock. */
+/* The fences of one GPU without a gate thread, with the test's clock. */
 static struct {
 	struct fences lone_fences;
 	struct turn_gpu_page page;
@@ -149,7 +149,7 @@ static void fill_wait_entries(void)
 		end_lone(1);
 	}
 	CHECK(atomic_load(&td.creates) == creates);
-	/* More pending waits than slots: the first waits of the stream have the slots. */
+	/* The waits are more than the slots: the first waits of the stream have the slots. */
 	for (int i = 0; i < FENCE_WAITS; i++)
 		CHECK(add_lone_wait(0, true));
 	CHECK(!add_lone_wait(0, true));

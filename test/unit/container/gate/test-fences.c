@@ -69,7 +69,8 @@ static void fences__see_the_end_of_copies_beside_a_capture(void **state)
 	gate_test(copy_beside_capture, 1);
 }
 
-/* More submissions than slots, in two streams: the library sees the end of the last one of each. */
+/* The submissions to two streams are more than the slots. The library notices the end of the last submission
+ * of each. */
 static void submit_many_beside_capture(void)
 {
 	capture_begins();
@@ -338,7 +339,7 @@ static void fences__find_the_context_of_a_submitting_thread(void **state)
 	gate_test(submit_in_unknown_contexts, 2);
 }
 
-/* Without a context the driver refuses the work. */
+/* The driver refuses work without a context. */
 static void submit_without_context(void)
 {
 	struct turn_gpu_page *g;
@@ -399,7 +400,7 @@ static void throttle_in_unknown_context(void)
 	WAIT_FOR(is_gate_idle());
 	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	td_current(1);
-	/* Until a fence is due. */
+	/* Submits until a fence is due. */
 	for (int i = 0; i < 100; i++)
 		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), GATE_PASS));
 	td_finish(1);
@@ -473,7 +474,7 @@ static void fences__see_ends_in_more_contexts_than_entries(void **state)
 	gate_test(submit_in_many_contexts, 1);
 }
 
-/* Without a gate thread, so that only the test places fences. */
+/* The process has no gate thread, so that only the test places fences. */
 static struct {
 	struct fences lone_fences;
 	struct turn_page page;

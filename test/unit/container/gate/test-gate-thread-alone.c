@@ -200,7 +200,7 @@ static void request_while_full(void)
 	CHECK(fd.have && l.page && !l.pending.have);
 	l.socket = fd;
 	WAIT_FOR(slice_arbiter_is_connected(A));
-	/* Another connection, with the page; then a connection that the process gives up. */
+	/* The process opens another connection with the page, and gives it up before the answer. */
 	CHECK(gate_link_request(&l) == GATE_LINK_PENDING);
 	gate_link_close(&l);
 	CHECK(!l.pending.have && !l.socket.have);

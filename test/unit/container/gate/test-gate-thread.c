@@ -229,7 +229,7 @@ static void use_several_contexts(void)
 		td_submit(i); /* as part of the same */
 		WAIT_FOR(slice_arbiter_client(A, 0).busy && atomic_load(&td.records) > i);
 	}
-	/* All of them count. */
+	/* The submissions to all contexts count. */
 	for (int i = 0; i < 3; i++)
 		td_finish(i);
 	CHECK(submit(0));

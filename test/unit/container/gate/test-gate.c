@@ -400,7 +400,7 @@ static void submit_while_capturing(void)
 	}
 	WAIT_FOR(!slice_arbiter_client(A, 0).busy);
 	CHECK(atomic_load(&td.own_records) == 200);
-	/* In more streams than there are slots. */
+	/* The streams are more than the slots. */
 	for (uintptr_t i = 0; i < 200; i++) {
 		g = gate_begin((CUstream)((uintptr_t)TD_STREAM + (i << 16)), 0);
 		td_submit(0);
@@ -464,7 +464,7 @@ static void blocks_stream(void)
 	CHECK(gate_stream_wait_begin(TD_STREAM, 0).slot);
 	atomic_store(&td.capturing, 0);
 	gate_capture_ended();
-	/* At a closed gate, too. */
+	/* The wait is noted at a closed gate, too. */
 	slice_arbiter_set_gate(A, 0, TURN_CLOSED);
 	CHECK(gate_stream_wait_begin(TD_STREAM, 0).slot);
 	CHECK(!atomic_load(&td.blocked_calls) && !atomic_load(&td.spoiled));
@@ -506,7 +506,7 @@ static void use_two_gpus(void)
 	WAIT_FOR(atomic_load(&s[2].passed));
 	for (uint32_t i = 0; i < 3; i++)
 		WAIT_FOR(in_flight(i) == 0 && doorbell(i) && !slice_arbiter_client(A, i).busy);
-	/* One that is not the slice's. */
+	/* The last stream is on a GPU outside the slice. */
 	CHECK(!gate_begin((CUstream)((uintptr_t)TD_STREAM + 3), 0));
 }
 

@@ -321,7 +321,7 @@ static void pace_sleep__is_short_while_threads_are_blocked(void **state)
 	assert_int_equal(pace_sleep(&p, now, &held), PACE_POLL_THROTTLED_NS);
 	assert_int_equal(pace_sleep(&p, now + 200 * US, &held), 100 * US);
 	assert_int_equal(pace_sleep(&p, now + 1000 * US, &held), 500 * US);
-	/* By the clock the window has room before that. */
+	/* The window has room before that, by the clock. */
 	soon.fits_ns = now + 130 * US;
 	assert_int_equal(pace_sleep(&p, now + 100 * US, &soon), 30 * US);
 	assert_int_equal(pace_sleep(&p, now + 129 * US, &soon), PACE_POLL_CLOSE_NS);

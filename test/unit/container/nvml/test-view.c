@@ -311,7 +311,8 @@ static void memory__passes_errors_of_the_driver_on(void **state)
 	assert_int_equal(v1.total, 5);
 }
 
-/* Without an arbiter its last word counts; without any, none. Never the whole card. */
+/* The arbiter's last answer counts while the arbiter is down. Without any answer the memory is unknown. The
+ * library never reports the whole GPU. */
 static void memory__without_an_arbiter_is_its_last_answer(void **state)
 {
 	nvmlMemory_t v1;

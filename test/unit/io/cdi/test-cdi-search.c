@@ -232,7 +232,7 @@ static void cdi_search__ignores_files_that_are_no_libraries(void **state)
 	teardown(&f);
 }
 
-/* On the host itself nothing is mounted at /driver-root. */
+/* The host itself has no mount at /driver-root. */
 static void cdi_search__probes_the_driver_root_itself(void **state)
 {
 	struct fixture f;

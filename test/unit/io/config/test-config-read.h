@@ -20,7 +20,7 @@ static inline const char *no_env(const char *name)
 	return NULL;
 }
 
-/* Also accepts what this version cannot do, so that tests can check it. The caller owns the result. */
+/* Accepts also what this version cannot do, so that tests can check it. The caller owns the result. */
 static inline struct config *read_good(const char *text, struct strv *warnings)
 {
 	struct config_sources sources = { .env = no_env };

@@ -56,10 +56,10 @@ void stub_listen(struct env *e); /* on .port, 0: any */
 void stub_close(struct env *e);  /* and its connections */
 /* The last step is repeated for all requests after it. */
 void stub_script(struct env *e, const struct step *steps, size_t n);
-/* To the connection that was asked last. */
+/* Sends to the connection of the last request, and closes it. */
 void stub_send(struct env *e, const char *text);
 void stub_hang_up(struct env *e);
-/* To one of them, which was the first of .conns when it was asked. */
+/* Sends to a connection that was the first of .conns at its request. */
 void stub_send_to(struct stub_conn *c, const char *text);
 #define SCRIPT(e, ...)                                       \
 	stub_script(e, (const struct step[]){ __VA_ARGS__ }, \

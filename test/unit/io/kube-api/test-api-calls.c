@@ -414,7 +414,7 @@ static void api_cancel__anywhere(void **state)
 	assert_null(api_cancel(a.call)); /* half-way */
 	run_for_ms(e, 20);
 	assert_int_equal(a.n, 0);
-	/* In a callback, of another and of itself. */
+	/* A callback cancels another call, and its own. */
 	SCRIPT(e, { .silent = true }, { .answer = OK_ANSWER });
 	get(e, "/b", &b);
 	run(e, &e->requests, 1);

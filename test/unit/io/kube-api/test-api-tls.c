@@ -196,7 +196,7 @@ static void api_tls__verifies_server(void **state)
 	open_client(t, (struct api_config){ .ca_data = read_text(t, "one.crt") });
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);
-	/* By another authority, and by those of the system. */
+	/* The client trusts another authority, and the authorities of the system. */
 	open_client(t, (struct api_config){ .ca_file = path_of(t, "two.crt") });
 	fetch(t->env, "/node", &a);
 	assert_int_equal(a.err.code, ERR_UNAVAILABLE);
@@ -273,7 +273,8 @@ static void api_tls__reads_ca_again(void **state)
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);
 	assert_int_equal(api_requests(t->env->api), 3);
-	/* By age, although nothing failed: a certificate that is no longer trusted is refused. */
+	/* The client reads the certificates again after a time, although no request failed. A certificate
+	 * that is no longer trusted is refused. */
 	copy_file(t, "one.crt", "ca.crt");
 	fetch(t->env, "/node", &a);
 	assert_false(a.has_error);

@@ -201,7 +201,7 @@ static void api_watch__lists_again_after_410(void **state)
 		start(e, &w);
 		run(e, &e->requests, 3);
 		begin = time_mono_ns();
-		/* Once at once; if that was of no use, with back-off. */
+		/* The client lists again at once. If the next list is of no use, the client backs off. */
 		run(e, &e->requests, 6);
 		assert_true(time_mono_ns() - begin >= 95 * NS_PER_MS);
 		assert_int_equal(w.objects, 3);

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* At compile time, so that a wrong layout never runs. */
+/* The checks are made at compile time, so that a wrong layout never runs. */
 #define S(type, size) static_assert(sizeof(type) == (size), #type);
 #define O(type, member, offset) \
 	static_assert(offsetof(type, member) == (offset), #type "." #member);

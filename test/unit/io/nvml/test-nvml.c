@@ -48,7 +48,7 @@ static void nvml_open__falls_back_to_older_names(void **state)
 	assert_int_equal(count, 1);
 	assert_int_equal(n.nvmlSystemGetCudaDriverVersion_v2(&version),
 		NVML_ERROR_NOT_SUPPORTED);
-	/* Without nvmlErrorString() the texts are those of the agent. */
+	/* The texts are those of the agent without nvmlErrorString(). */
 	assert_string_equal(nvml_strerror(&n, NVML_ERROR_NOT_FOUND), "Not Found");
 	assert_string_equal(nvml_strerror(&n, (nvmlReturn_t)77), "Unknown Error");
 	nvml_close(&n);

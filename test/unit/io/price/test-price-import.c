@@ -160,7 +160,7 @@ static void spot_history__weighs_by_time(void **state)
 	o = find_only_offer(c, "g6.xlarge", "us-west-2", true);
 	assert_int_equal(o.low, 250000000);
 	assert_int_equal(o.interrupt_high_milli, 0); /* 9 is no range */
-	/* On demand nothing has changed. */
+	/* The on-demand price has not changed. */
 	assert_string_equal(find_only_offer(c, "g6.xlarge", "us-east-1", false).price.source,
 		"shipped catalogue");
 }
@@ -261,7 +261,8 @@ static void errors__name_file_and_place(void **state)
 	}
 }
 
-/* In pieces of one byte it is the same; cut off, nested deep, or with a price that is none it is refused. */
+/* The result is the same in pieces of one byte. The import refuses a list that is cut off, nested deeply, or
+ * has an invalid price. */
 static void price_list__is_a_stream(void **state)
 {
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;

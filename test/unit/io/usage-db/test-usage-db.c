@@ -316,7 +316,8 @@ static void usage_db_age__keeps_the_newest_however_large_it_is(void **state)
 	unsigned n = 100;
 
 	(void)state;
-	/* To where the next hundred do not fit: far above what else makes the oldest go. */
+	/* Adds rows until the next hundred do not fit. That is far above the size at which old rows are
+	 * removed. */
 	while (usage_db_env_add(db, T0, n, T0, &err) == 0)
 		n += 20;
 	assert_int_equal(err.code, ERR_LIMIT);

@@ -61,7 +61,7 @@ static void web__serves_whenever_libmicrohttpd_begins(void **state)
 
 #define FEW 4
 
-/* At the limit of connections as well: what libmicrohttpd has not begun with counts. */
+/* A connection that libmicrohttpd has not begun with counts against the limit, too. */
 static void web__counts_connections_that_wait_to_begin(void **state)
 {
 	struct web_env *e = *state;

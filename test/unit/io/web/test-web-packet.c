@@ -163,7 +163,7 @@ static void web_packet__with_a_field_out_of_range_is_refused(void **state)
 	}
 }
 
-/* All of them are there. */
+/* The packet has all of the arguments. */
 static void web_packet__with_too_many_arguments_is_refused(void **state)
 {
 	struct web_request req = { .path = "/", .accept = "", .n_query = WEB_QUERY_MAX };

@@ -11,7 +11,7 @@
 
 /* The process of the web server ends, hangs, or turns against its agent. */
 
-/* Where a sanitizer is on: signals do in the process what they do without. */
+/* Lets signals have their usual effect in the process where a sanitizer is on. */
 static void leave_signals(const char *options)
 {
 	const char *before = getenv(options);
@@ -114,7 +114,7 @@ static void web__replaces_a_process_that_hangs(void **state)
 	e->options.limits.hang_ns = 3 * NS_PER_SEC; /* other processes may starve it */
 	web_env_start(e);
 	pid = web_wait_process(0);
-	/* One that has nothing to do does not. */
+	/* A process without work does not count as hanging. */
 	for (int i = 0; i < 3; i++)
 		web_expect(e, GET("/metrics"), 200);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -341,7 +341,7 @@ static void web_stop__releases_the_data_of_a_route_afterwards(void **state)
 	int fd;
 
 	e->options.listen = "127.0.0.1:0";
-	/* At once, where nothing delays it. */
+	/* The stop takes effect at once where nothing delays it. */
 	assert_ok(web_start(&e->web, &e->options, &ops, &h, &err), &err);
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_exchange(&h.released, 0), 1);
@@ -359,7 +359,7 @@ static void web_stop__releases_the_data_of_a_route_afterwards(void **state)
 	(void)close(fd);
 }
 
-/* One that served, and spoiled the socket for those after it. */
+/* The process served, and damaged the socket for later processes. */
 static void web__recreates_a_damaged_socket(void **state)
 {
 	static const char *const lies[] = { "shutdown", "blocking" };
@@ -378,7 +378,7 @@ static void web__recreates_a_damaged_socket(void **state)
 		port = web_port(e->web);
 		web_expect_when_serving(e, GET("/metrics"), 200);
 		assert_int_equal(web_port(e->web), port);
-		/* For longer than one that waits in accept() is let live. */
+		/* Waits longer than the limit for a process that hangs in accept(). */
 		for (uint64_t end_ns = time_mono_ns() + 4 * NS_PER_SEC;
 			time_mono_ns() < end_ns;)
 			web_nap();

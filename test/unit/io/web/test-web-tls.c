@@ -134,7 +134,7 @@ static void web_tls__serves_tls_1_2_and_later_only(void **state)
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_1", "one.crt", &b), -1);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1", "one.crt", &b), -1);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "two.crt", &b), -1);
-	/* In clear text there is no answer. */
+	/* A request in clear text gets no answer. */
 	web_talk(e, GET("/metrics"), &b);
 	assert_int_equal(web_status_of(&b), 0);
 	web_wait_count(e, open, 0);

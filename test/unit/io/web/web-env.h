@@ -34,7 +34,7 @@ struct web_env {
 
 /* Routes: /metrics, /healthz (open), /items/ and below, /query?a=, /etag, /big, /held, /unavailable. */
 void web_env_init(struct web_env *e);
-/* On 127.0.0.1 where options.listen is NULL. begin: does not wait until it serves. */
+/* Starts the server, on 127.0.0.1 where options.listen is NULL. begin: does not wait until it serves. */
 void web_env_begin(struct web_env *e);
 void web_env_start(struct web_env *e);
 void web_wait_serving(const struct web_env *e);
@@ -58,9 +58,9 @@ int web_connect(const struct web_env *e);
 void web_send(int fd, const void *bytes, size_t len);
 void web_send_text(int fd, const char *text);
 
-/* All that comes until the other end closes. */
+/* Reads until the other end closes. */
 void web_read_all(int fd, struct buf *b);
-/* One answer with its body, of a connection that stays. @head: there is no body. */
+/* Reads one reply with its body from a connection that stays open. @head: the reply has no body. */
 void web_read_reply(int fd, bool head, struct buf *b);
 /* Waits until the other end has closed, by whatever means. */
 void web_wait_closed(int fd);

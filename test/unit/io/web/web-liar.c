@@ -39,7 +39,7 @@ static struct web_shm *map_web_shm(void)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-/* Once, by a counter that all processes of a server share; the others are what they should be. */
+/* Becomes the real worker from the second start on, by a counter that all processes of a server share. */
 static void be_good_the_second_time(void)
 {
 	struct web_shm *page = map_web_shm();

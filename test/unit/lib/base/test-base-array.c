@@ -89,7 +89,7 @@ static void array_extend__makes_room_for_several(void **state)
 	assert_int_equal(v[0], v[7]);
 }
 
-/* Without memory, or with more bytes than a size_t can count, the array is as it was. */
+/* The array is unchanged without memory, or with more bytes than a size_t can count. */
 static void array_grow__leaves_the_array_without_memory(void **state)
 {
 	CLEANUP(freep) uint64_t *v = NULL;

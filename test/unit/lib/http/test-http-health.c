@@ -165,7 +165,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* From 127.0.0.@host. */
+/* Connects from 127.0.0.@host. */
 static int connect_from_host(const struct fixture *f, unsigned host, const char *text)
 {
 	const struct sockaddr_in from = { .sin_family = AF_INET,

@@ -144,7 +144,7 @@ static void health__counts_xids_within_a_window(void **state)
 		{ 700, XID, 31, true, false,
 			"XID 31 (GPU memory page fault), 3 within 10m: looking again after 30s",
 			"" },
-		/* Those that have made it unhealthy do not count again. */
+		/* Errors that have made the GPU unhealthy do not count again. */
 		{ 735, PROBE, NOTHING, true, false, "on probation", "" },
 		{ 745, PROBE, NOTHING, true, true, "", "" },
 		{ 750, XID, 31, false, true, "", "" }, { 751, XID, 31, false, true, "", "" },

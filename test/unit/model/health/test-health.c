@@ -189,7 +189,7 @@ static void health__driver_faults_pass(void **state)
 			"XID 94 (contained ECC error): on probation" },
 		{ 41, PROBE, GPU_OK, 0, false, HEALTH_PROBATION, NULL },
 		{ 51, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
-	/* Without a tick the probes alone do it; an XID that is not listed has no text. */
+	/* The probes alone end the wait, without a tick. An XID that is not listed has no text. */
 	PLAY(&p,
 		{ 10, XID, 555, 0, true, HEALTH_UNHEALTHY, "XID 555: looking again after 30s" },
 		{ 40, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
@@ -202,7 +202,7 @@ static void health__a_new_xid_starts_the_wait_again(void **state)
 
 	(void)state;
 	health_policy_default(&p);
-	/* In the cool-down: again, not longer. The worst class stays the reason. */
+	/* An XID in the cool-down starts it again, but makes it no longer. The worst class stays the reason. */
 	PLAY(&p, { 0, XID, 69, 0, true, HEALTH_UNHEALTHY, "XID 69" },
 		{ 20, XID, 94, 0, true, HEALTH_UNHEALTHY, "XID 94" },
 		{ 49, TICK, 0, 0, false, HEALTH_UNHEALTHY, NULL },
@@ -261,7 +261,7 @@ static void health__reset_class_waits_long_or_for_the_report_of_the_driver(void 
 		{ 599, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 600, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
 		{ 610, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
-	/* One that can: its word decides, and no long wait. */
+	/* A GPU that reports its recovery action: the action decides, and there is no long wait. */
 	PLAY(&p, { 0, PROBE, GPU_OK, GPU_RECOVERY_NONE, false, HEALTH_HEALTHY, "" },
 		{ 1, XID, 48, 0, true, HEALTH_UNHEALTHY,
 			"XID 48 (double bit ECC error): reset needed, looking again after 30s" },

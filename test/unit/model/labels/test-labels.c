@@ -49,7 +49,7 @@ static void labels_new__describes_a_plain_node(void **state)
 	inventory_free(inv);
 }
 
-/* Without a driver, or without a GPU to offer, the only labels are those from files. */
+/* The only labels without a driver, or without a GPU to offer, are those from files. */
 static void labels_new__has_few_labels_without_gpus(void **state)
 {
 	struct config *c = fixture_config();

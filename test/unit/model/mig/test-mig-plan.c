@@ -333,7 +333,7 @@ static void mig_plan_make__reaches_the_layout_from_every_state(void **state)
 	assert_in_range(done, 2000, 5000); /* enough of both */
 }
 
-/* All that fits on @l, one after the other, from whatever was there before. */
+/* A tour through all layouts that fit on @l, one after the other, each from the one before. */
 struct tour {
 	struct model *m;
 	uint32_t steps, stops;

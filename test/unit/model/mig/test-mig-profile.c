@@ -233,7 +233,7 @@ static void mig_profile_attributes__are_found_by_number(void **state)
 
 static void mig_profile_shape_ok__accepts_the_shapes_of_nvidia(void **state)
 {
-	/* By G: bit C. */
+	/* Bit c of element g: NVIDIA offers c compute slices of a GPU instance of g slices. */
 	static const uint32_t offered[] = { [0] = 0,
 		[1] = 1 << 1,
 		[2] = 1 << 1 | 1 << 2,

@@ -263,7 +263,7 @@ static void mps_grant__of_one_node_with_all_kinds(void **state)
 	teardown(&f);
 }
 
-/* By default a container has one replica, and a daemon gives no more. */
+/* A container has one replica by default, and a daemon gives no more. */
 static void mps_grant__of_several_replicas(void **state)
 {
 	struct fixture f;
@@ -390,7 +390,8 @@ static void mps_plan_new__is_exclusive_for_whole_gpus_only(void **state)
 	teardown(&f);
 }
 
-/* With isolation: the memory limit of the slice, and percentages by the value of compute. */
+/* The grant of an isolated replica has the memory limit of the slice, and percentages by the value of
+ * compute. */
 static void mps_grant__of_isolated_replicas(void **state)
 {
 	static const struct {

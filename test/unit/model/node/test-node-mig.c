@@ -332,7 +332,7 @@ static void node_observe__keeps_the_state_of_an_unreadable_device(void **state)
 	fini(&f, inv);
 }
 
-/* Where the UUID cannot be read, the instances may not be known either: both are 0 then. */
+/* A probe that cannot read the UUID may not know the instances either: both are 0 then. */
 static void node_observe__does_not_confuse_devices_without_a_uuid(void **state)
 {
 	struct fixture f = { .err = ERROR_INIT };

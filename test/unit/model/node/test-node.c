@@ -169,7 +169,7 @@ static void node_tick__drops_a_gpu_that_is_missing_for_long(void **state)
 	assert_string_equal(f.node.inv->gpus[1].uuid, "GPU-2");
 	assert_string_equal(f.node.gpus[1].gpu.uuid, "GPU-2");
 	assert_int_equal(inventory_link(f.node.inv, 0, 1).nvlinks, 2);
-	/* Or in a probe. */
+	/* A GPU may also disappear in a probe. */
 	observe(&f, all, 700);
 	observe(&f, less, 800);
 	assert_int_equal(f.node.inv->n, 3);

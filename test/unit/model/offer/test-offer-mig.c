@@ -198,7 +198,7 @@ static void offer_new__counts_mig_devices_of_eight_gpus(void **state)
 	inventory_free(inv);
 }
 
-/* Where NVIDIA's plugin ends (7.2), the rest of the node serves. */
+/* The agent serves the rest of the node where NVIDIA's plugin ends (7.2). */
 static void offer_new__single_serves_the_greatest_number(void **state)
 {
 	(void)state;

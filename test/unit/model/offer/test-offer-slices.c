@@ -254,7 +254,7 @@ static void offer__warns_of_profiles_that_fit_nowhere(void **state)
 	n.offer = fixture_offer(n.inv, n.config);
 	assert_int_equal(n.offer->warnings.n, 1);
 	n.offer = offer_free(n.offer);
-	/* In neither set: reported once. */
+	/* A profile that fits in neither set is reported once. */
 	p = fixture_profile(&n.config->slices[1], GPU ".huge", 1, 20480);
 	n.offer = fixture_offer(n.inv, n.config);
 	assert_int_equal(n.offer->warnings.n, 1);

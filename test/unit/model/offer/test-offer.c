@@ -257,7 +257,7 @@ static void offer_new__omits_devices_that_cannot_be_offered(void **state)
 		inv->gpus[1].index = 0; fixture_share(c, GPU, NULL, 2, LIST("0")));
 }
 
-/* On each device MPS has precedence, in any order of the file. */
+/* MPS has precedence on each device, in any order of the file. */
 static void offer_new__time_slices_devices_that_mps_omits(void **state)
 {
 	(void)state;
@@ -510,7 +510,7 @@ static void expect_same_resource(const struct resource *a, const struct resource
 	}
 }
 
-/* By how many kinds of sharing a GPU is offered. */
+/* The number of kinds of sharing by which a GPU is offered. */
 static unsigned n_kinds(const struct offer *o, uint32_t gpu)
 {
 	unsigned kinds = 0;

@@ -45,8 +45,8 @@ static void on_gate(void *arg, struct sched_client *client)
 		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
 	if (client->gate != SCHED_GATE_CLOSED && p->blocked)
 		p->woken_at = m->now + pick_between(m, 5 * US, 50 * US);
-	/* Where all known work waits at the gate, the thread that wakes up there reports the state.
-	 * Otherwise the gate thread polls. */
+	/* The thread that wakes up at the gate reports the state where all known work waits there. Otherwise
+	 * the gate thread polls. */
 	if (p->in_flight || !p->blocked)
 		p->poll_at = min_u64(p->poll_at, poll_at);
 	if (client->gate == SCHED_GATE_THROTTLED && client->throttle.quantum_ns != UINT64_MAX &&
@@ -191,7 +191,7 @@ static void submit(struct model_proc *p)
 
 	while (has_more(p) && m->now >= p->woken_at) {
 		if (p->client->gate == SCHED_GATE_CLOSED) {
-			/* Again, if the gate has been open meanwhile. */
+			/* A blocked process reports again if the gate has been open meanwhile. */
 			if (!p->blocked || p->reported_generation != p->generation)
 				report_blocked(p);
 			return;

@@ -150,6 +150,6 @@ struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned i
 	const struct model_task *task);
 void model_kill(struct model_proc *p);
 
-/* For @ns, or until something is wrong. */
+/* Runs the model for @ns, or until an invariant fails. */
 void model_run(struct model *m, uint64_t ns);
 uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned int gpu);

@@ -191,7 +191,7 @@ static void sched__boosts_collectives_of_a_gang(void **state)
 	end_world(&w);
 }
 
-/* Without a boost its bucket would never fill. */
+/* The bucket of the cap would never fill without a boost. */
 static void sched__boosts_a_capped_program_that_waits_for_itself(void **state)
 {
 	struct program programs[] = {
@@ -310,7 +310,7 @@ static void sched__every_program_makes_progress_with_boosts(void **state)
 			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
 			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 2000 * MS },
 			{ SATURATES, ON(0, 2), SHARE(), .least = 2000 * MS } },
-		/* With caps. */
+		/* The same with caps. */
 		{ { WAITS, ON(0, 1), SHARE(.cap = 100000), .least = 300 * MS },
 			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
 			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS } },

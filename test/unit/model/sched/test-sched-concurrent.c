@@ -5,7 +5,7 @@
 #include "unit/model/sched/bench.h"
 #include "model/sched/internal.h"
 
-/* Where quanta would leave the GPU idle the scheduler has no quanta, and no slice loses by that (sched.h,
+/* The scheduler has no quanta where quanta would leave the GPU idle, and no slice loses by that (sched.h,
  * "Concurrent"). */
 
 /* The host code has the next kernel ready as long after the end of the last kernel as that kernel took. */
@@ -91,7 +91,7 @@ static void sched__is_concurrent_where_two_slices_leave_the_gpu_idle(void **stat
 	const struct tenant inferers[] = { { SHARE(1), infer }, { SHARE(1), infer } };
 
 	(void)state;
-	/* With quanta 0.52 and 0.60. */
+	/* The figures with quanta: 0.52 and 0.60. */
 	assert_gets_on(halves, 2, 0.85);
 	assert_gets_on(inferers, 2, 0.85);
 }
@@ -102,7 +102,7 @@ static void sched__is_concurrent_where_many_slices_leave_the_gpu_idle(void **sta
 		{ SHARE(1), infer }, { SHARE(1), infer } };
 
 	(void)state;
-	/* With quanta 0.30. */
+	/* The figure with quanta: 0.30. */
 	assert_gets_on(four, 4, 0.52);
 }
 

@@ -294,7 +294,7 @@ static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **st
 	pass_time(MS);
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
 	saturate(2, 500);
-	/* On both GPUs again, or on none. */
+	/* The second client has the quantum on both GPUs again, or on none. */
 	assert_int_equal(e.clients[0]->gate == SCHED_GATE_CLOSED,
 		second->gate == SCHED_GATE_CLOSED);
 	end();

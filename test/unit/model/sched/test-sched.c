@@ -589,7 +589,7 @@ static void sched_account__counts_revoked_quanta_of_working_clients(void **state
 	begin(3, &equal);
 	set_waiting(0);
 	set_waiting(1);
-	/* By the clock. */
+	/* The clock ends the quantum. */
 	pass_time(SCHED_QUANTUM_NS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(get_account(0).revoked, 1);

@@ -39,11 +39,11 @@ int client_compare(struct slice_client *c, unsigned int gpu);
 /* One request and its answer. Length of that, or -1. */
 int client_call(struct slice_client *c, void *request, size_t len, void *ret, size_t cap);
 
-/* From the credit, or by asking, also across a restart of the arbiter. Then it is used. */
+/* Takes @bytes from the credit or requests them, also across a restart of the arbiter. False: refused. */
 bool client_allocate(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 void client_free_bytes(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 
-/* For quanta: SLICE_STATE, with the gate's present generation. -1: the connection ended. */
+/* Sends SLICE_STATE, with the gate's present generation. -1: the connection ended. */
 int client_report_state(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
 /* TURN_OPEN, TURN_THROTTLED, TURN_CLOSED. */
 uint32_t client_gate(const struct slice_client *c, unsigned int gpu);

@@ -22,7 +22,7 @@ void write_limit(const struct env *e, uint64_t limit, const char *unhooked);
 /* ---- the agent -------------------------------------------------------------------------------- */
 
 const char *op_of(const json_t *line);
-/* From now on the arbiter requests readings from the test. */
+/* Connects as the agent: from now on the arbiter requests readings from the test. */
 void subscribe(struct env *e);
 /* Answers a "read" with the figures of the table. */
 void answer_reading(struct env *e, const json_t *read);
@@ -35,7 +35,7 @@ bool eventually(struct env *e, const char *key, uint64_t value);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* One that has @bytes and waits; with a hang-up before that, if so wanted. */
+/* Starts a process that has @bytes and waits; with @hang_up, after a hang-up. */
 pid_t holder(struct env *e, uint64_t bytes, bool hang_up);
 /* Waits for a child that must have ended well. */
 void reap(pid_t pid);

@@ -38,7 +38,7 @@ static int answer_to(pid_t ask_in_thread)
 	return WEXITSTATUS(status);
 }
 
-/* Until the only process of the slice has ended, and the arbiter knows. */
+/* Waits until the only process of the slice has ended, and the arbiter has noticed. */
 static void wait_ended(struct env *e, pid_t pid)
 {
 	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
@@ -86,7 +86,7 @@ static void death__frees_nothing_while_a_child_keeps_the_memory(void **state)
 	/* A zombie: its parent has not reaped it. */
 	(void)kill(one, SIGKILL);
 	wait_ended(e, one);
-	/* Until the first reading the grant includes the process's credit, which no one returned. */
+	/* The grant includes the process's credit, which no process returned, until the first reading. */
 	assert_true(eventually(e, "granted", 300 * MIB));
 	wait_ms(50);
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);

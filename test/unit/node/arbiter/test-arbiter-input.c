@@ -332,7 +332,7 @@ static void proc_stat_parse__is_not_misled_by_names(void **state)
 				    "18446744073709551615 94000 5 150000 0 0\n",
 		&b));
 	assert_true(a.image != b.image);
-	/* Where this process has no permission. */
+	/* The kernel shows no addresses where this process has no permission. */
 	assert_true(proc_stat_parse(
 		"7 (x) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 9 1 1 0 0 0\n", &b));
 	assert_int_equal(b.image, 0);
@@ -450,8 +450,8 @@ static bool count_memfd(void *arg, int fd)
 	return false;
 }
 
-/* In a root of its own, where a FIFO bears the name of a memfd. Exit status: 0 if it was not opened, and a real
- * one is; SKIPPED. */
+/* Runs in a root of its own, where a FIFO has the name of a memfd. Exit status: 0 if the FIFO was not
+ * opened, and a real memfd is; SKIPPED. */
 static int memfds_beside_fifo(const char *dir)
 {
 	char root[300], path[400], at[400];

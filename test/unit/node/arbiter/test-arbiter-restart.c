@@ -24,7 +24,7 @@ static void restart__counts_allocated_memory_and_finds_the_pages(void **state)
 	(void)kill(two, SIGKILL);
 	(void)waitpid(two, NULL, 0);
 	start_arbiter(e);
-	/* To the byte, and without a registration: the arbiter found the page in the process. */
+	/* The figure is exact without a registration: the arbiter found the page in the process. */
 	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);

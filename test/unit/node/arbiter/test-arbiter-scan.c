@@ -85,7 +85,7 @@ static void scan__that_failed_ends_no_account(void **state)
 	rescan(s);
 	assert_non_null(charge_account(s, 1));
 	assert_non_null(charge_account(s, 0));
-	/* Once all can be seen, what there is no slice of is no more. */
+	/* The arbiter drops the accounts of removed slices once it can read all slices. */
 	assert_int_equal(unlink(dir), 0);
 	assert_int_equal(rename(away, dir), 0);
 	rescan(s);

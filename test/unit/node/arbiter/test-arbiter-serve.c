@@ -450,7 +450,7 @@ static void descriptors__that_a_process_sends_are_closed(void **state)
 	for (size_t i = 0; i < 10 * ARRAY_LEN(counts); i++) {
 		assert_int_equal(client_connect(&c, e->slice), 0);
 		if (i % 3 == 0) {
-			/* With the first packet, which is answered with a refusal. */
+			/* The first packet carries the descriptors, and is answered with a refusal. */
 			send_with_descriptors(&c, &hello, sizeof(hello),
 				counts[i % ARRAY_LEN(counts)], c.fd);
 			assert_int_equal(recv(c.fd, &c.welcome, sizeof(c.welcome), 0),
@@ -480,7 +480,7 @@ static int lingering_socket(int *other)
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* One that is set does not grow, so that what was sent never fits into it. */
+	/* A receive buffer that is set does not grow, so the data never fits into it. */
 	assert_int_equal(
 		setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &(int){ 1024 }, sizeof(int)), 0);
 	assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);

@@ -135,7 +135,7 @@ static void metrics_counters_fields__has_all_counted_fields(void **state)
 	}
 }
 
-/* Where dcgm-exporter ends: the row is left out, and its neighbours stay. */
+/* The agent leaves out a row at which dcgm-exporter ends, and keeps its neighbors. */
 static void metrics_counters_parse__skips_a_malformed_row(void **state)
 {
 	static const struct {

@@ -369,7 +369,7 @@ static void container__has_the_devices_of_its_device_nodes(void **state)
 	assert_int_equal(nvmlDeviceCreateGpuInstance(d, P1G, &instance), 4);
 	assert_int_equal(nvmlComputeInstanceDestroy(ci), 4);
 	assert_int_equal(nvmlDeviceSetMigMode(d, 1, &activation), 4);
-	/* With the node of all instances, and that of changing them. */
+	/* The process has the nodes for all instances and for changes. */
 	touch_cap(dev, SIM_CAP_MONITOR);
 	assert_int_equal(nvmlDeviceGetGpuInstanceById(d, 2, &instance), 0);
 	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(d, 1, &mig), 0);

@@ -176,7 +176,7 @@ static void writer__killed_anywhere_leaves_a_consistent_node(void **state)
 
 		if (pid == 0)
 			write_for_ever();
-		/* Once it is in full swing, at a moment that differs from round to round. */
+		/* Kills the writer while it writes, at a moment that differs from round to round. */
 		while (sim_state_generation(f.control.state) < before + 2)
 			usleep(50);
 		usleep(round * 37 % 500);
@@ -562,7 +562,7 @@ static void location__has_a_default_for_each_user(void **state)
 		"No such file");
 }
 
-/* Another user's directory in the shared /tmp, with the name of this user's. */
+/* The directory is another user's, in the shared /tmp, with the name of this user's. */
 static void location__refuses_a_directory_of_others(void **state)
 {
 	struct sim_location location = { .node = "p3.2xlarge" };

@@ -250,7 +250,7 @@ static void device_manager_begin__prefers_one_numa_node(void **state)
 	device_choice_fini(&c);
 	fixture_free(f);
 
-	/* Without alignment the hint of the devices means nothing. */
+	/* The hint of the devices means nothing without alignment. */
 	f = fixture_new(false);
 	plug(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
 	assert_int_equal(begin(f, "p", 3, &c), DEVICE_CHOICE_QUERY_PLUGIN);

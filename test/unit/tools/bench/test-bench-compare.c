@@ -59,7 +59,7 @@ static void compare__finds_true_differences_and_no_noise(void **state)
 	}
 }
 
-/* Where the noise is as large as the difference. */
+/* The noise is as large as the difference. */
 static void compare__does_not_guess(void **state)
 {
 	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };

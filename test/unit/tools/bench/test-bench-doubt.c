@@ -108,7 +108,7 @@ static void doubt_gaps__name_unknown_figures_and_their_place(void **state)
 	assert_string_equal(text,
 		"Not known, so no doubt could come of it: how long its power limit slowed down the GPU; "
 		"whether other processes used the GPU.");
-	/* All of them have room. */
+	/* The text has room for all of them. */
 	f = doubt_unknown();
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
 		doubt_gaps_add(&g, (enum bench_mode)m, &f);

@@ -310,7 +310,7 @@ static void check_plan(const struct isolation_case *c, const struct trial_plan *
 	}
 }
 
-/* In all modes, for the shortest and the longest time: gpuslice-load accepts the requests of the plans. */
+/* gpuslice-load accepts the requests of the plans in all modes, for the shortest and the longest time. */
 static void plans__are_possible(void **state)
 {
 	static const uint32_t times[] = { 400, 700, 1100, 1500 };

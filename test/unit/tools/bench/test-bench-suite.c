@@ -120,7 +120,7 @@ static void steps__omit_redundant_ones(void **state)
 	assert_false(suite_has(&s, &s.scenarios[1], BENCH_FAIR_SHARE_WEIGHTED));
 	assert_true(suite_has(&s, &s.scenarios[1], BENCH_FAIR_SHARE_LATENCY));
 	assert_false(suite_has(&s, &s.scenarios[2], BENCH_TIME_SLICING));
-	/* Where MIG devices are made for so many pods, for those only. */
+	/* If MIG devices are made for .mig_pods pods, only scenarios of that many pods have the mode. */
 	assert_true(suite_has(&s, &s.scenarios[0], BENCH_MIG));
 	s.mig_pods = 2;
 	assert_false(suite_has(&s, &s.scenarios[0], BENCH_MIG));

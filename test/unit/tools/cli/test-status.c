@@ -344,7 +344,7 @@ static void status_view__shows_slices_and_their_processes(void **state)
 		if (!strstr(buf_str(&b), wanted[i]))
 			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
 	}
-	/* Where no slice divides the time there is no column for it. */
+	/* The table has no column for time where no slice divides the time. */
 	*strstr(timeless, "weight") = 'W';
 	buf_clear(&b);
 	assert_ok(status_view(&b, timeless, sizeof(timeless) - 1, &options, &err), &err);

@@ -98,7 +98,7 @@ static void top_model__has_no_sum_of_unknown_figures(void **state)
 	assert_string_equal(m->degraded_reason, "say it");
 }
 
-/* Another GPU has the index of a missing one; one whose presence is unknown keeps its own. */
+/* A present GPU has the index of a missing one. A GPU whose presence is unknown keeps its index. */
 static void top_model__does_not_treat_unknown_as_removed(void **state)
 {
 	static const struct {

@@ -347,7 +347,7 @@ static void make_quoted__escapes_special_characters(void **state)
 	assert_string_equal(buf_str(&b), "\"\\x85\xc3\xa4\\u2028\\u2029\xe2\x80\xa7\"");
 }
 
-/* Where the pods of each kind of object are, and that a name is nothing but a name to a shell. */
+/* The path of the pods in each kind of object. A name is nothing but a name to a shell. */
 static void make_patch__depends_on_the_kind_of_object(void **state)
 {
 	static const struct {

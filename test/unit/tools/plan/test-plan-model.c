@@ -244,7 +244,7 @@ static void alone__open_pods_queue_behind_themselves(void **state)
 	CLOSE(t.mean_s, 0.1, 1e-9);
 	CLOSE(used, 0.5, 1e-9);
 	CLOSE(t.p99_s, 0.1 + 0.05 * log(0.01) / log(0.5), 1e-9);
-	/* All that a request takes longer is GPU time: 0.05 + 0.1 * 0.4, and its own queue grows. */
+	/* GPU time is all that a request takes longer: 0.05 + 0.1 * 0.4. The pod's own queue grows. */
 	assert_int_equal(model_exclusive(&p, 1.4, &t, &used, &err), 0);
 	CLOSE(used, 0.9, 1e-9);
 	CLOSE(t.mean_s, 0.05 + 0.09 * (1 - 0.5) / (1 - 0.9), 1e-9);
@@ -266,7 +266,7 @@ static void rotation__beside_a_saturating_pod_has_a_bound(void **state)
 	CLOSE(rotate(pods, 2, 0, t), 0.2, 1e-9);
 	assert_true(isfinite(t[0].p99_s) && isfinite(t[1].p99_s));
 	assert_true(t[1].p99_s > t[1].mean_s && t[1].p99_s < 1);
-	/* One that leaves a little over is no worse to it. */
+	/* A pod that leaves a little over is no worse for the other pod. */
 	for (unsigned i = 0; i < 100; i++) {
 		double all = t[1].p99_s;
 

@@ -18,7 +18,8 @@ static const char plan[] =
 	"- {name: a, replicas: 4, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, mem_peak_mib: 2000, cpu: 500m,\n"
 	"  slo: {max_slowdown: 9}}\n";
 
-/* Without memory, a pool whose tenants can all meet would else get a note or be split. */
+/* A failed allocation must be reported: otherwise a pool whose tenants can all meet would get a note or be
+ * split. */
 static void pools__fail_with_each_allocation_that_fails(void **state)
 {
 	struct plan_world w;

@@ -98,7 +98,7 @@ static void objects__have_replicas_and_requests(void **state)
 	}
 }
 
-/* In any order; the plan file has precedence. */
+/* The profiles come in any order. The plan file has precedence. */
 static void objects__join_profiles(void **state)
 {
 	static const char manifest[] =
@@ -342,7 +342,7 @@ static void objects__without_a_gpu_request_are_reported(void **state)
 	}
 }
 
-/* Also those of GPUs that no instance type has, such as 1g.12gb of an H100 NVL. */
+/* The profiles include those of GPUs that no instance type has, such as 1g.12gb of an H100 NVL. */
 static void objects__may_request_each_mig_profile(void **state)
 {
 	static const struct {
@@ -382,7 +382,7 @@ static void check_mig_request(const struct mig_profile *p)
 	assert_true(in->workloads[0].mem_peak_mib.known);
 }
 
-/* All that mig-parted's default map has. */
+/* The profiles are all that mig-parted's default map has. */
 static void objects__may_request_each_profile_of_the_default_map(void **state)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *c = NULL;

@@ -247,7 +247,7 @@ static void fit__predictions_have_a_confidence(void **state)
 	assert_int_equal(find_fit(&w, 1, 0, PLAN_MPS, 2, 2, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DERIVED && t[0].band == 0.25);
 	assert_string_equal(t[0].missing, "u");
-	/* On another GPU, and without its split: a bound. */
+	/* The times on another GPU without the split are a bound. */
 	assert_int_equal(find_fit(&w, 1, 3, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_true(t[0].origin == PLAN_DEFAULT && t[0].band == 0.50 && t[0].slowdown > 1);
 	assert_string_equal(t[0].missing, "t_solo on this GPU");
@@ -257,8 +257,8 @@ static void fit__predictions_have_a_confidence(void **state)
 	assert_string_equal(t[0].missing, "t_solo");
 }
 
-/* By its figures it needs ten times the GPU. A workload that was measured on one GPU, always busy, fits one
- * GPU. */
+/* The workload needs ten times the GPU by its figures. A workload that was measured on one GPU, always busy,
+ * fits one GPU. */
 static void fit__demand_of_more_than_a_gpu_is_refused(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);
@@ -349,7 +349,7 @@ static void fit__mig_selects_the_smallest_sufficient_profile(void **state)
 	assert_int_equal(t[6].memory_mib, 4864);
 	g.n = 8;
 	assert_int_equal(fit_check(f, &g, t, NULL, NULL), PLAN_MIG_GEOMETRY);
-	/* More work for the multiprocessors: a larger GPU, though memory would do. */
+	/* The pod needs more multiprocessors, so it needs a larger GPU, though memory would do. */
 	w.u = make_measured(0.2);
 	f = fit_free(f);
 	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
@@ -371,7 +371,7 @@ static void fit__mig_is_not_overloaded(void **state)
 	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
 	w.rate = make_measured(9);
 	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_RHO);
-	/* All that a request takes longer is GPU time: 5 * (0.1 + 0.6). */
+	/* GPU time is all that a request takes longer: 5 * (0.1 + 0.6). */
 	w.busy = make_measured(0.5);
 	w.rate = make_measured(5);
 	w.solo_s = make_measured(1);
@@ -381,7 +381,7 @@ static void fit__mig_is_not_overloaded(void **state)
 	assert_int_equal(find_fit(&w, 1, 5, PLAN_MIG, 0, 1, NULL), PLAN_PROFILE_INCOMPLETE);
 }
 
-/* Without a time per request the share of a workload that is always busy is still known: a fourth. */
+/* The share of a workload that is always busy is known without a time per request: a fourth. */
 static void fit__trainings_without_a_time_are_not_stacked(void **state)
 {
 	struct plan_workload w = workload(1, 1, 1000);

@@ -242,7 +242,7 @@ static void dev_char__reports_which_link_could_not_be_created(void **state)
 	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
 	assert_ok(dir_make(make_path("dev"), 0755, &err), &err);
 	make_node("dev/nvidia0", 195, 0);
-	/* In a directory where no user may write, root may not either. */
+	/* Root cannot write either in a directory where no user may write. */
 	assert_error(dev_char_link(make_path("dev"), "/proc/self", "/dev", &made, &err), &err,
 		"195:0");
 	assert_error(dev_char_link(make_path("none"), make_path("char"), "/dev", &made, &err),

@@ -103,13 +103,13 @@ static void monitor__reports_the_inventory(void **state)
 	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 2);
 	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
 
-	/* Again. The links stay, although the worker does not read them any more. */
+	/* The links stay after the next probe, although the worker does not read them any more. */
 	fake_nvml("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor -1 3\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
 	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
 
-	/* By its own clock. */
+	/* The monitor probes by its own clock. */
 	gpu_monitor_set_interval(s.m, 20 * NS_PER_MS);
 	run_until(&s, s.inventories >= 5);
 	assert_int_equal(s.downs, 0);
@@ -667,7 +667,7 @@ static void monitor__reports_a_gpu_that_hangs_while_it_lists_processes(void **st
 	monitor_watcher_stop(&s);
 }
 
-/* Without a first probe, or without the worker, the caller gets an error at once, and no callback later. */
+/* The caller gets an error at once before the first probe or without the worker, and no callback later. */
 static void monitor__refuses_requests_without_a_worker(void **state)
 {
 	static const char *const uuids[] = { "GPU-fake-0" };

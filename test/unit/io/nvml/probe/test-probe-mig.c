@@ -256,7 +256,7 @@ static void probe_mig__makes_few_calls_when_nothing_changed(void **state)
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 20 1\n");
 	assert_string_equal(f->keep.mig[1].uuid, "MIG-fake-1-1-0");
 	assert_string_equal(f->keep.mig[1].profile, "1g.5gb+me");
-	/* Another compute instance of the same GPU instance as well. */
+	/* Another compute instance of the same GPU instance has the same UUID as well. */
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n");
 	assert_string_equal(f->keep.mig[1].profile, "3g.20gb");
 	probe_fake_gpu(f, TWO_GPUS "mig 1 0 7 0 19 1\nmig 1 1 1 0 9 2\n");

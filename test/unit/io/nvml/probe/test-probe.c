@@ -160,7 +160,7 @@ static void probe_gpu__reports_an_unreadable_health_signal_as_unknown(void **sta
 		"gpus 1\nfigure fieldError 0 230 3\nfigure nvmlDeviceGetFieldValues 0 226 0\n");
 	probe_gpu(&p, 0, &g, &d);
 	assert_int_equal(g.recovery, GPU_RECOVERY_NONE);
-	/* Only the calls for its fields may report that the GPU is lost. */
+	/* The calls for its fields may be the only ones that report a lost GPU. */
 	fake_nvml("gpus 1\nfigure fieldError 0 145 15\n");
 	probe_gpu(&p, 0, &g, &d);
 	assert_int_equal(g.fault, GPU_FAULT_LOST);
@@ -507,7 +507,7 @@ static void probe_round__skips_a_stuck_gpu_until_its_next_date(void **state)
 	assert_string_equal(round.last->gpus[1].uuid, "B");
 	assert_string_equal(round.last->gpus[1].reason, "nvmlX did not come back in time");
 
-	/* Another number of GPUs: the index may mean another one, so the mark ends early. */
+	/* The number of GPUs changes: the index may mean another GPU, so the mark ends early. */
 	probe_round_start(&round, 99, &q);
 	assert_int_equal(feed_begin(&round, 3), 0);
 	assert_int_equal(feed_gpu(&round, 0, "A", GPU_OK), 0);

@@ -147,7 +147,7 @@ static void share_count__ignores_impossible_figures(void **state)
 
 #define MS (NS / 1000)
 
-/* In ms: the samples of two processes, the busy time of the GPU, and the share of each. */
+/* All figures in ms: the samples of two processes, the busy time of the GPU, and the share of each process. */
 static void share_settle__is_exact_over_time(void **state)
 {
 	const struct {
@@ -211,7 +211,7 @@ static void share_settle__gives_the_rest_to_ended_processes(void **state)
 	assert_int_equal(s.list[0].busy_ns, 500 * MS);
 	assert_int_equal(s.list[1].pid, 12);
 	assert_int_equal(s.list[1].busy_ns, 200 * MS);
-	/* Once. */
+	/* The time of an ended process is reported once. */
 	s.n = 1;
 	sampled(&s, 11, T0 + 3 * SEC, 50);
 	count(&s, T0 + 2 * SEC, T0 + 3 * SEC);
@@ -219,7 +219,7 @@ static void share_settle__gives_the_rest_to_ended_processes(void **state)
 	assert_int_equal(s.n, 1);
 }
 
-/* Without GPM the GPU's time is an estimate: it bounds the samples, and adds nothing. */
+/* The GPU's time is an estimate without GPM: it bounds the samples, and adds nothing. */
 static void share_settle__assigns_no_estimated_rest(void **state)
 {
 	const struct share_time t = { NS, 900 * MS, 0 };
@@ -511,7 +511,7 @@ static void sampling__ignores_answers_to_another_request(void **state)
 	end(&s, NULL);
 	assert_int_equal(t.times, 1);
 	assert_int_equal(t.sample->n, 0);
-	/* Without a request. */
+	/* A device without a request. */
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
 		0);

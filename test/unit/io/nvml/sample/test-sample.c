@@ -152,7 +152,7 @@ static void sample__converts_as_dcgm_does(void **state)
 	assert_null(sample_value(device, at("DCGM_FI_DEV_XID_ERRORS")));
 	/* Fields that were not requested are absent. */
 	assert_null(sample_value(device, at("DCGM_FI_DEV_VIDEO_CLOCK")));
-	/* By their fields' order. */
+	/* The values are in the order of their fields. */
 	for (uint32_t i = 1; i < device->n_values; i++)
 		assert_true(device->values[i - 1].field < device->values[i].field);
 	sampled_fini(&t);
@@ -336,7 +336,8 @@ static void sample__falls_back_to_utilization(void **state)
 	assert_true(device->busy_known);
 	assert_in_range(device->busy_ns, device->interval_ns / 2 - 1,
 		device->interval_ns / 2 + 1);
-	/* With neither it is unknown, and the processes' times are only limited to the interval. */
+	/* The busy time is unknown with neither of the two. The processes' times are then only limited to
+	 * the interval. */
 	fake_nvml("gpus 1\nnogpm\nprocess compute 0 77 1 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_false(t.sample->devices[0].busy_known);

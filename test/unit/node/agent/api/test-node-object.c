@@ -44,7 +44,7 @@ static void node_object__reports_each_change(void **state)
 		{ WITH_CONDITIONS(CONDITION("True", "1")), 1, 0 },
 		{ WITH_CONDITIONS(CONDITION("False", "1")), 0, 1 },
 		{ WITH_CONDITIONS("{'type':'Ready'}"), 0, 1 }, /* it was removed */
-		/* Another Node of that name. */
+		/* The object is another Node of that name. */
 		{ "{'metadata':{'uid':'u-2'}}", 1, 0 },
 		{ "{'metadata':{'uid':'u-2','labels':{'a':'1'}}}", 1, 0 },
 		{ "{'metadata':{'uid':'u-2','labels':{'a':'2'}}}", 1, 0 },

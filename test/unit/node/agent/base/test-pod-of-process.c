@@ -79,7 +79,7 @@ static void pod_uid_from_mounts__uses_mounts_that_only_containers_have(void **st
 		{ "1 2 8:1 /k/pods/" UID
 		  "/containers/c/0a /dev/termination-log rw - ext4 x rw\n",
 			true },
-		/* On the node itself: volumes, and parts of them. */
+		/* The node itself mounts volumes, and parts of them. */
 		{ "1 2 0:9 / /var/lib/kubelet/pods/" UID
 		  "/volumes/kubernetes.io~secret/s rw - tmpfs x rw\n",
 			false },

@@ -31,7 +31,7 @@ int cluster_env_teardown(void **state);
 /* Writes the kubeconfig: "" leads to our server, else that text. NULL: none. */
 void cluster_env_kubeconfig(struct cluster_env *x, const char *text);
 void cluster_env_init(struct cluster_env *x);
-/* With a kubeconfig, from init until our Node, which is @object, is watched. Nothing is decided yet. */
+/* Runs with a kubeconfig from init until our Node, which is @object, is watched. No config is decided yet. */
 void cluster_env_open(struct cluster_env *x, const char *object);
 /* NVML has reported @n GPUs, of which the first has @fault; the config is in force. */
 void cluster_env_know(struct cluster_env *x, uint32_t n, enum gpu_fault fault);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where the API server is: the agent finds it at the start, later, or never. What the cluster part reports
- * to the agent. */
+/* The agent finds the API server at the start, later, or never. The cluster part reports that to the agent. */
 #include "unit/node/agent/cluster/cluster-env.h"
 
 #include <unistd.h>

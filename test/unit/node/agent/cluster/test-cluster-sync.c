@@ -49,7 +49,7 @@ static void cluster_sync__removes_our_taint_alone_once_the_node_is_ready(void **
 		"{'op':'replace','path':'/spec/taints','value':[" THEIRS "]}]");
 	assert_non_null(strstr(env_of(x)->seen[0], "Content-Type: " API_JSON_PATCH "\r\n"));
 	assert_true(x->c.taint_removed_wall_ns > 0);
-	/* Without it nothing is sent, whatever changes. */
+	/* The agent sends nothing without the taint, whatever changes. */
 	node_env_send_event(x->n, UNTAINTED);
 	task_settle(env_of(x), &x->c.taint);
 	node_env_send_event(x->n, NODE(""));

@@ -191,7 +191,7 @@ static void agent_config_reload__applies_another_config(void **state)
 	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_int_equal(e->changes, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigApplied"), 1);
-	/* Another text with the same meaning, and the same text. */
+	/* The file gets another text with the same meaning, and then the same text. */
 	reload(e, "# a comment\n" SHARING(3));
 	agent_config_reload(&e->config);
 	assert_int_equal(e->f->facts.config_generation, 2);

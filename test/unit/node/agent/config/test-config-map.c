@@ -298,7 +298,7 @@ static void agent_config_start__uses_the_last_choice_while_the_server_is_silent(
 	assert_good(m->e, 3);
 	assert_chosen(m->e, CHOICE_LABEL, "b");
 	assert_string_equal(m->e->config.label.value, "b");
-	/* Also without a server: there is no other source of the label. */
+	/* The same happens without a server: there is no other source of the label. */
 	m->e->link.possible = false;
 	config_env_start(m->e);
 	agent_config_without_api(&m->e->config);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Where configs come from: which files are entries, and that each way in which files change is noticed, when whole. */
+/* The sources of configs: which files are entries, and that the source notices each way in which files
+ * change, once they are whole. */
 #include "unit/node/agent/agent-fixture.h"
 
 #include "node/agent/config/source/source.h"
@@ -71,13 +72,13 @@ static const char *path_of(const struct source_env *e, const char *name)
 	return path;
 }
 
-/* By a rename. */
+/* Replaces the file by a rename. */
 static void write_source_file(const struct source_env *e, const char *name, const char *text)
 {
 	test_write(e->f->dir, name, text, strlen(text), 0644);
 }
 
-/* In place. */
+/* Writes the file in place. */
 static void write_over(const struct source_env *e, const char *name, const char *text)
 {
 	CLEANUP(closep) int fd = open(path_of(e, name), O_WRONLY | O_TRUNC | O_CLOEXEC);

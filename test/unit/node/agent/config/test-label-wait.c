@@ -30,13 +30,13 @@ struct step {
 	enum label_state state;
 };
 
-/* At that time, with that answer. */
+/* A tick at @ms, with this answer. */
 #define AT(ms, event_, answer_, act_, state_)                                           \
 	{                                                                               \
 		.at_ms = (ms), .event = event_, .answer = answer_, .act = LABEL_##act_, \
 		.state = LABEL_##state_                                                 \
 	}
-/* With that label of that Node. */
+/* A Node at @ms, with this UID and label. */
 #define SAYS(ms, event_, uid_, value_, act_, state_)                              \
 	{                                                                         \
 		.at_ms = (ms), .event = event_, .uid = (uid_), .value = (value_), \
@@ -72,7 +72,7 @@ static enum label_act play_step(struct label_wait *w, const struct step *s)
 	return LABEL_NOTHING;
 }
 
-/* By state; with a directory and with a ConfigMap. */
+/* Whether the agent knows the label in each state; with a directory and with a ConfigMap. */
 static const bool knows[2][LABEL_NEW_NODE + 1] = {
 	{ [LABEL_UNWANTED] = true,
 		[LABEL_GIVEN_UP] = true,

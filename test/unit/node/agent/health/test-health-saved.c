@@ -49,7 +49,7 @@ static void xid(struct node *n, const struct health_policy *p, const char *uuid,
 	(void)node_xid(n, p, uuid, NODE_XID_ALL, NODE_XID_ALL, number, at_s * S);
 }
 
-/* Another agent of the boot @boot at that time. */
+/* Starts another agent at @at_s, in the boot @boot. */
 static int restart(struct node *n, const struct health_policy *p, const char *boot,
 	uint64_t at_s, struct error *err)
 {
@@ -120,7 +120,7 @@ static void saved_health__continues_a_cool_down_from_its_start(void **state)
 	observe(&n, &p, inv, 801);
 	xid(&n, &p, "GPU-0", 48, 900);
 	assert_true(n.gpus[0].health.retry_at_ns == (900 + 1200) * S);
-	/* Where nothing comes back by itself, a restart is what brings it back. */
+	/* A restart makes the GPU healthy where the policy has no recovery. */
 	p.recovery = false;
 	assert_ok(restart(&n, &p, BOOT, 1000, &err), &err);
 	observe(&n, &p, inv, 1001);

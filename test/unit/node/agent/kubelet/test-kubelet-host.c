@@ -36,7 +36,7 @@ static void host_has_node__searches_the_driver_root_and_our_own_dev(void **state
 	assert_true(host_has_node(c, "/dev/gpuslice-none"));
 }
 
-/* With a root that is too long for a path the agent still searches its own /dev. */
+/* The agent still searches its own /dev if the root is too long for a path. */
 static void host_has_node__ignores_a_driver_root_that_is_too_long(void **state)
 {
 	struct agent_fixture *f = *state;

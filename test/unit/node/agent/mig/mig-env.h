@@ -75,11 +75,11 @@ void mig_env_begin(struct mig_env *e); /* both */
 void mig_env_run(struct mig_env *e);   /* and until the attempt has ended */
 /* Whether an attempt has ended. */
 bool mig_env_attempted(const struct mig_env *e);
-/* Until another attempt has ended. */
+/* Runs until another attempt has ended. */
 void mig_env_retry(struct mig_env *e);
 /* Answers the request to the kubelet. */
 void mig_env_holders(struct mig_env *e);
-/* Until the phase has polled again, and then once more, whether its wait is over. */
+/* Runs until the phase has polled again, and then once more, whether its wait is over. */
 void mig_env_ticks(struct mig_env *e);
 /* The next tick of @phase is late. */
 void mig_env_late(struct mig_env *e, enum mig_phase phase);

@@ -448,7 +448,7 @@ static void mig_apply__that_fails_reverts_every_step(void **state)
 		{ "finish false reset-required 'GPU 0: pending'",
 			"GPU 0: pending; a reset of the GPU or a reboot of the host is needed",
 			.code = ERR_UNSUPPORTED },
-		/* Without a Node the agent cannot record the reboot, and might reboot for ever. */
+		/* The agent cannot record the reboot without a Node, and might reboot for ever. */
 		{ "finish false reset-required", "the MIG mode did not change; a reset",
 			ERR_UNSUPPORTED, true },
 		{ "finish false unavailable 'in use by process 9'", "process 9",

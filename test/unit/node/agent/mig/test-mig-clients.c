@@ -146,7 +146,7 @@ static void mig_pause__runs_once_for_a_device_in_use(void **state)
 	mig_env_retry(c->m);
 	assert_int_equal(c->lists, 0);
 	assert_int_equal(mig_env_count(c->m, "plan a"), 3);
-	/* For another layout they are. */
+	/* The agent pauses them for another layout. */
 	mig_cluster_label(c, MIG_LABEL, "b");
 	mig_env_until(c->m, mig_env_count(c->m, "plan b") == 2);
 	assert_true(c->lists > 0);
@@ -161,7 +161,7 @@ static void mig_pause__continues_where_a_client_used_the_device(void **state)
 	mig_cluster_run(c);
 	assert_ended(c->m, "success", "a: applied");
 	assert_calls(c->m, "plan a\nholders\nholders\nrelease\napply a\n");
-	/* Without clients, or after they were paused, what a pod has is in use. */
+	/* A device that a pod has is in use if there are no clients, or if they were paused. */
 	c->m->holder[1] = "GPU-0";
 	mig_cluster_label(c, MIG_LABEL, "b");
 	mig_cluster_wait(c, "failed");

@@ -5,7 +5,7 @@
 #include "unit/node/agent/mig/mig-cluster.h"
 
 #define RESET "finish false reset-required 'GPU 0: the mode is pending'\n"
-/* Until mig_env_write(m, "go", "") */
+/* Waits until mig_env_write(m, "go", ""). */
 #define WAIT "while [ ! -e \"$dir/go\" ]; do sleep 0.01; done\n"
 
 /* --- the label --- */
@@ -294,7 +294,7 @@ static void mig_reboot__runs_once_for_a_layout(void **state)
 		assert_ended(c->m, "failed", "the host was rebooted for this already");
 		assert_non_null(strstr(c->m->mig.node.reason, MIG_REBOOTED));
 		assert_int_equal(mig_env_count(c->m, "reboot"), 0);
-		/* For another layout it may be done. */
+		/* Another layout permits a reboot again. */
 		mig_cluster_label(c, MIG_LABEL, "b");
 		mig_env_until(c->m, mig_env_count(c->m, "reboot") == 1);
 	}

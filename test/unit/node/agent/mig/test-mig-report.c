@@ -217,7 +217,7 @@ static void mig_mask__hides_removed_devices_and_no_more(void **state)
 	inventory_free(inv);
 }
 
-/* For any result of a probe for the GPUs that change, and only for them. */
+/* The former devices stay for any result of a probe of the GPUs that change, and only of those. */
 static void mig_mask__keeps_the_former_devices(void **state)
 {
 	static const uint32_t seen_of_0[] = { 0, 1, 2, 3 };

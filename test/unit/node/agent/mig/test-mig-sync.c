@@ -10,7 +10,7 @@
 
 #define MODE "planned 0 2 '\"enable\"'\n"
 #define SAME "planned 0 0\n"
-/* Until mig_env_write(e, "go", "") */
+/* Waits until mig_env_write(e, "go", ""). */
 #define WAIT "while [ ! -e \"$dir/go\" ]; do sleep 0.01; done\n"
 
 /* GPU-0 with so many MIG devices, GPU-1 with one; @n GPUs in all. */
@@ -271,7 +271,7 @@ static void mig_sync__backs_off_unless_a_device_is_in_use(void **state)
 		}
 		assert_int_equal(e->mig.outcome.failures, 4);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 1);
-		/* Another reason is news. */
+		/* A failure for another reason is a new Event. */
 		mig_env_write(e, "plan", "finish false io 'GPU is lost'");
 		fail_next_attempt(e);
 		assert_int_equal(agent_fixture_count(e->f, "MigConfigFailed"), 2);

@@ -191,7 +191,7 @@ static void devices__of_a_gpu_in_mig_mode_follow_the_offer(void **state)
 	}
 }
 
-/* More compute slices than the GPU has: the shares still add up to no more than the whole. */
+/* The instances have more compute slices than the GPU: the shares still add up to no more than the whole. */
 static void devices__never_add_up_to_more_than_the_gpu(void **state)
 {
 	struct scene s;

@@ -418,7 +418,7 @@ static void slice__shows_how_its_compute_is_shared(void **state)
 		{ SLICE_COMPUTE_FAIR_SHARE, 0, "fair", MIB(1024), MIB(1024) },
 		{ SLICE_COMPUTE_FAIR_SHARE, 500000, "capped", MIB(1024), MIB(1024) },
 		{ SLICE_COMPUTE_MPS, 0, "mps", MIB(1024), MIB(1024) },
-		/* Without a limit of its own, that of the device. */
+		/* The limit of the device, where the slice has no limit of its own. */
 		{ SLICE_COMPUTE_NONE, 0, "none", SLICE_NO_LIMIT, MIB(4096) },
 	};
 	struct monitoring_env *e = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* To which container the memory and the time of a GPU belong, or to another process, or unknown. */
+/* The container to which the memory and the time of a GPU belong; or another process; or unknown. */
 #include "unit/node/agent/monitoring/monitoring-env.h"
 
 #include "lib/base/fd.h"
@@ -200,7 +200,7 @@ static void checkpoint__that_is_malformed_or_missing_keeps_the_former_pods(void 
 	}
 }
 
-/* Another container of the pod with the GPU: the agent has to know to which of the two the process belongs. */
+/* A second container of the pod has the GPU: the agent has to know to which of the two the process belongs. */
 static void assign__tells_containers_of_one_pod_apart(void **state)
 {
 	static const char *const pods[] = { "one" };

@@ -170,7 +170,7 @@ static void mps_allocate__returns_nothing_for_other_resources(void **state)
 	(void)fixture_share_by(c, SHARING_MPS, "nvidia.com/gpu", "nvidia.com/mps", 2, first);
 	agent_fixture_know(e->f, mps_env_inventory(2), c);
 	r = offer_find(e->f->facts.offered.offer, "nvidia.com/gpu");
-	/* Without a plan: it could not be made, or nothing was synced yet. */
+	/* The agent has no plan: the plan failed, or nothing was synced yet. */
 	(void)error_set(&e->mps.error, ERR_LIMIT, "too many");
 	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
 	assert_error(allocate(e, a, "nvidia.com/mps", IDS("GPU-0::0"), &err), &err,
@@ -309,7 +309,7 @@ static void mps_idle_servers__are_those_of_daemons_without_clients(void **state)
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 1), 1);
 	mps_env_client(e, GPU, 1);
 	assert_int_equal(mps_idle_servers(&e->mps, since, pids, 3), 0);
-	/* Also when only the log reports that it ended. */
+	/* A server does not count as idle while only the log reports the end of its client. */
 	mps_env_log(e, GPU, "Client process 1 disconnected");
 	agent_fixture_until(e->f,
 		mps_clients_count(&mps_env_find_daemon(e, GPU)->clients) == 0);

@@ -539,7 +539,7 @@ static void quit__without_effect_kills_a_daemon_without_clients(void **state)
 	mps_env_skip(e, QUIT_NS - NS_PER_SEC);
 	mps_env_settle(e);
 	assert_non_null(sup->process);
-	/* One that came in the last moment keeps it alive. */
+	/* A client that comes in the last moment keeps the daemon alive. */
 	mps_env_client(e, GPU, 1);
 	mps_env_skip(e, NS_PER_SEC);
 	mps_env_settle(e);

@@ -169,7 +169,7 @@ static void mps_lock_take__locks_the_existing_file(void **state)
 	mps_daemon_dir_fini(&dir);
 }
 
-/* In that moment another process is about to start a daemon there. */
+/* Another process is about to start a daemon in the directory at that moment. */
 static void mps_lock_drop__does_not_wait_for_the_lock(void **state)
 {
 	struct mps_env *e = *state;

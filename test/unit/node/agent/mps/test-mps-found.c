@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From one agent to the next: found daemons, files that are left, and the end of an agent. */
+/* The passage from one agent to the next: found daemons, files that are left, and the end of an agent. */
 #include "unit/node/agent/mps/mps-env.h"
 
 #include <signal.h>
@@ -93,7 +93,7 @@ static void found_daemon__that_is_not_desired_drains(void **state)
 	assert_false(mps_env_has_file(e, GPU, "daemon.json"));
 }
 
-/* Also one of a root that the config has no more. */
+/* The agent finds also a daemon below a root that the config has no more. */
 static void found_daemon__is_found_below_all_former_roots(void **state)
 {
 	struct mps_env *e = *state;

@@ -300,7 +300,8 @@ static void daemon_dir__is_written_and_found_again(void **state)
 	dir_empty(dir.pipe, PATIENT_NS);
 	assert_int_equal(rmdir(dir.pipe) | mkdir(dir.pipe, 0755), 0);
 	assert_int_equal(access(dir.dir, F_OK), 0);
-	/* With a mode to restore it stays; without it the pipe directory alone does. */
+	/* The state stays while a mode has to be restored; without a mode the pipe directory alone keeps the
+	 * directory. */
 	assert_int_equal(mps_daemon_dir_clear(&q, &err), -1);
 	assert_ok(path_join(path, sizeof(path), q.dir, MPS_STATE, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
@@ -365,7 +366,7 @@ static void dir_empty__takes_trees_of_any_depth_and_name(void **state)
 	dir_empty(dir, PATIENT_NS);
 	assert_int_equal(count_entries(dir), 0);
 	assert_int_equal(count_entries(other), 1);
-	/* Without the time for it the names that a daemon needs are free first. */
+	/* The names that a daemon needs are removed first, if the time is too short for all. */
 	plant_tree(top, names, 1, 1000, other);
 	for (int i = 0; faccessat(top, "control", F_OK, 0) == 0; i++) {
 		assert_true(i < 1000);
@@ -387,7 +388,7 @@ static void daemon_dir__belongs_to_one_process(void **state)
 	assert_non_null(mkdtemp(root));
 	assert_ok(mps_daemon_dir_init(&dir, root, "k", &err), &err);
 	assert_ok(mps_daemon_dir_make(&dir, &err), &err);
-	/* Without a saved daemon there is no lock. */
+	/* There is no lock without a saved daemon. */
 	assert_int_equal(mps_lock_take(dir.dir, &err), -1);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_int_equal(mps_lock_find_owner(dir.dir).pid, 0);

@@ -332,7 +332,7 @@ static void agent_status_json__counts_replicas_that_pods_have(void **state)
 	assert_true(json_is_true(json_object_get(json_object_get(o, "holders"), "known")));
 	json_decref(o);
 
-	/* Without the kubelet's answer the number is not known, and the reason is there. */
+	/* The number is unknown without the kubelet's answer, and the reason is there. */
 	e->list = NULL;
 	o = request_status(e);
 	resource = json_array_get(json_object_get(o, "resources"), 0);

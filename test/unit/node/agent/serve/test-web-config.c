@@ -103,7 +103,7 @@ static void web_config_parse__refuses_invalid_paths(void **state)
 	} rows[] = {
 		{ 0, "found a NUL character" },
 		{ 5000, "cert_file: expected a shorter path" },
-		/* With the directory of the file before it. */
+		/* The path is too long with the directory of the file before it. */
 		{ PATH_MAX - sizeof("/etc/web/") + 1, "cert_file: expected a shorter path" },
 	};
 	static char text[8192];

@@ -38,7 +38,8 @@ struct slices_env {
 	const struct gpu_processes *processes; /* NULL: read_processes() refuses */
 	uint32_t n_processes;
 
-	/* At the request of that number: a pod gets GPU-0::0; slices_stop(). 0: never. */
+	/* The number of the request at which a pod gets GPU-0::0, or at which slices_stop() is called. 0:
+	 * never. */
 	unsigned allocate_at_request, stop_at_request;
 
 	/* Requests so far. */
@@ -66,7 +67,7 @@ void env_know(struct slices_env *e, struct config *c);
 void env_start(struct slices_env *e);
 void env_stop(struct slices_env *e);
 
-/* With env_equal for 4 replicas, the libraries, and the arbiter connected. */
+/* Starts with env_equal for 4 replicas, the libraries, and the arbiter connected. */
 void env_start_isolated(struct slices_env *e);
 
 /* Removes or writes the libraries that the agent installs. */

@@ -179,7 +179,7 @@ static void status__answers_arrive_in_the_order_of_requests(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		arbiter_link_status(e->l, on_status, &v[i]);
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->a, "status") == 3);
-	/* In pieces that are no lines, with lines in between that are no answer. */
+	/* The answers come in pieces that are no lines, with lines in between that are no answer. */
 	fake_arbiter_send(&e->a, STATUS("1") "{\"op\":\"news\"}\n{\"op\":\"sta");
 	agent_fixture_until(e->f, v[0].calls == 1);
 	assert_int_equal(v[1].calls, 0);
@@ -313,7 +313,7 @@ static void connection__answers_all_when_it_ends(void **state)
 	}
 }
 
-/* Also where there is no request. */
+/* The connection is opened again also where there is no request. */
 static void connection__is_opened_again_when_it_ends(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(connection_ends); i++) {

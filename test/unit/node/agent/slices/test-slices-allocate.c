@@ -124,7 +124,7 @@ static void slices_stop__leaves_the_arbiter_and_the_slices(void **state)
 	assert_int_equal(e->s.store.n, 1);
 	assert_string_equal(e->s.store.v[0]->file.id, id);
 	assert_true(strv_has(&e->s.store.v[0]->file.devices, "GPU-1::2"));
-	/* Also where the config that the new agent has isolates nothing. */
+	/* The slice stays also where the new agent's config isolates nothing. */
 	agent_fixture_until(e->f, fake_arbiter_count_received(&e->arbiter, "readings") == 2);
 }
 
@@ -220,7 +220,7 @@ static void slices_allocate__installs_removed_libraries_again(void **state)
 	(void)env_allocate(e, "GPU-0::0");
 	assert_int_equal(access(path, F_OK), 0);
 
-	/* Where that cannot be done, no container starts without its limit. */
+	/* No container starts without its limit where the libraries cannot be installed. */
 	assert_int_equal(unlink(path), 0);
 	env_libraries(e, false);
 	env_allocate_fails(e, "GPU-0::1", "would have no limit: the slice libraries cannot be");

@@ -250,7 +250,7 @@ static void slices_status__shows_the_arbiters_figures(void **state)
 	ASSERT_STATUS(e, rows);
 }
 
-/* Another release of the arbiter, or one that is broken. */
+/* The arbiter is of another release, or broken. */
 static void slices_status__ignores_members_of_other_types(void **state)
 {
 	static const char *const texts[] = {

@@ -66,7 +66,7 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_true(back.created_s == 1700000000);
 	slice_file_fini(&back);
 
-	/* Without compute the file has no member for it; with it the members of abi/slice-dir.h. */
+	/* The file has no member for compute without compute, and the members of abi/slice-dir.h with it. */
 	assert_null(strstr(text, "weight"));
 	assert_null(strstr(text, "cap"));
 	assert_null(strstr(text, "compute"));
@@ -293,7 +293,7 @@ static void slice_store__tolerates_removed_directories(void **state)
 	test_rmdir(dir);
 }
 
-/* Also after a restart of the agent, in the order of their age. */
+/* The store finds it also after a restart of the agent, in the order of age. */
 static void slice_store__finds_the_successor_of_a_slice(void **state)
 {
 	char *dir = test_tmpdir();
@@ -524,7 +524,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	assert_int_equal(stat(path, &after), 0);
 	assert_true(before.st_ino == after.st_ino);
 
-	/* Another build exists beside it. */
+	/* The libraries of another build exist beside it. */
 	write_slices_file(from, SLICE_LIB_NVML, "\177ELF newer");
 	assert_ok(slice_libs_install(two, to, from, &err), &err);
 	assert_string_not_equal(one, two);
@@ -542,7 +542,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	assert_ok(slice_libs_install(same, to, from, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
 	assert_true(slice_libs_there(to, two));
-	/* In the directory that containers have mounted. */
+	/* The libraries are in the directory that containers have mounted. */
 	assert_int_equal(stat(dir, &after), 0);
 	assert_true(before.st_ino == after.st_ino);
 

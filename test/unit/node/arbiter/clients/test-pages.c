@@ -19,7 +19,7 @@
 
 static bool watches_used_up;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int inotify_add_watch(int fd, const char *path, uint32_t mask)
 {
 	if (!watches_used_up)
@@ -88,7 +88,7 @@ static int make_for(const struct page_owner *who)
 	return fd;
 }
 
-/* To a process that has ended: no other has started with the system. */
+/* Passes a page to a process that has ended: no process has the start time 1. */
 static int pass_page_to(struct arbiter_slice *s, uint32_t pid)
 {
 	return make_for(&(struct page_owner){ s->arbiter, s, pid, 1 });
@@ -110,7 +110,7 @@ static int pass_page_to_arbiter(struct arbiter_slice *s)
 	return make_for(&who);
 }
 
-/* To another process each time. */
+/* Passes a page to another process each time. */
 static int pass_page_to_next(struct arbiter_slice *s)
 {
 	static uint32_t pid;
@@ -130,7 +130,7 @@ static int map_page_of(const struct page_owner *who, int fd)
 	return r;
 }
 
-/* Another process each time. */
+/* Another process passes the page each time. */
 static int map_page(struct arbiter_slice *s, int fd)
 {
 	static uint32_t pid = 1000000;
@@ -247,7 +247,7 @@ static bool is_every_page_watched(const struct env *e)
 	return !e->a.pages.blind_quota.n;
 }
 
-/* Another one is emptied at the end of it. */
+/* Passes one more page, and runs until the arbiter has emptied it. */
 static void run_until_page_emptied(struct env *e)
 {
 	int fd = pass_page_to_next(&e->s[0]);
@@ -276,7 +276,7 @@ static void page__without_a_watch_counts_until_its_process_ended(void **state)
 	assert_int_equal(e->a.pages.quota.n, 4);
 	run_until(e, is_one_page_open);
 	run_until_page_emptied(e);
-	/* Even if another process has it open, it has no memory charged to the arbiter. */
+	/* The page has no memory charged to the arbiter, even if another process has it open. */
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		assert_int_equal(fstat(fds[i], &st), 0);
 		assert_int_equal(st.st_blocks, 0);
@@ -345,7 +345,7 @@ static void page__gets_its_watch_later(void **state)
 	who = make_arbiter_owner(&e->s[0]);
 	assert_int_equal(map_page_of(&who, fd), 0);
 	assert_int_equal(e->a.pages.quota.n, 1);
-	/* Another process, and another slice, would have it emptied under them. */
+	/* The arbiter would empty the page under another process, and under another slice. */
 	assert_int_equal(map_page(&e->s[0], fd), PAGE_NOT_OURS);
 	who = make_arbiter_owner(&e->s[1]);
 	assert_int_equal(map_page_of(&who, fd), PAGE_NOT_OURS);

@@ -35,7 +35,7 @@ static void on_closed(struct arbiter_slice *s, bool counted)
 	n_closed++;
 }
 
-/* Until the loop has called back that often. */
+/* Runs the loop until @n descriptors are closed. */
 static void run_until_closed(uv_loop_t *loop, unsigned int n)
 {
 	uint64_t end = time_mono_ns() + DEADLINE_NS;

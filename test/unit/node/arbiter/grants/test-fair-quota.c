@@ -3,7 +3,7 @@
 
 #include "node/arbiter/grants/fair-quota.h"
 
-/* All that it can have. */
+/* Takes all that the quota allows. */
 static void take_whole_quota(struct fair_quota *quota, unsigned int *own)
 {
 	while (fair_quota_allows(quota, *own))

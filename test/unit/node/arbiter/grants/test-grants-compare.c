@@ -35,7 +35,7 @@ static void grants_compare__sets_the_memory_that_no_hook_charged(void **state)
 	grants_fini(&table);
 }
 
-/* Where allocations share granules, the charges may exceed the used memory. */
+/* The charges may exceed the used memory where allocations share granules. */
 static void grants_compare__does_not_subtract_doubtful_charges(void **state)
 {
 	struct grants_table table;
@@ -245,7 +245,7 @@ static void death__frees_the_grants_where_a_gpu_stays_unreadable(void **state)
 		(void)grants_compare(dead.m->task, uuids[1], 0);
 		grants_compare_end(&table);
 	}
-	/* One that lives has its old memory until it is seen to be gone. */
+	/* A process that lives keeps its old memory until a reading shows that the memory is gone. */
 	assert_int_equal(table.members.n, 1);
 	assert_int_equal(atomic_load(&dead.rec.state), GRANTS_RECORD_FREE);
 	grants_fini(&table);

@@ -14,7 +14,7 @@
 int scheduler_env_setup(void **state);
 int scheduler_env_teardown(void **state);
 
-/* In .slice. */
+/* The directory of the slice, in .slice. */
 const char *slice_dir(struct env *e, unsigned int slice);
 /* @more: keys after "gpus". */
 void write_slice(struct env *e, unsigned int slice, const char *gpus, const char *more);

@@ -325,7 +325,7 @@ static void process__that_ended_uses_no_quota(void **state)
 	client_close(&c);
 }
 
-/* With any number, and as many counts as the process likes. */
+/* The page has any number, and as many counts as the process likes. */
 static void page__made_by_the_process_uses_no_quota_and_counts_nothing(void **state)
 {
 	struct turn_page page = { .magic = TURN_PAGE_MAGIC,
@@ -469,7 +469,7 @@ static void take_connections(struct env *e, unsigned int slice)
 	static struct slice_client c;
 
 	for (unsigned int n = 0, refused = 0; n < 2100 && refused < 20; n++) {
-		/* Only to read, as nvidia-smi does. */
+		/* The connection only reads, as that of nvidia-smi. */
 		if (client_connect(&c, slice_dir(e, slice)) == 0 &&
 			client_hello(&c, 0) == SLICE_OK) {
 			refused = 0;
@@ -518,7 +518,7 @@ static void pages__kept_open_are_limited(void **state)
 				(void)pause();
 		}
 		wait_for(&e->shared->ready, i + 1);
-		/* Another slice has its own. */
+		/* Another slice has a quota of its own. */
 		join(e, &c, 1);
 		client_close(&c);
 		(void)kill(pid, SIGKILL);

@@ -323,7 +323,8 @@ static void slice__that_is_removed_keeps_its_processes_scheduled(void **state)
 	client_close(&b);
 }
 
-/* More GPUs than the scheduler can have: the arbiter reports it, and catches up when there is room. */
+/* The slices have more GPUs than the scheduler can have. The arbiter logs that, and adds the GPUs when there
+ * is room. */
 static void gpus__beyond_the_limit_are_logged(void **state)
 {
 	struct env *e = *state;

@@ -291,7 +291,7 @@ static void arrays__use_memory_and_store_bytes(void **state)
 	assert_int_equal(sim_cuda_free(), before);
 }
 
-/* In a process of its own without CUDA: forked before it, controlled by a pipe. */
+/* Runs in a process without CUDA: forked before cuInit(), controlled by a pipe. */
 static void other_process(int from)
 {
 	CUipcMemHandle h;

@@ -69,7 +69,7 @@ static void read_visible_device(struct visible_device *s)
 	s->context = cuDevicePrimaryCtxRetain(&c, 0);
 }
 
-/* In a process of its own; @visible NULL: not set. */
+/* Reads the device in a process of its own. @visible NULL: CUDA_VISIBLE_DEVICES is not set. */
 static struct visible_device read_device_in_child(const char *visible)
 {
 	struct visible_device s = { .init = CUDA_ERROR_UNKNOWN };

@@ -54,7 +54,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* By another thread's way into memory: no stream has to run for it. */
+/* Writes the word as another thread would: no stream has to run for it. */
 static void set_stream_word(uint32_t value)
 {
 	CUstream s;
@@ -174,7 +174,7 @@ static void context_events__measure_time(void **state)
 	assert_cuda(cuEventDestroy_v2(untimed));
 }
 
-/* More streams than go into one packet, with one event at a time on the way. */
+/* The streams are more than one packet has room for, with one event at a time on the way. */
 static void context_events__cover_many_streams(void **state)
 {
 	enum { MANY = 150 };
@@ -510,7 +510,7 @@ static void programmatic_and_cooperative_launches__run(void **state)
 	assert_cuda(cuStreamDestroy_v2(config.hStream));
 }
 
-/* In a process of its own: a thread records and queries while main() returns. */
+/* The check runs in a process of its own: a thread records and queries while main() returns. */
 
 static _Atomic CUresult last_answer;
 static atomic_uint answers;

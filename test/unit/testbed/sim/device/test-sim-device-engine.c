@@ -95,7 +95,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* To @until, event by event, so that hooks see the time. */
+/* Runs to @until, event by event, so that hooks see the time. */
 static void run_until(uint64_t until)
 {
 	for (;;) {
@@ -635,7 +635,7 @@ static void queue__has_a_limit(void **state)
 	engine_context_free(c);
 }
 
-/* For any work: time is work, switch or idle, never twice, and all work that can end does. */
+/* All time is work, switch or idle, never twice, for any work. All work that can end does. */
 static void random_work__adds_up(void **state)
 {
 	enum { CONTEXTS = 5, LANES = 20 };

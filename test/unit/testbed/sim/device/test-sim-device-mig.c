@@ -181,7 +181,7 @@ static void instance__has_memory_of_its_own(void **state)
 	assert_true(gone);
 }
 
-/* By the simulated clock: 5 ms of one take 5 ms, whatever the other does. */
+/* The time is that of the simulated clock: 5 ms of one instance take 5 ms, whatever the other does. */
 static void instances__compute_side_by_side(void **state)
 {
 	uint32_t stream, event, theirs, end;

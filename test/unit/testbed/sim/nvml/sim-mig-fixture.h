@@ -42,7 +42,7 @@ static inline int end(void **state)
 
 #define ON(test, model) cmocka_unit_test_setup_teardown(test, begin_##model, end)
 
-/* For main(): the driver lets only root change MIG, and so does the simulator. */
+/* Skips the tests of main(): the driver lets only root change MIG, and so does the simulator. */
 #define ONLY_ROOT()                                                         \
 	do {                                                                \
 		if (geteuid() != 0) {                                       \
@@ -78,7 +78,7 @@ static inline nvmlGpuInstance_t gi_at(nvmlDevice_t d, unsigned int id, unsigned 
 	return gi;
 }
 
-/* Where the driver likes. */
+/* Creates a GPU instance where the driver places it. */
 static inline nvmlGpuInstance_t gi_new(nvmlDevice_t d, unsigned int id)
 {
 	nvmlGpuInstance_t gi = NULL;

@@ -185,7 +185,8 @@ static void processes__belong_to_their_instance(void **state)
 	assert_int_equal(m.used, SIM_GIB + (19ULL << 20));
 	assert_int_equal(nvmlDeviceGetMemoryInfo(gpu, &m), 0);
 	assert_int_equal(m.used, 3 * SIM_GIB + ((2 * 19ULL + 518) << 20));
-	/* In use: nothing of it can go, and neither can the mode; the other instance can. */
+	/* The small instance is in use: no part of it can be destroyed, and the mode cannot change. The
+	 * other instance can be destroyed. */
 	assert_int_equal(nvmlComputeInstanceDestroy(small_ci), NVML_ERROR_IN_USE);
 	assert_int_equal(nvmlGpuInstanceDestroy(small), NVML_ERROR_IN_USE);
 	assert_ok(sim_control_process_stop(&f.control, 11, &err), &err);

@@ -185,7 +185,7 @@ static void handles__invalid_and_null_are_refused(void **state)
 	assert_int_equal(nvmlDeviceGetIndex(NULL, &n), NVML_ERROR_INVALID_ARGUMENT);
 	assert_int_equal(nvmlDeviceGetIndex((nvmlDevice_t)&n, &n), NVML_ERROR_INVALID_ARGUMENT);
 	assert_int_equal(nvmlDeviceGetIndex(d, NULL), NVML_ERROR_INVALID_ARGUMENT);
-	/* Another epoch: a GPU that was in this slot before. */
+	/* A handle of another epoch is of a GPU that was in this slot before. */
 	d = (nvmlDevice_t)((uintptr_t)d + (UINT64_C(1) << 32));
 	assert_int_equal(nvmlDeviceGetIndex(d, &n), NVML_ERROR_INVALID_ARGUMENT);
 }
