@@ -28,7 +28,8 @@ static unsigned draw_below_n(unsigned n)
 	return (unsigned)((state >> 33) % n);
 }
 
-/* What clusters have: mostly small services that are idle most of the time, some that are not, some trainings. */
+/* The workloads of usual clusters: mostly small services that are idle most of the time, some that are busy,
+ * some trainings. */
 static void workload(struct buf *b, size_t i)
 {
 	static const char *const gpus[] = { "A10G", "T4", "L4", "V100-SXM2-16GB" };
@@ -57,7 +58,7 @@ static double cpu_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / (double)NS_PER_SEC;
 }
 
-/* One plan of @n workloads; its price, or -1. */
+/* Plans @n workloads. Returns the price, or -1. */
 static int64_t plan(const struct price_catalogue *prices, const struct buf *text, size_t n,
 	bool search, const char *what)
 {

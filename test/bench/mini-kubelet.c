@@ -59,7 +59,7 @@ static void on_deadline(uv_timer_t *t)
 	uv_stop(&k->loop);
 }
 
-/* One wait, until a callback stops the loop. False: time is up. */
+/* Runs the loop until a callback stops it. False: the time is up. */
 static bool wait_once(struct mini_kubelet *k, uint64_t until_ns)
 {
 	uint64_t now = time_mono_ns();

@@ -67,7 +67,7 @@ static int join(const struct web_load *l, unsigned net, unsigned host, bool wait
 
 #define LENGTH "\r\nContent-Length: "
 
-/* How long the answer is as a whole, by its first bytes; 0: it is no good one. */
+/* The length of the whole answer, by its first bytes; 0: it is not valid. */
 static size_t get_response_len(const char *head)
 {
 	const char *end = strstr(head, "\r\n\r\n");
@@ -303,7 +303,7 @@ static uint64_t cpu_of(pid_t pid, const char *task, const char *name)
 	return ns;
 }
 
-/* All tasks of the process with this name. */
+/* The CPU time of all tasks of the process with this name. */
 static uint64_t tasks_cpu_ns(pid_t pid, const char *name)
 {
 	const struct dirent *e;

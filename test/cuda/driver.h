@@ -48,7 +48,7 @@ nvmlDevice_t nvml_by_uuid(const char *uuid);
 /* The text of kernels.ptx, which is next to the program (or in GPUSLICE_TEST_PTX). */
 const char *kernels(void);
 
-/* What NVML has of a process's memory on a device; 0: it does not use it. */
+/* The memory that NVML reports for a process on a device; 0: the process does not use it. */
 struct physical {
 	unsigned int pid;
 	unsigned long long bytes;

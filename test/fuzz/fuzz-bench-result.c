@@ -21,7 +21,7 @@
 
 #define ROWS_MAX 4 /* of which intervals are worked out: that takes its time */
 
-/* What could be read can be written and read again. */
+/* A text that could be read can be written and read again. */
 static void write_again(const struct bench_result *r)
 {
 	struct bench_result again;

@@ -122,7 +122,7 @@ static void check_offers(struct config *c)
 	(void)inventory_free(inv);
 }
 
-/* One config. What is accepted must print, and say whether it is for a later version. */
+/* Reads one config. A config that is accepted must print, and say whether it is for a later version. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct config_sources sources = { .env = no_env };

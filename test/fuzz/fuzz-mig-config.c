@@ -20,7 +20,7 @@ static struct mig_configs *read_text(const char *text, size_t len)
 	return c;
 }
 
-/* What was printed reads as the same. */
+/* The printed text reads as the same config. */
 static void check(const char *printed, const char *yaml)
 {
 	struct mig_configs *c = printed ? read_text(printed, strlen(printed)) : NULL;

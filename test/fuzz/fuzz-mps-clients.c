@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			!memchr(v[i].pod_uid, '\0', sizeof(v[i].pod_uid)))
 			abort();
 	}
-	/* One at most, and only one that was asked about. */
+	/* The answer makes at most one client known, and only one that was asked about. */
 	if (known > (r == 0 ? 1U : 0U) || v[2].identity != MPS_IDENTITY_NEEDED ||
 		(r < 0) != (err.code != ERR_NONE))
 		abort();

@@ -18,7 +18,8 @@ static void on_event(void *arg, const struct mps_log_event *e)
 		abort();
 }
 
-/* What an MPS daemon writes, answers, and its clients have in /proc. In pieces of every size. */
+/* Reads the log and the answers of an MPS daemon, and what its clients have in /proc, in pieces of every
+ * size. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	CLEANUP(freep) char *text = malloc(len + 1);

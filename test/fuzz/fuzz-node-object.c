@@ -72,7 +72,7 @@ static void patch_node(const json_t *node)
 		json_decref(patch);
 }
 
-/* What the agent reads of its Node, and the config that it kept for a start without a server. */
+/* Reads the agent's Node, and the config that the agent kept for a start without a server. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct saved_config saved = { .text = BUF_INIT(0) };

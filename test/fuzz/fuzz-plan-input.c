@@ -11,7 +11,7 @@ static bool is_share(const struct plan_number *n)
 	return !n->known || (n->v >= 0 && n->v <= 1);
 }
 
-/* What is to be planned is a user's file. What is read is within its limits; an error is one line. */
+/* Reads a user's plan file. A file that is accepted is within the limits; an error is one line. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(plan_input_freep) struct plan_input *in = NULL;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One node file. What is accepted is within the limits; what is not says where and why. */
+/* Reads one node file. A file that is accepted is within the limits; an error has its place and reason. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct sim_node node; /* megabytes: made once */

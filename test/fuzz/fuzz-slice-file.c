@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read back is what was written, and names that lead to files are plain. */
+/* The file reads back as it was written, and names that lead to files are plain. */
 static void check(const struct slice_file *f)
 {
 	CLEANUP(freep) char *text = slice_file_text(f);

@@ -70,7 +70,7 @@ static void check_headers(const char *bytes, size_t len)
 		abort();
 }
 
-/* One header of a remote client, or the path of its request. */
+/* Tries the bytes as a header of a remote client, and as the path of its request. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);

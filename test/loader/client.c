@@ -130,7 +130,7 @@ static int with_arguments(void)
 	return 0;
 }
 
-/* All names of the driver are found, and only they. */
+/* The library has all names of the driver, and no other names. */
 static int check_driver_names(const char *file)
 {
 	void *handle = dlopen(file, RTLD_NOW);

@@ -42,7 +42,7 @@ static inline void patience_start(struct patience *p, uint64_t ms)
 		ms < PATIENCE_TICK_MS ? ms : PATIENCE_TICK_MS, PATIENCE_TICK_MS);
 }
 
-/* One turn of the loop; false: the time is over. */
+/* Runs the loop once; false: the time is over. */
 static inline bool patience_run_once(struct patience *p)
 {
 	(void)uv_run(p->tick.loop, UV_RUN_ONCE);

@@ -359,7 +359,7 @@ static void make_sixteen_gpu_node(struct sample_maker *m)
 	m->v->cost_nano += m->v->other_cost_nano;
 }
 
-/* What a node without the kubelet, prices, GPM and NUMA does not know. */
+/* Clears what a node without the kubelet, prices, GPM and NUMA does not know. */
 static void clear_unknown_figures(struct sample_maker *m)
 {
 	struct view *v = m->v;

@@ -116,7 +116,7 @@ static void run(struct latency *l)
 			l->began[l->took.count] = began;
 		load_sample(&l->took, ended - began);
 		load_sample(&l->late, began - at);
-		/* What could not be kept is not made up for. */
+		/* The program does not make up for requests that it was too late for. */
 		while (at + period < ended)
 			at += period;
 	}

@@ -178,7 +178,7 @@ static bool ex_cooperative(struct mix *m)
 	return true;
 }
 
-/* Each may begin before the one in front has ended, so they are not about the same words. */
+/* Each kernel may begin before the one in front has ended, so the kernels use different words. */
 static bool programmatic(struct mix *m)
 {
 	CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,

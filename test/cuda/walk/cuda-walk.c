@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 			run(&w, &walk_steps[i], verbose);
 	w.step = "end";
 	(void)expect(&w, "cuStreamDestroy_v2", cu.cuStreamDestroy_v2(w.stream), CUDA_SUCCESS);
-	/* Twice, if the reset has left the first reference. */
+	/* The reset may have left the first reference, so the context may need two releases. */
 	do {
 		(void)expect(&w, "cuDevicePrimaryCtxRelease_v2",
 			cu.cuDevicePrimaryCtxRelease_v2(w.device), CUDA_SUCCESS);

@@ -388,7 +388,7 @@ static void load_cuda_library(struct walk *w)
 	(void)expect(w, "cuLibraryUnload", cu.cuLibraryUnload(l), CUDA_SUCCESS);
 }
 
-/* What lives in a context goes with it. */
+/* A destroyed context takes its memory with it. */
 static void second_context(struct walk *w)
 {
 	CUcontext c;

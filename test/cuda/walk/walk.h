@@ -19,7 +19,7 @@ struct walk {
 
 /* The total of CUDA, twice, and of NVML, twice, are one, and so are the free bytes. Prints if not. */
 void agree(struct walk *w, const char *when);
-/* What the slice uses now. */
+/* The bytes that the slice uses now. */
 uint64_t used(const struct walk *w);
 /* The call did what was expected; else the step has failed. */
 bool expect(struct walk *w, const char *what, CUresult r, CUresult expected);

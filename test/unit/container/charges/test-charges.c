@@ -139,7 +139,7 @@ static void charge__trims_once_at_the_limit_then_returns_out_of_memory(void **st
 
 static _Atomic int asked;
 
-/* When the other one has asked twice, and so waits. */
+/* Ends the bound once the other thread has asked twice, and so waits. */
 static void *end_bound_later(void *arg)
 {
 	while (atomic_load(&arbiter->wants) < asked + 2)

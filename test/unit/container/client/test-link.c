@@ -207,7 +207,7 @@ static void restart_arbiter(void)
 		(void)usleep(1000);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK);
 	CHECK(link_page() == page && used() == 20 * MIB && arbiter->memory.again == 1);
-	/* While the arbiter is down. */
+	/* The process requests while the arbiter is down. */
 	atomic_store(&arbiter->restart_ms, 200);
 	(void)usleep(50 * 1000);
 	CHECK(link_request_bytes(0, 10 * MIB, NULL) == SLICE_OK && used() == 30 * MIB);

@@ -131,7 +131,7 @@ int link_view(unsigned int first, struct slice_viewed *ret)
 	return -1;
 }
 
-/* What is used becomes what is there, if no operation is under way. */
+/* The used bytes become the physical ones, if no operation is under way. */
 static void compare(void)
 {
 	struct slice_gpu_page *g = &fake_page.gpus[0];
@@ -236,7 +236,7 @@ static CUresult pool_alloc(CUdeviceptr *ptr, size_t bytes, int n, CUstream strea
 			pointers[i] = (struct pointer){ bytes, n };
 			*ptr = (CUdeviceptr)i << 32;
 			p->used += bytes;
-			/* What is free in the stream's order is taken again. */
+			/* The allocation takes memory that is free in the stream's order. */
 			p->pending = p->pending > bytes ? p->pending - bytes : 0;
 			if (round_to_pieces(p->used) > p->reserved) {
 				p->reserved = round_to_pieces(p->used);

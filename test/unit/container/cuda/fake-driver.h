@@ -20,7 +20,7 @@ struct fake {
 	enum link_state state;
 	bool old_driver; /* refuses pools of a largest size */
 	int never_idle; /* queries of streams that return "not ready" before the streams are done */
-	/* What happened. */
+	/* Counts of calls and faults. */
 	_Atomic unsigned int calls; /* of the driver, but for those that make things */
 	unsigned int spoiled;       /* captures, by calls that are forbidden then */
 	unsigned int over;          /* growths beyond what was charged, or beyond the limit */

@@ -275,7 +275,7 @@ static CUresult d_release(CUmemGenericAllocationHandle h)
 	return r;
 }
 
-/* One handle a granule of addresses; those of mappings are beyond SPAN's. */
+/* Each granule of addresses has one handle. The handles of mappings are beyond SPAN. */
 static CUresult d_map(CUdeviceptr p, size_t bytes, size_t offset,
 	CUmemGenericAllocationHandle h, unsigned long long flags)
 {

@@ -42,7 +42,7 @@ static const struct {
 	{ { 1000, 1000, 0, FLOAT, 4, 0x80 }, 1, 4, 0 },
 	{ { 1000, 1000, 0, FLOAT, 4, 2 }, 1, 4, 64 },
 	{ { 4096, 4096, 0, 0x9d, 4, 0 }, 1, 1, 16 },
-	/* These share chunks. */
+	/* The arrays of these rows share chunks. */
 	{ { 64, 64, 0, FLOAT, 1, 0 }, 1, 1, 2 },
 	{ { 64, 64, 0, FLOAT, 1, 0 }, 1, 100, 2 },
 	{ { 64, 64, 0, FLOAT, 1, 0 }, 1, 1000, 16 },

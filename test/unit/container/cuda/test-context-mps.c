@@ -19,7 +19,7 @@ static void catch_warnings(void)
 	warnings = ends[0];
 }
 
-/* What was written since. */
+/* The text that the library wrote since the last call. */
 static void assert_warned(const char *text)
 {
 	char line[1024] = "";

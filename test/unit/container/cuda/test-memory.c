@@ -25,7 +25,7 @@ static void charge_sizes(void)
 	CHECK(!cuMemAllocManaged(&p, 10 * MIB, CU_MEM_ATTACH_GLOBAL));
 	CHECK(used() == 10 * MIB && page()->seen == 0 && page()->unseen == 10 * MIB);
 	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->unseen == 0);
-	/* What the driver refuses, or does not know. */
+	/* The driver refuses the call, or does not know the pointer. */
 	CHECK(cuMemFree_v2(0x1234567) == CUDA_SUCCESS); /* the answer of d_fail(), passed on */
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuMemAlloc_v2(&p, 5 * MIB) == CUDA_ERROR_ILLEGAL_ADDRESS && used() == 0);
@@ -147,7 +147,7 @@ static void free_shared(void)
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemAlloc_v2(&q, 6 * MIB));
 	CHECK(!cuMemAlloc_v2(&small, 100) && !cuMemAlloc_v2(&beside, 100));
 	CHECK(!cuIpcGetMemHandle(&handle, p + 5) && !cuIpcGetMemHandle(&handle, small));
-	/* Others may have it open: the arbiter finds whose it is. */
+	/* Other processes may have the memory open: the arbiter finds whose it is. */
 	CHECK(!cuMemFree_v2(p) && page()->seen == 8 * MIB && used() == 18 * MIB);
 	CHECK(arbiter->compares == 1);
 	/* The handle was of the whole chunk. */

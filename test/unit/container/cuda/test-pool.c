@@ -191,7 +191,7 @@ static void capture__charges_nothing_and_stays_valid(void **state)
 		fake_capture(fake_stream(2), mode);
 		assert_int_equal(cuMemAllocAsync(&b, 200 * MIB, fake_stream(2)), 0);
 		assert_int_equal(fake_used(), 224 * MIB);
-		/* What a charge of any kind at the limit does. */
+		/* A charge of any kind at the limit trims the reservations. */
 		pool_reservations_trim(0);
 		assert_int_equal(fake.spoiled, 0);
 		assert_int_equal(fake_thread_mode(), 0);
@@ -342,7 +342,7 @@ static void shrunk_unseen__is_left_to_the_comparison(void **state)
 	link_compare(0);    /* the arbiter sees that, and believes that the context shrank */
 	assert_int_equal(fake_used(), 100 * MIB);
 	b = alloc(MIB);
-	/* Never under the truth. */
+	/* The used bytes are never below the physical ones. */
 	assert_true(fake_used() >= fake_physical());
 	assert_int_equal(fake.over, 0);
 	link_compare(0);
@@ -379,7 +379,7 @@ static void no_slice__is_passed_through(void **state)
 	fake_new(256 * MIB);
 }
 
-/* What the bounds of calls under way are for, in the middle of an allocation. */
+/* The bounds of calls under way protect an allocation that is in progress. */
 
 static void wait_beside_others(void)
 {

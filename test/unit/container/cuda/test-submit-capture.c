@@ -335,7 +335,7 @@ static void *capture_own(void *arg)
 	CUgraph graph;
 
 	(void)arg;
-	/* All threads call their own stream the same; and 0 is that for some. */
+	/* All threads have the same name for their own stream. In some calls that name is 0. */
 	assert_int_equal(begin_by(3, NULL), 0);
 	assert_int_equal(count_captures(), 2);
 	assert_int_equal(cuStreamEndCapture(CU_STREAM_PER_THREAD, &graph), 0);

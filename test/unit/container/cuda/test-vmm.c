@@ -26,7 +26,7 @@ static void release_handles(void)
 	CHECK(!cuMemRelease(h) && !cuMemRelease(again) && used() == 4 * MIB);
 	CHECK(!cuMemUnmap(at, 4 * MIB) && used() == 0 && md_driver_bytes() == 0 &&
 		page()->seen == 0);
-	/* Others may have it still: only NVML knows. */
+	/* Other processes may have the memory still: only NVML knows. */
 	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0));
 	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
 	CHECK(!cuMemRelease(h) && used() == 2 * MIB && page()->seen == 0);

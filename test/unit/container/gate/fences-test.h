@@ -12,7 +12,7 @@ bool is_stuck(void);
 /* Returns after several further polls of the gate thread. */
 void wait_fence_polls(void);
 
-/* One submission to @stream. Whether it was counted. */
+/* Submits once to @stream. Returns whether the submission was counted. */
 bool submit_to(CUstream stream, unsigned int flags);
 
 void capture_begins(void);

@@ -47,5 +47,5 @@ void td_create(int n);  /* another context with its handle */
 /* What a launch does. */
 void td_submit(int n);
 void td_submit_to(CUstream stream);
-/* All submitted work is done. */
+/* The driver completes all submitted work. */
 void td_finish(int n);

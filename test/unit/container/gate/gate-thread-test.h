@@ -12,7 +12,7 @@ bool rests(uint32_t gpu);
 void submit_beside_stream(void);
 void block_no_work(void);
 void block_stream(void);
-/* All work in it is done. */
+/* The driver completes all work in TD_ASIDE. */
 void aside_ends(void);
 
 /* The library knows that the stream waits. */

@@ -95,7 +95,7 @@ static void pace_done__counts_no_idle_time_as_work(void **state)
 		pace_idle(&p, now);
 	assert_int_equal(pace_done(&p, 3 * MS + 40 * US, 1), 40 * US);
 	pace_idle(&p, 3 * MS + 50 * US);
-	/* How much of that time the submission took is unknown. */
+	/* The part of that time that the submission took is unknown. */
 	assert_int_equal(pace_done(&p, 9 * MS, 1), 0);
 	assert_in_range(p.each_ns, 40 * US, 100 * US);
 	/* Polled while it runs, a submission is a measure again. */
@@ -104,7 +104,7 @@ static void pace_done__counts_no_idle_time_as_work(void **state)
 	assert_int_equal(pace_done(&p, 12 * MS, 1), 2 * MS);
 }
 
-/* How long it took. */
+/* The time that the submission took, as the pace has measured it. */
 static uint64_t ends_now(struct pace *p, uint64_t now)
 {
 	pace_pending(p, now);
@@ -232,7 +232,7 @@ static void pace_stall__counts_from_the_last_end(void **state)
 	pace_pending(&p, now);
 	pace_done(&p, now, 1);
 	assert_in_range(pace_stall(&p), 4 * 990 * MS, 4 * 1000 * MS);
-	/* Never longer than the maximum. */
+	/* The wait is never longer than the maximum. */
 	now += 5000 * MS;
 	pace_pending(&p, now);
 	pace_done(&p, now, 1);

@@ -185,7 +185,7 @@ static void config_parse__reads_durations_as_go_does(void **state)
 		assert_true(c->gfd.sleep_interval_ns == rows[i].ns);
 		duration_text(rows[i].ns, shown);
 		assert_string_equal(shown, rows[i].shown);
-		/* One for nanoseconds, one that it has no effect. */
+		/* One warning is for nanoseconds, and one for an option without effect. */
 		assert_int_equal(warnings.n, 1 + small);
 		if (small)
 			assert_non_null(strstr(warnings.v[0], "nanoseconds"));

@@ -80,7 +80,7 @@ static void mig_default_configs__fit_each_product(void **state)
 					product_name(products_of_map[i].id), err.msg);
 			assert_true(desired.n > 0);
 		}
-		/* What a GPU has the profiles of fits. */
+		/* A config fits a GPU that has its profiles. */
 		for (size_t k = 0; k < c->n; k++)
 			if (check_fit_on_empty_gpu(&c->configs[k], &g, &desired, &err) < 0)
 				fail_msg("%s on %s: %s", c->configs[k].name,

@@ -340,7 +340,7 @@ static void api_send__reads_token_again(void **state)
 	swap_token(e);
 	run_for_ms(e, 25);
 	fetch(e, "/x", &a);
-	/* While it cannot be read, the one before is as good as any. */
+	/* The client uses the last token while it cannot read the file. */
 	assert_int_equal(unlink(token_path), 0);
 	run_for_ms(e, 25);
 	fetch(e, "/x", &a);

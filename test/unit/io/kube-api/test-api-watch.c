@@ -110,7 +110,7 @@ static void api_watch__follows_object(void **state)
 	assert_string_equal(w.label, "one");
 	assert_int_equal(w.states, 1);
 	assert_int_equal(w.why.code, ERR_NONE);
-	/* What a watch repeats is known. */
+	/* The watch ignores an object that it repeats. */
 	send_line(e, EVENT("ADDED", OBJECT("7", "one")));
 	send_line(e, EVENT("MODIFIED", OBJECT("11", "two")));
 	run(e, &w.objects, 2);
@@ -470,7 +470,7 @@ static void api_watch__quick_ends_back_off(void **state)
 	before = e->requests;
 	begin = time_mono_ns();
 	run_for_ms(e, 300);
-	/* One in 20 ms at most: half of 40. */
+	/* The client sends one request in 20 ms at most: half of 40. */
 	max = (time_mono_ns() - begin) / (20 * NS_PER_MS) + 2;
 	assert_in_range(e->requests - before, 1, max);
 	assert_int_equal(w.why.code, ERR_INVALID); /* a list came back as a stream, by script */

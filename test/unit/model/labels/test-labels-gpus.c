@@ -185,7 +185,7 @@ static void labels__follow_the_users_patterns(void **state)
 	/* nvidia.com/gpu is about the GPUs that have this name, though another one is first. */
 	assert_resource(l, "gpu", (struct expected){ "2", "MOCKMODEL", "1", "none" });
 	labels_free(l);
-	/* None has it: the first speaks for the node. */
+	/* No resource has the name: the first one represents the node. */
 	fixture_pattern(c, "MOCK*", "nvidia.com/mock");
 	l = mock_labels(inv, c, NULL);
 	assert_resource(l, "gpu",

@@ -284,7 +284,7 @@ static void mig_geometry_fits__follows_the_corollaries(void **state)
 	}
 }
 
-/* What stays where it is leaves @text's first word to be placed. */
+/* The start of @text's first instance, where all instances of @have stay. */
 static uint32_t first_start(const struct mig_layout *l, const char *have, const char *text)
 {
 	struct mig_state s = state_of(l, have);

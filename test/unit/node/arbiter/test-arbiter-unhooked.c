@@ -193,7 +193,7 @@ static void unhooked__process_is_stopped_where_the_slice_demands_it(void **state
 		for (;;)
 			(void)pause();
 	}
-	/* One of no slice is none of our business. */
+	/* The arbiter does not stop a process of no slice. */
 	atomic_store(&e->shared->pid[1], (uint32_t)other);
 	atomic_store(&e->shared->bytes[1], 300 * MIB);
 	write_limit(e, GIB, "stop");

@@ -122,7 +122,7 @@ static void persistent_file__reports_why_it_cannot_be_opened(void **state)
 	(void)snprintf(path, sizeof(path), "%s/none/kept", e->dir);
 	assert_error(persistent_file_open(&f, path, BYTES, HEAD, true, &err), &err,
 		"none/kept");
-	/* Never through a link. */
+	/* The arbiter never opens the file through a link. */
 	test_write(e->dir, "other", "keep", 4, 0600);
 	(void)snprintf(path, sizeof(path), "%s/other", e->dir);
 	assert_int_equal(symlink(path, e->path), 0);

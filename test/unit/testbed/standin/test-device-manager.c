@@ -240,7 +240,7 @@ static void device_manager_begin__prefers_one_numa_node(void **state)
 	assert_true(strv_has(&c.chosen, "b") && strv_has(&c.chosen, "c") &&
 		    strv_has(&c.chosen, "e"));
 	device_choice_fini(&c);
-	/* One of node 0's two: asked, and only about those. */
+	/* Node 0 has two devices for a request of one: the kubelet asks the plugin, and only about those. */
 	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	assert_int_equal(c.queried.n, 2);
 	assert_true(strv_has(&c.queried, "a") && strv_has(&c.queried, "d"));

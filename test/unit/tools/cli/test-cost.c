@@ -206,7 +206,7 @@ static void cost_reprice__never_splits_more_than_the_price(void **state)
 	assert_int_equal(get_total(summary, "USD").row.cost_nano, 300);
 }
 
-/* Each line fits, their sum does not. */
+/* Each line fits, but the sum does not. */
 static void cost_print__refuses_a_total_that_is_too_large(void **state)
 {
 	CLEANUP(cost_summary_freep) struct cost_summary *summary = NULL;

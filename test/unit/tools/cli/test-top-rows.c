@@ -249,7 +249,7 @@ static void top_rows__keep_rows_that_match_the_filter(void **state)
 	}
 }
 
-/* Else the sum over the rows would be more than there is. */
+/* A second count would make the sum over the rows too large. */
 static void top_rows__count_a_container_with_two_replicas_once(void **state)
 {
 	CLEANUP(top_model_freep) struct top_model *m = read_node(two_devices);

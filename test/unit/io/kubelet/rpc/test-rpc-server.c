@@ -148,7 +148,7 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 	free(a.reply);
 }
 
-/* Who is killed with a socket that is bound and not yet renamed leaves it behind. */
+/* A process that is killed with a socket that is bound and not yet renamed leaves it behind. */
 static void rpc_serve__removes_the_socket_of_a_killed_server(void **state)
 {
 	struct env *e = *state;

@@ -183,7 +183,7 @@ static void rpc_client_close__cancels(void **state)
 	run_for_ms(e, 20);
 	assert_int_equal(a.n, 1);
 	assert_int_equal(w.ends, 1);
-	/* One of the two is the unary call, which is left to answer. */
+	/* One of the two kept calls is the unary call, which still needs a reply. */
 	rpc_reply(s.kept[0] ? s.kept[0] : s.kept[1], "late", 4);
 }
 

@@ -611,7 +611,7 @@ static void monitor__reports_the_processes_of_a_gpu(void **state)
 	assert_true(t.v[1][1].bytes == GPU_BYTES_UNKNOWN);
 	assert_int_equal(t.v[1][2].pid, 13);
 
-	/* Each answer is current. */
+	/* The monitor asks the driver for each answer. */
 	fake_nvml("gpus 2\nprocess compute 1 14 1 -1 -1\n"
 		  "error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
 	request_processes(&s, uuids, 2, &t);

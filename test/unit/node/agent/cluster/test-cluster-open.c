@@ -174,7 +174,7 @@ static void cluster__uses_a_kubeconfig_that_comes_later(void **state)
 	assert_string_equal(x->order, "r");
 	assert_true(is_why(x, ERR_NONE));
 	assert_string_equal(x->c.link.namespace_, "gpu");
-	/* What happened before that is sent. */
+	/* The agent sends the Events from before that moment. */
 	cluster_env_until(x, x->c.events.task.call != NULL);
 }
 

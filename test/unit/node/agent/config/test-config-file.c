@@ -362,7 +362,7 @@ static void agent_config_retry__saves_a_config_that_could_not_be_saved(void **st
 	agent_config_retry(&e->config);
 	assert_int_not_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	assert_int_equal(unlink(e->state_dir), 0);
-	/* While a newer text is refused, that in force is not at hand. */
+	/* The text of the config in force is not at hand while a newer text is refused. */
 	reload(e, "version: v2\n");
 	agent_config_retry(&e->config);
 	assert_int_equal(access(e->kept, F_OK), -1);

@@ -127,7 +127,7 @@ static void mig_pause__does_not_wait_for_pods_that_are_no_clients(void **state)
 	assert_true(c->m->mig.attempt.paused);
 }
 
-/* What uses the GPU may be a client: that is seen once they are paused, and only then. */
+/* The process that uses the GPU may be a client. The agent finds out by pausing the clients, and only then. */
 static void mig_pause__runs_once_for_a_device_in_use(void **state)
 {
 	struct mig_cluster *c = *state;

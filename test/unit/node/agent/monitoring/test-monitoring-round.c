@@ -391,7 +391,7 @@ static void allocated__starts_the_next_round_soon(void **state)
 	env_pass(3 * NS_PER_SEC);
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_int_equal(env_due_ms(e), 51);
-	/* Just after it: so often at most. */
+	/* A probe just after the round waits: the agent limits the rate. */
 	(void)env_round(e, 50 * NS_PER_MS);
 	env_add_pending(e, GPU_RESOURCE, "GPU-0");
 	assert_int_equal(env_due_ms(e), 351);

@@ -237,7 +237,7 @@ struct place {
 	uint32_t want_start, want_size, want_memory_start, want_memory_size, want_part;
 };
 
-/* One with MIG mode on has one device; its place in the view. */
+/* A GPU with MIG mode on has one device; checks its place in the view. */
 static void check_place(struct monitoring_env *e, const struct place *p)
 {
 	struct inventory *inv = fixture_inventory(1);

@@ -84,7 +84,7 @@ unsigned mps_env_lines(const struct mps_env *e, const char *name, const char *te
 void mps_env_log(struct mps_env *e, const char *key, const char *fmt, ...) PRINTF(3, 4);
 /* A client connects, by the log and by what the daemon answers from now on. */
 void mps_env_client(struct mps_env *e, const char *key, uint32_t pid);
-/* All clients have gone, likewise, and so has a fault. */
+/* All clients and any fault end, by the log and by what the daemon answers from now on. */
 void mps_env_no_client(struct mps_env *e, const char *key);
 
 /* A file below the directory of that daemon: "pid", "pipe/control". */

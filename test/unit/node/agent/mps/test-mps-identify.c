@@ -131,7 +131,7 @@ static void identify__waits_after_many_missing_answers(void **state)
 	agent_fixture_run_once(e->f);
 	assert_true(is_identity_of_client(e, 7, MPS_IDENTITY_NEEDED));
 	assert_int_equal(mps_env_lines(e, "who-asked", ""), 0);
-	/* Each check of the daemon comes there again. */
+	/* Each check of the daemon tries again. */
 	mps_env_skip(e, MPS_UNANSWERED_RETRY_NS);
 	agent_fixture_until(e->f, is_identity_of_client(e, 7, MPS_IDENTITY_KNOWN));
 }

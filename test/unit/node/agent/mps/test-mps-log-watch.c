@@ -66,7 +66,7 @@ static void forged__lines_of_all_kinds_end_nothing(void **state)
 	const struct mps_supervisor *sup = up_with_liar(e);
 	pid_t pid = mps_process_pid(sup);
 
-	/* Each line twice, with time for the checks between. */
+	/* Writes each line twice, with time for the checks between. */
 	for (size_t i = 0; i < 2 * ARRAY_LEN(lines); i++) {
 		mps_env_log(e, GPU, "%s", lines[i / 2]);
 		for (int k = 0; k < 4; k++) {
@@ -261,7 +261,7 @@ static void log__that_is_a_link_is_not_followed(void **state)
 	assert_null(mps_clients_find(&mps_env_find_daemon(e, GPU)->clients, 1));
 }
 
-/* Each costs a file of /proc: the rest is found when the daemon is asked. */
+/* Each identification costs a file of /proc: the agent finds the other clients when it asks the daemon. */
 static void log__with_many_clients_has_some_identified(void **state)
 {
 	struct mps_env *e = *state;

@@ -364,7 +364,7 @@ static void watch__sends_a_request_only_without_other_requests(void **state)
 	assert_int_equal(fake_arbiter_count_received(&e->a, "\"slice\":\"\""), 1);
 }
 
-/* Any line is a sign of life: 4 times without one are not 5. */
+/* Any line counts as a sign of life: 4 intervals without a line are not yet 5. */
 static void watch__counts_from_the_last_line(void **state)
 {
 	struct env *e = *state;

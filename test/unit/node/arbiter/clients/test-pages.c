@@ -412,7 +412,7 @@ static void page__counts_when_a_process_passes_it_back(void **state)
 	} while (trouble == 0 && ++n < PAGES_MAX);
 	assert_int_equal(trouble, PAGE_TOO_MANY);
 	assert_int_equal(n, PAGES_MAX / 4 + fair_quota_per_slice(&e->a.pages.quota));
-	/* What counts already comes again. */
+	/* A page that counts already is accepted again. */
 	assert_int_equal(map_page(&e->s[0], fds[0]), 0);
 	assert_int_equal(e->a.pages.quota.n, n);
 	/* A page that the arbiter created is accepted too. */

@@ -57,7 +57,7 @@ static void grants_compare__does_not_subtract_doubtful_charges(void **state)
 	assert_false(grants_compare(c.m->task, uuids[0], 620 * MIB));
 	assert_false(grants_compare(c.m->task, uuids[0], 622 * MIB));
 	assert_int_equal(grants_get_overhead(c.m, 0), 518 * MIB);
-	/* One granule is no doubt at all. */
+	/* A difference of one granule is no doubt. */
 	assert_true(grants_compare(c.m->task, uuids[0], 619 * MIB));
 	assert_int_equal(grants_get_overhead(c.m, 0), 517 * MIB);
 	assert_true(grants_compare(c.m->task, uuids[0], 623 * MIB));

@@ -259,7 +259,7 @@ static void flood__of_one_connection_delays_no_other_of_its_slice(void **state)
 	struct flood *f = *state;
 	unsigned int full;
 
-	/* One would take PACKETS / SCHEDULER_SLICE_EVENTS rounds. */
+	/* A single slice would need PACKETS / SCHEDULER_SLICE_EVENTS rounds. */
 	for (unsigned int i = 0; i < 2 * FLOOD; i++)
 		serve_once(f);
 	(void)count_unread(f->a, 0, &full);
@@ -276,7 +276,7 @@ static void deadline__waits_for_at_most_one_packet(void **state)
 	watched.a = f->a;
 	watched.read = UINT_MAX;
 	watched.before = count_unread(f->a, 0, &full);
-	/* Later than its end at the next reading of the clock. */
+	/* The next reading of the clock is later than the quantum's end. */
 	watched.step = 2 * SCHED_QUANTUM_NS;
 	serve_once(f);
 	watched.step = 0;

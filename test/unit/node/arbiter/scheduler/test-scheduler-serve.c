@@ -331,7 +331,7 @@ static void gpus__beyond_the_limit_are_logged(void **state)
 	char path[300];
 	bool well = false;
 
-	/* One is slices 0 and 1's. */
+	/* Slices 0 and 1 already have one of the scheduler's GPUs. */
 	for (unsigned int slice = 2; slice < 6; slice++) {
 		char gpus[2048] = "[";
 

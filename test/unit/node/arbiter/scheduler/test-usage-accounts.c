@@ -365,7 +365,7 @@ static void process__has_a_limited_number_of_waiting_clients(void **state)
 		assert_non_null(find_test_client(e, i));
 	reopen_accounts(e);
 	assert_int_equal(sum_counter(e, USAGE_LAUNCHES), 10 * USAGE_CLIENTS_SPARE);
-	/* One of another start is another process. */
+	/* A process with the same PID and another start time is another process. */
 	client = usage_client_new(&e->t, usage_account(&e->t, ID, gpu_a), 3, 0, 42, 8, NULL);
 	assert_non_null(client);
 	usage_client_detach(&e->t, client);

@@ -386,7 +386,7 @@ static void graphs__allocate_memory_when_launched_and_keep_it(void **state)
 	assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 64 * MIB);
 	assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 64 * MIB);
 	assert_int_equal(word(alloc.dptr + 36), 3);
-	/* What it allocated is still there. */
+	/* The memory that the graph allocated is still there. */
 	assert_cuda_is(cuGraphLaunch(x, s), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuMemFreeAsync(alloc.dptr, s));
 	assert_cuda(cuGraphLaunch(x, s));

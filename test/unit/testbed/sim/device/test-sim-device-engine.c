@@ -311,7 +311,7 @@ static void hand_over__costs_as_much_as_it_interrupts(void **state)
 	submit_lane_kernel(&l[1], ENGINE_NEVER, 0);
 	submit_lane_kernel(&l[2], 500 * US, 0);
 	run_until(20 * MS);
-	/* When the context came, the other's time slice was over long ago. */
+	/* The other context's time slice was over long before the new context had work. */
 	assert_in_range(l[2].at[1], 10 * MS + 500 * US + 215 * US,
 		10 * MS + SLICE + 500 * US + 215 * US);
 	submit_lane_kernel(&l[0], 500 * US, 0);

@@ -278,7 +278,7 @@ static void placement__follows_the_corollaries(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		for (unsigned int k = 0; k < rows[i].n; k++)
 			(void)gi_at(gpu, rows[i].ids[k], rows[i].starts[k]);
-		/* None of them leaves room for one more, not even of the smallest. */
+		/* No row leaves room for one more instance, not even of the smallest profile. */
 		assert_int_equal(gi_count_free(gpu, P1G), 0);
 		assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G, &gi), 23);
 		clear();
@@ -302,7 +302,7 @@ static void placement__follows_the_corollaries(void **state)
 	assert_int_equal(nvmlDeviceCreateGpuInstanceWithPlacement(gpu, P2G,
 				 &(nvmlGpuInstancePlacement_t){ 4, 2 }, &gi),
 		23);
-	/* One +me, by its maximum. */
+	/* A GPU has at most one +me instance. */
 	(void)gi_new(gpu, P1G_ME);
 	assert_int_equal(gi_count_free(gpu, P1G_ME), 0);
 	assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G_ME, &gi), 23);
