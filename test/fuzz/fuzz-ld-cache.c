@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static bool use(const char *path, void *arg)
+static bool add_path_length(const char *path, void *arg)
 {
 	*(size_t *)arg += strlen(path);
 	return false;
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t total = 0;
 
-	cache_each(data, size, "libcuda.so.1", CACHE_FLAGS, use, &total);
+	cache_each(data, size, "libcuda.so.1", CACHE_FLAGS, add_path_length, &total);
 	if (file_is_ours(data, size) && !file_is_library(data, size))
 		__builtin_trap();
 	return 0;

@@ -21,7 +21,7 @@ static struct mig_configs *read_text(const char *text, size_t len)
 }
 
 /* The printed text reads as the same config. */
-static void check(const char *printed, const char *yaml)
+static void check_reread(const char *printed, const char *yaml)
 {
 	struct mig_configs *c = printed ? read_text(printed, strlen(printed)) : NULL;
 	char *again = c ? mig_configs_to_yaml(c) : NULL;
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *json = c ? mig_configs_to_json(c) : NULL;
 
 	if (c) {
-		check(yaml, yaml);
-		check(json, yaml);
+		check_reread(yaml, yaml);
+		check_reread(json, yaml);
 	}
 	free(yaml);
 	free(json);

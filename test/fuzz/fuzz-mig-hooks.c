@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check(int r, bool made, const struct error *err)
+static void check_hook_result(int r, bool made, const struct error *err)
 {
 	if ((r == 0) != made || (r < 0 && (err->code == ERR_NONE || !*err->msg)))
 		abort();
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct error err = ERROR_INIT;
 	int r = mig_hooks_parse(&h, &src, &warnings, &err);
 
-	check(r, h != NULL, &err);
+	check_hook_result(r, h != NULL, &err);
 	for (size_t i = 0; h && i < h->n; i++) {
 		for (size_t k = 0; k < h->lists[i].n; k++)
 			if (!*h->lists[i].hooks[k].command || !h->lists[i].hooks[k].workdir)

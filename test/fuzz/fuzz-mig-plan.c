@@ -88,7 +88,7 @@ static struct mig_desired want_of(struct input *in)
 	return desired;
 }
 
-static void check(bool ok)
+static void trap_unless(bool ok)
 {
 	if (!ok)
 		__builtin_trap();
@@ -104,13 +104,15 @@ static void check_placements(const struct mig_layout *l, const struct mig_state 
 		const struct mig_gi_profile *p = &l->profiles[desired->gi[i].profile];
 		uint64_t slots = ((1ull << p->size) - 1) << placements[i].start;
 
-		check(placements[i].start < l->slots && p->starts >> placements[i].start & 1);
-		check(desired->gi[i].start == MIG_START_ANY ||
-			desired->gi[i].start == placements[i].start);
-		check(!(used & slots));
+		trap_unless(
+			placements[i].start < l->slots && p->starts >> placements[i].start & 1);
+		trap_unless(desired->gi[i].start == MIG_START_ANY ||
+			    desired->gi[i].start == placements[i].start);
+		trap_unless(!(used & slots));
 		used |= slots;
 		if (placements[i].kept >= 0)
-			check((uint32_t)placements[i].kept < s->n &&
+			trap_unless(
+				(uint32_t)placements[i].kept < s->n &&
 				s->gi[placements[i].kept].profile == desired->gi[i].profile &&
 				s->gi[placements[i].kept].start == placements[i].start);
 	}
@@ -119,16 +121,16 @@ static void check_placements(const struct mig_layout *l, const struct mig_state 
 static void check_plan(const struct mig_layout *l, const struct mig_state *s,
 	const struct mig_plan *p)
 {
-	check(p->n <= MIG_STEPS_MAX && !((uint64_t)p->kept >> s->n) &&
-		!(p->untouched & ~p->kept));
+	trap_unless(p->n <= MIG_STEPS_MAX && !((uint64_t)p->kept >> s->n) &&
+		    !(p->untouched & ~p->kept));
 	for (uint32_t i = 0; i < p->n; i++) {
 		char text[256];
 
 		mig_step_text(l, &p->steps[i], text, sizeof(text));
-		check(strlen(text) > 0);
+		trap_unless(strlen(text) > 0);
 		if (p->steps[i].action == MIG_CREATE_CI && p->steps[i].gi == MIG_NEW_GI)
-			check(p->steps[i].made < i &&
-				p->steps[p->steps[i].made].action == MIG_CREATE_GI);
+			trap_unless(p->steps[i].made < i &&
+				    p->steps[p->steps[i].made].action == MIG_CREATE_GI);
 	}
 }
 
@@ -146,15 +148,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (mig_geometry_place(&l, &s, &desired, MIG_KEEP_MOST, placements, &err) == 0)
 		check_placements(&l, &s, &desired, placements);
 	else
-		check(err.code == ERR_LIMIT || err.code == ERR_INVALID);
+		trap_unless(err.code == ERR_LIMIT || err.code == ERR_INVALID);
 	if (mig_plan_make(&p, &l, &s, &desired, flags, &err) == 0)
 		check_plan(&l, &s, &p);
 	for (uint32_t i = 0; i <= MIG_PROFILES_MAX; i++)
-		check(mig_geometry_count_free(&l, &s, i) <= MIG_GIS_MAX);
+		trap_unless(mig_geometry_count_free(&l, &s, i) <= MIG_GIS_MAX);
 	mig_desired_from_state(&s, &same);
 	if (mig_plan_make(&p, &l, &s, &same, 0, &err) == 0) {
 		check_plan(&l, &s, &p);
-		check(!s.capable || p.n <= 1); /* the mode, if another one is pending */
+		trap_unless(!s.capable || p.n <= 1); /* the mode, if another one is pending */
 	}
 	return 0;
 }

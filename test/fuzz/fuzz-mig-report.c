@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check(const struct mig_report *r)
+static void check_report(const struct mig_report *r)
 {
 	if (r->n > GPU_NODE_MAX)
 		abort();
@@ -23,7 +23,7 @@ static void check(const struct mig_report *r)
 	}
 }
 
-static void report(const char *text, size_t len)
+static void read_report_text(const char *text, size_t len)
 {
 	struct mig_report r = { 0 };
 	const char *end = text + len;
@@ -34,7 +34,7 @@ static void report(const char *text, size_t len)
 
 		if (mig_report_line(&r, text, part, NULL) < 0)
 			break;
-		check(&r);
+		check_report(&r);
 		text += part + (nl != NULL);
 	}
 	mig_report_fini(&r);
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	memcpy(text, data, len);
 	text[len] = '\0';
-	report(text, len);
+	read_report_text(text, len);
 	read_node_text(text, len);
 	return 0;
 }

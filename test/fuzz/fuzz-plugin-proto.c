@@ -12,7 +12,7 @@
  */
 static struct buf again = BUF_INIT(64U << 20);
 
-static void check(int result, const struct error *err)
+static void check_decode_result(int result, const struct error *err)
 {
 	if ((result < 0) != (err->code != ERR_NONE) || (result < 0 && !*err->msg))
 		abort();
@@ -30,7 +30,7 @@ static void fuzz_register(const uint8_t *data, size_t size)
 	struct error err = ERROR_INIT;
 	int result = register_request_decode(&r, data, size, &err);
 
-	check(result, &err);
+	check_decode_result(result, &err);
 	if (result < 0)
 		return;
 	must(register_request_encode(&again, &r, &err));
@@ -44,7 +44,7 @@ static void fuzz_options(const uint8_t *data, size_t size)
 	struct plugin_options o;
 	struct error err = ERROR_INIT;
 
-	check(plugin_options_decode(&o, data, size, &err), &err);
+	check_decode_result(plugin_options_decode(&o, data, size, &err), &err);
 }
 
 static void fuzz_devices(const uint8_t *data, size_t size)
@@ -54,7 +54,7 @@ static void fuzz_devices(const uint8_t *data, size_t size)
 	int result = plugin_devices_decode(&d, data, size, &err);
 	size_t n;
 
-	check(result, &err);
+	check_decode_result(result, &err);
 	if (result < 0)
 		return;
 	n = d.n;
@@ -76,7 +76,7 @@ static void fuzz_ids(const uint8_t *data, size_t size,
 	int result = decode(&l, data, size, &err);
 	size_t i, j, n;
 
-	check(result, &err);
+	check_decode_result(result, &err);
 	if (result < 0)
 		return;
 	for (i = 0; i < l.n; i++)
@@ -98,7 +98,7 @@ static void fuzz_prefer(const uint8_t *data, size_t size)
 	struct error err = ERROR_INIT;
 	int result = prefer_request_decode(&r, data, size, &err);
 
-	check(result, &err);
+	check_decode_result(result, &err);
 	if (result < 0)
 		return;
 	must(prefer_request_encode(&again, r.v, r.n, &err));
@@ -115,7 +115,7 @@ static void fuzz_allocation(const uint8_t *data, size_t size)
 	int result = allocate_response_decode(&r, data, size, &err);
 	size_t i;
 
-	check(result, &err);
+	check_decode_result(result, &err);
 	if (result < 0)
 		return;
 	all = calloc(r.n + 1, sizeof(struct allocation *));

@@ -8,7 +8,7 @@
 #include "io/kubelet/pod-resources.h"
 
 /* Answers of the kubelet about pods. A decoded answer must encode and decode to the same. */
-static void compare(const struct pod_entries *e, const struct pod_devices *d)
+static void compare_entries(const struct pod_entries *e, const struct pod_devices *d)
 {
 	size_t i;
 
@@ -39,7 +39,7 @@ static void fuzz_list(const uint8_t *data, size_t size)
 	if (pod_list_encode(&b, e.v, e.n, &err) < 0 ||
 		pod_devices_decode(&list, (const uint8_t *)buf_str(&b), b.len, &err) < 0)
 		abort();
-	compare(&e, list);
+	compare_entries(&e, list);
 	list = pod_devices_free(list);
 	pod_entries_fini(&e);
 	buf_fini(&b);

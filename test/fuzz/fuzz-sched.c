@@ -25,7 +25,7 @@ struct world {
 	uint64_t now, gone[GPUS], charged[SLICES][GPUS];
 };
 
-static void check(bool ok)
+static void trap_sched_unless(bool ok)
 {
 	if (!ok)
 		__builtin_trap();
@@ -35,8 +35,8 @@ static void check(bool ok)
 static void on_gate(void *arg, struct sched_client *client)
 {
 	(void)arg;
-	check(client->gate == SCHED_GATE_CLOSED || !client->wants);
-	check(client->gate == SCHED_GATE_THROTTLED || !client->throttle.window_ns);
+	trap_sched_unless(client->gate == SCHED_GATE_CLOSED || !client->wants);
+	trap_sched_unless(client->gate == SCHED_GATE_THROTTLED || !client->throttle.window_ns);
 }
 
 /* Each client completes work at a rate of its own. The last client's count wraps, so the count sometimes
@@ -60,29 +60,30 @@ static void check_gpu(struct world *w, unsigned int gpu)
 		if (!w->slices[i])
 			continue;
 		sched_account(w->t, w->slices[i], gpu, w->now, &a);
-		check(a.charged_ns >= w->charged[i][gpu]);
+		trap_sched_unless(a.charged_ns >= w->charged[i][gpu]);
 		w->charged[i][gpu] = a.charged_ns;
 		sum += a.charged_ns;
 	}
-	check(sum == sched_gpu_busy_ns(w->t, gpu));
+	trap_sched_unless(sum == sched_gpu_busy_ns(w->t, gpu));
 	for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
 		const struct sched_client *s = w->clients[i];
 
 		if (!s || s->share->gpu != g)
 			continue;
-		check(!s->share->config.mps || s->gate == SCHED_GATE_OPEN);
+		trap_sched_unless(!s->share->config.mps || s->gate == SCHED_GATE_OPEN);
 		if (s->gate == SCHED_GATE_CLOSED)
 			continue;
-		check(sched_has_priority(s->share) || s->share->config.mps ||
-			g->period.concurrent || (g->holder == s->share && !g->paused));
+		trap_sched_unless(sched_has_priority(s->share) || s->share->config.mps ||
+				  g->period.concurrent ||
+				  (g->holder == s->share && !g->paused));
 	}
 	for (const struct sched_share *share = g->shares; share; share = share->next)
-		check(!share->config.mps || g->holder != share);
+		trap_sched_unless(!share->config.mps || g->holder != share);
 }
 
 static void check_world(struct world *w)
 {
-	check(!w->t->dirty && sched_next_deadline(w->t) > w->now);
+	trap_sched_unless(!w->t->dirty && sched_next_deadline(w->t) > w->now);
 	for (unsigned int g = 0; g < GPUS; g++)
 		check_gpu(w, g);
 }
@@ -114,8 +115,8 @@ static void change_share(struct world *w, unsigned int i, uint8_t number)
 
 	if (!w->slices[i])
 		w->slices[i] = sched_slice_new(w->t, NULL);
-	check(w->slices[i] &&
-		sched_slice_set_share(w->t, w->slices[i], number >> 6, &share, w->now) == 0);
+	trap_sched_unless(w->slices[i] && sched_slice_set_share(w->t, w->slices[i], number >> 6,
+						  &share, w->now) == 0);
 }
 
 static void change_client(struct world *w, unsigned int k, uint8_t number)
@@ -129,11 +130,11 @@ static void change_client(struct world *w, unsigned int k, uint8_t number)
 		w->of[k] = i;
 		w->clients[k] = sched_client_new(w->t, w->slices[i], number / SLICES % GPUS,
 			(void *)(uintptr_t)k, w->now);
-		check(w->clients[k]);
+		trap_sched_unless(w->clients[k]);
 	}
 }
 
-static void happen(struct world *w, unsigned int what, unsigned int who, uint8_t number)
+static void apply_event(struct world *w, unsigned int what, unsigned int who, uint8_t number)
 {
 	struct sched_client *client = w->clients[who % WORLD_CLIENTS];
 
@@ -179,10 +180,10 @@ static bool has_work(const struct world *w, bool wants)
 	return false;
 }
 
-static void drain(struct world *w)
+static void drain_work(struct world *w)
 {
 	for (unsigned int n = 0; has_work(w, true) || has_work(w, false); n++) {
-		check(n < DRAIN_MAX);
+		trap_sched_unless(n < DRAIN_MAX);
 		for (unsigned int i = 0; i < WORLD_CLIENTS; i++) {
 			struct sched_client *s = w->clients[i];
 
@@ -191,7 +192,8 @@ static void drain(struct world *w)
 		}
 		if (!has_work(w, true))
 			break;
-		check(has_work(w, false) || sched_next_deadline(w->t) != UINT64_MAX);
+		trap_sched_unless(
+			has_work(w, false) || sched_next_deadline(w->t) != UINT64_MAX);
 		w->now = has_work(w, false) ? w->now + 1000000 : sched_next_deadline(w->t);
 		sched_advance_time(w->t, w->now);
 		check_world(w);
@@ -203,15 +205,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct world w = { .now = START };
 
 	w.t = sched_new(on_gate, done_of, &w);
-	check(w.t);
+	trap_sched_unless(w.t);
 	for (; size >= 2 && size <= 8192; data += 2, size -= 2) {
-		happen(&w, data[0] & 7, data[0] >> 3, data[1]);
+		apply_event(&w, data[0] & 7, data[0] >> 3, data[1]);
 		/* Late calls are for the caller to make. */
 		if (sched_next_deadline(w.t) <= w.now)
 			sched_advance_time(w.t, w.now);
 		check_world(&w);
 	}
-	drain(&w);
+	drain_work(&w);
 	(void)sched_free(w.t);
 	return 0;
 }

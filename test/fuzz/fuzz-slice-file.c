@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The file reads back as it was written, and names that lead to files are plain. */
-static void check(const struct slice_file *f)
+static void check_slice_file(const struct slice_file *f)
 {
 	CLEANUP(freep) char *text = slice_file_text(f);
 	struct slice_file again;
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct slice_file f;
 
 	if (slice_file_parse(&f, (const char *)data, size, NULL) == 0) {
-		check(&f);
+		check_slice_file(&f);
 		slice_file_fini(&f);
 	}
 	if (slice_checkpoint_ids(&ids, (const char *)data, size, NULL) == 0) {

@@ -6,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* The canvas has no bytes that control a terminal, and no line that is too wide. */
-static void check(const struct canvas *c)
+static void check_canvas(const struct canvas *c)
 {
 	size_t column = 0;
 
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		s.choice.filter[0] = len % 5 ? '\0' : 'a';
 		canvas_init(&c, s.width, false);
 		if (top_screen(&c, m, &s, &err) == 0)
-			check(&c);
+			check_canvas(&c);
 		canvas_fini(&c);
 	}
 	return 0;

@@ -9,7 +9,7 @@
 #define LINE_MAX_BYTES 300
 
 /* Takes all lines and events that are there; the sum of their lengths, or -1 for the limit. */
-static int drain(struct api_stream *s, size_t *ret_bytes)
+static int drain_stream(struct api_stream *s, size_t *ret_bytes)
 {
 	struct error err = ERROR_INIT;
 	const char *line;
@@ -50,10 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data++;
 	size--;
 	buf_add(&whole.bytes, data, size);
-	r_whole = drain(&whole, &n_whole);
+	r_whole = drain_stream(&whole, &n_whole);
 	for (size_t at = 0; at < size && r_parts == 0; at += step) {
 		buf_add(&parts.bytes, data + at, size - at < step ? size - at : step);
-		r_parts = drain(&parts, &n_parts);
+		r_parts = drain_stream(&parts, &n_parts);
 	}
 	if (r_whole != r_parts || n_whole != n_parts ||
 		(r_whole == 0 && stream_is_inside(&whole) != stream_is_inside(&parts)))

@@ -33,7 +33,7 @@ static int64_t parse_number_or_exit(const char *text)
 	return v;
 }
 
-static void flush(struct usage_db *db)
+static void flush_rows(struct usage_db *db)
 {
 	const struct usage_db_batch b = { .period = &period, .deltas = rows, .n_deltas = n };
 	struct error err = ERROR_INIT;
@@ -103,7 +103,7 @@ static void read_line(struct usage_db *db, char *line)
 		exit(2);
 	}
 	if (begins)
-		flush(db);
+		flush_rows(db);
 	/* The texts of what is not flushed are kept. */
 	strv_fini(&texts[begins ? ROWS_MAX : n]);
 	texts[begins ? ROWS_MAX : n] = f;
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	}
 	while (n < ROWS_MAX && fgets(line, sizeof(line), stdin))
 		read_line(db, line);
-	flush(db);
+	flush_rows(db);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		strv_fini(&texts[i]);
 	(void)usage_db_close(db);

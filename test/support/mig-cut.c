@@ -124,7 +124,7 @@ static int make_gi(struct cut *c, char *word)
 	return n > 0 ? 0 : make_ci(c, gi, 0);
 }
 
-static int run(struct cut *c, int argc, char **argv)
+static int run_command_words(struct cut *c, int argc, char **argv)
 {
 	if (strcmp(argv[0], "on") == 0)
 		return switch_mode(c, NVML_DEVICE_MIG_ENABLE);
@@ -158,5 +158,5 @@ int main(int argc, char **argv)
 	r = c.nvml.nvmlDeviceGetHandleByIndex_v2(index, &c.device);
 	if (r != NVML_SUCCESS)
 		return report_failure(&c, "find the GPU", r);
-	return run(&c, argc - 3, argv + 3);
+	return run_command_words(&c, argc - 3, argv + 3);
 }

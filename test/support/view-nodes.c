@@ -300,7 +300,7 @@ static void gpu_idle(struct sample_maker *m)
 	sample_device_end(m, 0);
 }
 
-static void mixed(struct sample_maker *m)
+static void make_mixed_node(struct sample_maker *m)
 {
 	m->v->n_warnings = 1;
 	m->v->warnings[0] =
@@ -387,10 +387,10 @@ void sample_node(struct sample_maker *m, enum view_sample_kind kind)
 		break;
 	case VIEW_SAMPLE_MIXED:
 		set_sample_price(m, 6880000000, 8, "catalogue");
-		mixed(m);
+		make_mixed_node(m);
 		break;
 	case VIEW_SAMPLE_UNPRICED:
-		mixed(m);
+		make_mixed_node(m);
 		clear_unknown_figures(m);
 		break;
 	case VIEW_SAMPLE_SIXTEEN:

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int print(enum view_sample_kind kind, enum view_part part)
+static int print_sample(enum view_sample_kind kind, enum view_part part)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
@@ -32,7 +32,8 @@ int main(int argc, char **argv)
 			continue;
 		for (int p = 0; p < VIEW_PART_COUNT_; p++) {
 			if (!strcmp(argv[2], view_part_path((enum view_part)p)))
-				return print((enum view_sample_kind)k, (enum view_part)p);
+				return print_sample((enum view_sample_kind)k,
+					(enum view_part)p);
 		}
 		if (page_find(argv[2], &body, &len, &content_type)) {
 			(void)fprintf(stderr, "%s\n", content_type);

@@ -205,7 +205,7 @@ void sample_replicas(struct sample_maker *m, uint32_t n, const struct sample_rep
 }
 
 /* The replicas of a usage: the first free ones of its resource. An ended usage may have had any replicas. */
-static void sit(struct view *v, struct view_device *device, uint32_t use)
+static void place_usage(struct view *v, struct view_device *device, uint32_t use)
 {
 	struct view_use *c = &v->uses[use];
 	uint32_t want = c->n_replicas;
@@ -258,7 +258,7 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->n_replicas = row->n_used_replicas ? row->n_used_replicas : 1;
 	c->replica_id = "";
 	c->memory_limit = UINT64_MAX;
-	sit(m->v, device, m->v->n_uses - 1);
+	place_usage(m->v, device, m->v->n_uses - 1);
 	c->received = c->live ? row->received : VIEW_NONE;
 	c->memory_from = c->live ? VIEW_FROM_PROCESSES : VIEW_FROM_NOTHING;
 	c->memory_known = c->processes_known = c->live;

@@ -25,7 +25,7 @@ union packet {
 	char room[SLICE_PACKET_MAX];
 };
 
-static void must(bool ok, const char *what)
+static void die_unless(bool ok, const char *what)
 {
 	if (!ok) {
 		perror(what);
@@ -132,13 +132,14 @@ static void *make_page(size_t bytes, enum slice_arbiter_page kind, int *ret_fd)
 	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *p;
 
-	must(fd >= 0 && !ftruncate(fd, (off_t)(page_faults[kind].is_short ? bytes / 2 : bytes)),
+	die_unless(fd >= 0 && !ftruncate(fd,
+				      (off_t)(page_faults[kind].is_short ? bytes / 2 : bytes)),
 		"memfd");
 	if (!page_faults[kind].is_unsealed)
-		must(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+		die_unless(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
 			"seal");
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	must(p != MAP_FAILED, "mmap");
+	die_unless(p != MAP_FAILED, "mmap");
 	*ret_fd = fd;
 	return p;
 }
@@ -198,9 +199,9 @@ static void adopt_gate_page(struct slice_arbiter *a, int passed)
 {
 	struct turn_page *p;
 
-	must(passed >= 0, "no page came");
+	die_unless(passed >= 0, "no page came");
 	p = mmap(NULL, TURN_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, passed, 0);
-	must(p != MAP_FAILED && p->magic == TURN_PAGE_MAGIC, "the page that came");
+	die_unless(p != MAP_FAILED && p->magic == TURN_PAGE_MAGIC, "the page that came");
 	a->turn_page = p;
 	for (uint32_t i = 0; i < a->gpu_count; i++) {
 		uint32_t was = atomic_load(&p->gpus[i].gate);
@@ -370,7 +371,7 @@ static void on_state(struct slice_arbiter *a, struct slice_arbiter_process *p,
 
 	(void)p;
 	(void)passed;
-	must(s->gpu < a->gpu_count && s->busy <= 1 && s->wants <= 1, "a state");
+	die_unless(s->gpu < a->gpu_count && s->busy <= 1 && s->wants <= 1, "a state");
 	if (s->generation != gate / TURN_GENERATION) {
 		client->ignored++;
 		return;
@@ -399,7 +400,7 @@ static const struct {
 /* ---- connections ----------------------------------------------------------------------------------- */
 
 /* Ends a connection. A registration for memory outlives it. */
-static void disconnect(struct slice_arbiter *a, struct slice_arbiter_process *p)
+static void disconnect_process(struct slice_arbiter *a, struct slice_arbiter_process *p)
 {
 	if (p->fd >= 0)
 		(void)close(p->fd);
@@ -420,13 +421,13 @@ static void on_packet(struct slice_arbiter *a, struct slice_arbiter_process *p)
 		return;
 	if (n < (ssize_t)sizeof(packet.head)) {
 		atomic_fetch_add(p->quanta ? &a->quanta.lost : &a->memory.lost, 1);
-		disconnect(a, p);
+		disconnect_process(a, p);
 		return;
 	}
 	op = packet.head.op;
-	must(op < sizeof(answers) / sizeof(answers[0]) && answers[op].answer &&
-			(a->limit ? answers[op].of_memory : answers[op].of_quanta) &&
-			(size_t)n == answers[op].bytes,
+	die_unless(op < sizeof(answers) / sizeof(answers[0]) && answers[op].answer &&
+			   (a->limit ? answers[op].of_memory : answers[op].of_quanta) &&
+			   (size_t)n == answers[op].bytes,
 		"a packet of this form of slice");
 	answers[op].answer(a, p, &packet, passed);
 	if (passed >= 0)
@@ -441,7 +442,7 @@ static void on_connect(struct slice_arbiter *a)
 
 	if (fd < 0)
 		return;
-	must(!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len), "peercred");
+	die_unless(!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len), "peercred");
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++) {
 		if (a->processes[i].known)
 			continue;
@@ -460,9 +461,9 @@ static void listen_for_processes(struct slice_arbiter *a)
 	(void)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/" SLICE_SOCKET, a->dir);
 	(void)unlink(sun.sun_path);
 	a->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	must(a->listener >= 0, "socket");
-	must(!bind(a->listener, (struct sockaddr *)&sun, sizeof(sun)), sun.sun_path);
-	must(!listen(a->listener, 64), "listen");
+	die_unless(a->listener >= 0, "socket");
+	die_unless(!bind(a->listener, (struct sockaddr *)&sun, sizeof(sun)), sun.sun_path);
+	die_unless(!listen(a->listener, 64), "listen");
 }
 
 static void hang_up(struct slice_arbiter *a)
@@ -470,7 +471,7 @@ static void hang_up(struct slice_arbiter *a)
 	(void)close(a->listener);
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++)
 		if (a->processes[i].known)
-			disconnect(a, &a->processes[i]);
+			disconnect_process(a, &a->processes[i]);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------ */
@@ -493,7 +494,7 @@ static void run_commands(struct slice_arbiter *a)
 	}
 }
 
-static void *serve(void *arg)
+static void *run_fake_arbiter(void *arg)
 {
 	struct slice_arbiter *a = arg;
 
@@ -533,16 +534,16 @@ struct slice_arbiter *slice_arbiter_new(void)
 	void *p = mmap(NULL, sizeof(struct slice_arbiter), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	must(p != MAP_FAILED, "mmap");
+	die_unless(p != MAP_FAILED, "mmap");
 	return p;
 }
 
 void slice_arbiter_restart(struct slice_arbiter *a)
 {
 	a->stop_fd = eventfd(0, EFD_CLOEXEC);
-	must(a->stop_fd >= 0, "eventfd");
+	die_unless(a->stop_fd >= 0, "eventfd");
 	listen_for_processes(a);
-	must(!pthread_create(&a->thread, NULL, serve, a), "thread");
+	die_unless(!pthread_create(&a->thread, NULL, run_fake_arbiter, a), "thread");
 }
 
 static void start_serving(struct slice_arbiter *a, const char *dir, uint32_t gpu_count,
@@ -553,8 +554,8 @@ static void start_serving(struct slice_arbiter *a, const char *dir, uint32_t gpu
 	a->gpu_count = gpu_count;
 	a->limit = limit;
 	a->seed = 1;
-	must(!pthread_mutex_init(&a->lock, NULL), "mutex");
-	must(!setenv(SLICE_DIR_VARIABLE, dir, 1), "setenv");
+	die_unless(!pthread_mutex_init(&a->lock, NULL), "mutex");
+	die_unless(!setenv(SLICE_DIR_VARIABLE, dir, 1), "setenv");
 	slice_arbiter_restart(a);
 }
 
@@ -570,13 +571,13 @@ void slice_arbiter_start_quanta(struct slice_arbiter *a, const char *dir, uint32
 
 void slice_arbiter_kill(struct slice_arbiter *a)
 {
-	must(!eventfd_write(a->stop_fd, 1), "eventfd");
-	must(!pthread_join(a->thread, NULL), "join");
+	die_unless(!eventfd_write(a->stop_fd, 1), "eventfd");
+	die_unless(!pthread_join(a->thread, NULL), "join");
 	(void)close(a->stop_fd);
 	hang_up(a);
 }
 
-static void forget(struct slice_arbiter_process *p)
+static void forget_process(struct slice_arbiter_process *p)
 {
 	if (p->page)
 		(void)munmap(p->page, SLICE_PAGE_BYTES);
@@ -590,7 +591,7 @@ void slice_arbiter_stop(struct slice_arbiter *a)
 	slice_arbiter_kill(a);
 	for (int i = 0; i < SLICE_ARBITER_PROCESSES; i++)
 		if (a->processes[i].known)
-			forget(&a->processes[i]);
+			forget_process(&a->processes[i]);
 	(void)unsetenv(SLICE_DIR_VARIABLE);
 }
 
@@ -615,7 +616,7 @@ void slice_arbiter_reap(struct slice_arbiter *a, pid_t pid,
 			continue;
 		if (check && p->page)
 			check(p, arg);
-		forget(p);
+		forget_process(p);
 	}
 	pthread_mutex_unlock(&a->lock);
 }

@@ -89,7 +89,8 @@ struct sum {
 	uint64_t n, bytes;
 };
 
-static void add(enum alloc_kind kind, uint64_t key, const struct alloc_row *row, void *arg)
+static void add_row_to_sum(enum alloc_kind kind, uint64_t key, const struct alloc_row *row,
+	void *arg)
 {
 	struct sum *s = arg;
 
@@ -110,11 +111,11 @@ static void alloc_table__removes_rows_with_their_context(void **state)
 
 		assert_true(alloc_table_put(i % 2 ? ALLOC_ARRAY : ALLOC_POINTER, i * 512, &r));
 	}
-	alloc_table_drop_context(0, add, &dropped); /* of none: stays */
+	alloc_table_drop_context(0, add_row_to_sum, &dropped); /* of none: stays */
 	assert_int_equal(dropped.n, 0);
-	alloc_table_drop_context(2, add, &dropped);
+	alloc_table_drop_context(2, add_row_to_sum, &dropped);
 	assert_int_equal(dropped.n, 10000);
-	alloc_table_drop_context(2, add, &dropped);
+	alloc_table_drop_context(2, add_row_to_sum, &dropped);
 	assert_int_equal(dropped.n, 10000);
 	for (uint64_t i = 1; i <= 30000; i++) {
 		enum alloc_kind kind = i % 2 ? ALLOC_ARRAY : ALLOC_POINTER;
@@ -122,7 +123,7 @@ static void alloc_table__removes_rows_with_their_context(void **state)
 
 		assert_int_equal(stayed, i % 3 != 2);
 		if (stayed)
-			add(kind, i * 512, &got, &after);
+			add_row_to_sum(kind, i * 512, &got, &after);
 	}
 	assert_int_equal(after.n, 20000);
 	assert_int_equal(after.bytes + dropped.bytes, UINT64_C(30000) * 30001 / 2);

@@ -132,7 +132,7 @@ int link_view(unsigned int first, struct slice_viewed *ret)
 }
 
 /* The used bytes become the physical ones, if no operation is under way. */
-static void compare(void)
+static void compare_with_driver(void)
 {
 	struct slice_gpu_page *g = &fake_page.gpus[0];
 
@@ -145,7 +145,7 @@ void link_compare(unsigned int gpu)
 	LOCKED;
 	assert_int_equal(gpu, 0);
 	fake.compares++;
-	compare();
+	compare_with_driver();
 }
 
 int device_find_gpu(CUdevice device)

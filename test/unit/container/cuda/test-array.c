@@ -53,7 +53,7 @@ static const struct {
 
 static CUarray arrays[1000];
 
-static CUresult create(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+static CUresult create_array(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
 	return levels > 1 ? cuMipmappedArrayCreate((CUmipmappedArray *)a, d, levels)
 			  : cuArray3DCreate_v2(a, d);
@@ -72,7 +72,8 @@ static void create__charges_the_measured_bytes(void **state)
 		assert_true(array_texels(&measured[i].d, measured[i].levels) <=
 			    array_bytes(&measured[i].d, measured[i].levels));
 		for (unsigned int k = 0; k < measured[i].count; k++)
-			assert_int_equal(create(&arrays[k], &measured[i].d, measured[i].levels),
+			assert_int_equal(
+				create_array(&arrays[k], &measured[i].d, measured[i].levels),
 				0);
 		if (fake_used() != measured[i].mib * MIB)
 			fail_msg("row %zu: %llu MiB charged, %llu taken", i,
@@ -155,12 +156,12 @@ static void chunks__are_gone_in_a_child(void **state)
 
 	(void)state;
 	fake_new(1024 * MIB);
-	assert_int_equal(create(&arrays[0], &d, 1), 0);
+	assert_int_equal(create_array(&arrays[0], &d, 1), 0);
 	assert_int_equal(destroy(arrays[0], 1), 0);
-	assert_int_equal(create(&arrays[0], &d, 1), 0); /* a second chunk */
+	assert_int_equal(create_array(&arrays[0], &d, 1), 0); /* a second chunk */
 	pid = fork();
 	if (!pid)
-		_exit(create(&arrays[1], &d, 1) != 0 ||
+		_exit(create_array(&arrays[1], &d, 1) != 0 ||
 			alloc_table_count(ALLOC_ARRAY_CHUNK, 1, 1, NULL) < 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -7,7 +7,7 @@
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n";
 
-static void put(unsigned char *p, uint64_t n, size_t bytes)
+static void put_le(unsigned char *p, uint64_t n, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
 		p[i] = (unsigned char)(n >> 8 * i);
@@ -22,13 +22,13 @@ static size_t make_elf(unsigned char *p, uint64_t bytes)
 	const uint32_t nobits = 8;
 
 	memset(p, 0, 256);
-	put(p, head, 8);
-	put(p + 40, at, 8);
-	put(p + 58, entry, 2);
-	put(p + 60, count, 2);
-	put(p + at + 64 + 4, nobits, 4);
-	put(p + at + 64 + 8, flags, 8);
-	put(p + at + 64 + 32, bytes, 8);
+	put_le(p, head, 8);
+	put_le(p + 40, at, 8);
+	put_le(p + 58, entry, 2);
+	put_le(p + 60, count, 2);
+	put_le(p + at + 64 + 4, nobits, 4);
+	put_le(p + at + 64 + 8, flags, 8);
+	put_le(p + at + 64 + 32, bytes, 8);
 	return 256;
 }
 
@@ -40,12 +40,12 @@ static size_t make_fat(unsigned char *p, uint64_t bytes, uint64_t packed)
 	uint64_t e_size = make_elf(p + 16 + 64, bytes), size = 64 + e_size;
 
 	memset(p, 0, 16 + 64);
-	put(p, head, 8);
-	put(p + 8, size, 8);
-	put(p + 16, kind, 2);
-	put(p + 16 + 4, e_header, 4);
-	put(p + 16 + 8, e_size, 8);
-	put(p + 16 + 40, packed, 8);
+	put_le(p, head, 8);
+	put_le(p + 8, size, 8);
+	put_le(p + 16, kind, 2);
+	put_le(p + 16 + 4, e_header, 4);
+	put_le(p + 16 + 8, e_size, 8);
+	put_le(p + 16 + 40, packed, 8);
 	return 16 + size;
 }
 

@@ -7,7 +7,7 @@
 #include "container/cuda/work/work.h"
 #include "container/cuda/memory/pool-reservation.h"
 
-static CUgraphExec instantiate(CUgraph graph)
+static CUgraphExec instantiate_test_graph(CUgraph graph)
 {
 	CUgraphExec exec = NULL;
 
@@ -26,7 +26,7 @@ static void assert_exact(void)
 	assert_int_equal(fake_page.gpus[0].begun, fake_page.gpus[0].done);
 }
 
-static int start(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	fake_new(256 * MIB);
@@ -48,7 +48,7 @@ static int empty(void **state)
 static void launch__without_memory_nodes_requests_nothing(void **state)
 {
 	CUgraph g = fake_graph();
-	CUgraphExec e = instantiate(g);
+	CUgraphExec e = instantiate_test_graph(g);
 
 	(void)state;
 	fake.calls = 0;
@@ -68,8 +68,8 @@ static void launch__goes_through_the_gate(void **state)
 	(void)state;
 	graph_expect_memory();
 	fake_node_alloc(with_memory, 20 * MIB);
-	e = instantiate(g);
-	m = instantiate(with_memory);
+	e = instantiate_test_graph(g);
+	m = instantiate_test_graph(with_memory);
 	for (unsigned int slow = 0; slow < 2; slow++) {
 		fake_gate_new(!slow);
 		assert_int_equal(cuGraphLaunch(m, fake_stream(1)), 0);
@@ -134,7 +134,7 @@ static void launch__charges_the_memory_of_the_graph(void **state)
 	(void)state;
 	fake_capture(fake_stream(1), 0);
 	assert_int_equal(cuMemAllocAsync(&p, 40 * MIB, fake_stream(1)), 0);
-	e = instantiate(fake_capture_end(fake_stream(1)));
+	e = instantiate_test_graph(fake_capture_end(fake_stream(1)));
 	link_compare(0);
 	assert_int_equal(fake_used(), 0);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
@@ -151,7 +151,7 @@ static void launch__again_charges_nothing(void **state)
 	(void)state;
 	graph_expect_memory();
 	fake_node_alloc(g, 192 * MIB);
-	e = instantiate(g);
+	e = instantiate_test_graph(g);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
 	fake.trims = 0;
 	for (int i = 0; i < 10; i++)
@@ -180,7 +180,7 @@ static void launch__is_refused_at_the_limit(void **state)
 	graph_expect_memory();
 	fake_node_alloc(child, 100 * MIB);
 	fake_node_child(g, child);
-	e = instantiate(g);
+	e = instantiate_test_graph(g);
 	link_compare(0);
 	assert_int_equal(cuMemAllocAsync(&p, 160 * MIB, fake_stream(1)), 0);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(1)), CUDA_ERROR_OUT_OF_MEMORY);
@@ -201,7 +201,7 @@ static void launch__into_a_capture_charges_nothing(void **state)
 	(void)state;
 	graph_expect_memory();
 	fake_node_alloc(g, 512 * MIB);
-	e = instantiate(g);
+	e = instantiate_test_graph(g);
 	link_compare(0);
 	fake_capture(fake_stream(1), 0);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
@@ -238,7 +238,7 @@ static void limit__trims_the_memory_of_graphs(void **state)
 	(void)state;
 	graph_expect_memory();
 	fake_node_alloc(g, 192 * MIB);
-	e = instantiate(g);
+	e = instantiate_test_graph(g);
 	assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
 	link_compare(0);
 	assert_int_equal(cuMemAllocAsync(&p, 128 * MIB, fake_stream(1)), 0);
@@ -263,7 +263,7 @@ static void launch__again_is_not_trimmed_meanwhile(void **state)
 	(void)state;
 	graph_expect_memory();
 	fake_node_alloc(g, 192 * MIB);
-	e = instantiate(g);
+	e = instantiate_test_graph(g);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
 		fake.meanwhile = others_trim;
@@ -277,7 +277,7 @@ static void launch__again_is_not_trimmed_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, empty)
 		T(launch__without_memory_nodes_requests_nothing),
 		T(graph_need__is_no_less_than_measured),
 		T(launch__goes_through_the_gate),

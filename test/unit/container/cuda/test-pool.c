@@ -50,7 +50,7 @@ static void assert_exact(void)
 	assert_int_equal(fake_thread_mode(), 0);
 }
 
-static int start(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	fake_new(256 * MIB);
@@ -484,7 +484,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pool_max__is_the_limit_in_whole_pieces),
 		cmocka_unit_test(pool_reservation_growth__is_in_whole_pieces),
-#define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, empty)
 		T(alloc__charges_the_growth_of_the_pool),
 		T(alloc__is_refused_at_the_limit),
 		T(alloc__charges_in_all_variants),

@@ -130,7 +130,7 @@ static CUresult d_context(CUstream s, CUcontext *ret)
 	return CUDA_SUCCESS;
 }
 
-static int start(void **state)
+static int setup(void **state)
 {
 	(void)state;
 #define PUT(name, fn) forward_slots[SLOT_##name] = (void *)(fn)
@@ -162,7 +162,7 @@ static int start(void **state)
 }
 
 /* Each test leaves nothing. */
-static int end(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	return (int)count_captures();
@@ -376,7 +376,7 @@ static void capture__outside_of_a_slice_is_not_recorded(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(capture__counts_from_before_the_call_of_the_driver),
 		TEST(capture__that_does_not_begin_is_not_counted),

@@ -92,7 +92,7 @@ static void call_to(struct submit_row *row, bool succeeds)
 			fail_msg("%s: parameter %u is not what was given", row->name, i);
 }
 
-static void call(struct submit_row *row)
+static void call_row_hook(struct submit_row *row)
 {
 	call_to(row, false);
 }
@@ -106,7 +106,7 @@ static unsigned int flags_of(const struct submit_row *row)
 	return row->kind == SUBMIT_PASS ? flags | GATE_PASS : flags;
 }
 
-static int start(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	atomic_store(&link_off, false);
@@ -126,7 +126,7 @@ static void hook__counts_once_and_passes_all_arguments(void **state)
 		unsigned int copies = work && row->kind != SUBMIT_LAUNCH;
 
 		fake_gate_new(true);
-		call(row);
+		call_row_hook(row);
 		if (p->begun != work || p->ended != work || p->copies != copies ||
 			p->bytes != row->bytes || fake_gate.slow)
 			fail_msg("%s: begun %u, ended %u, copies %u, bytes %llu of %llu",
@@ -149,7 +149,7 @@ static void hook__reports_its_kind_to_the_gate(void **state)
 		fake_gate_new(false);
 		fake_gate.place_fence = true;
 		row->stream = NULL;
-		call(row);
+		call_row_hook(row);
 		flags = flags_of(row);
 		if (row->kind == SUBMIT_NONE && fake_gate.slow)
 			fail_msg("%s: it is no work", row->name);
@@ -174,7 +174,7 @@ static void hook__counts_nothing_that_is_captured(void **state)
 		fake_gate_new(true);
 		fake_gate.refuse = true;
 		gate_capture_begins();
-		call(row);
+		call_row_hook(row);
 		if (fake_gate.slow != (row->kind != SUBMIT_NONE) || p->begun || p->ended ||
 			p->copies || p->bytes)
 			fail_msg("%s: counted, though it is no work", row->name);
@@ -199,7 +199,7 @@ static void hook__records_calls_that_make_a_stream_wait(void **state)
 		if (row->parks &&
 			(fake_gate.wait_stream != row->stream || fake_gate.wait_flags != flags))
 			fail_msg("%s: another stream", row->name);
-		call(row); /* the driver does not take it */
+		call_row_hook(row); /* the driver does not take it */
 		if (fake_gate.waits != 2 * row->parks || fake_gate.waits_given != row->parks)
 			fail_msg("%s: noted, though it failed", row->name);
 		fake_gate_new(true);
@@ -215,7 +215,7 @@ static void hook__outside_of_a_slice_does_not_call_the_gate(void **state)
 	(void)state;
 	atomic_store(&link_off, true);
 	for (size_t i = 0; i < submit_row_count; i++) {
-		call(&submit_rows[i]);
+		call_row_hook(&submit_rows[i]);
 		assert_int_equal(fake_gate.slow + fake_gate.waits, 0);
 		assert_int_equal(fake_gate_page.gpus[0].begun, 0);
 	}
@@ -605,23 +605,23 @@ static void copy_bytes__returns_a_number_for_an_invalid_description(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(hook__counts_once_and_passes_all_arguments, start),
-		cmocka_unit_test_setup(hook__reports_its_kind_to_the_gate, start),
-		cmocka_unit_test_setup(hook__counts_nothing_that_is_captured, start),
-		cmocka_unit_test_setup(hook__records_calls_that_make_a_stream_wait, start),
-		cmocka_unit_test_setup(hook__outside_of_a_slice_does_not_call_the_gate, start),
+		cmocka_unit_test_setup(hook__counts_once_and_passes_all_arguments, setup),
+		cmocka_unit_test_setup(hook__reports_its_kind_to_the_gate, setup),
+		cmocka_unit_test_setup(hook__counts_nothing_that_is_captured, setup),
+		cmocka_unit_test_setup(hook__records_calls_that_make_a_stream_wait, setup),
+		cmocka_unit_test_setup(hook__outside_of_a_slice_does_not_call_the_gate, setup),
 		cmocka_unit_test(list__marks_every_function_that_has_a_stream),
 		cmocka_unit_test(list__has_all_tested_hooks),
 		cmocka_unit_test(list__has_all_copies_and_launches),
-		cmocka_unit_test_setup(launch_ex__detects_programmatic_launches, start),
-		cmocka_unit_test_setup(launch_ex__reports_the_kind_of_launch, start),
-		cmocka_unit_test_setup(launch_ex__reads_a_limited_number_of_attributes, start),
-		cmocka_unit_test_setup(launch_on_several__opens_the_gate_of_each, start),
-		cmocka_unit_test_setup(memory_operations__count_unless_one_waits, start),
-		cmocka_unit_test_setup(sync_copy__waits_only_if_it_is_large, start),
-		cmocka_unit_test_setup(copy_bytes__counts_the_moved_bytes, start),
+		cmocka_unit_test_setup(launch_ex__detects_programmatic_launches, setup),
+		cmocka_unit_test_setup(launch_ex__reports_the_kind_of_launch, setup),
+		cmocka_unit_test_setup(launch_ex__reads_a_limited_number_of_attributes, setup),
+		cmocka_unit_test_setup(launch_on_several__opens_the_gate_of_each, setup),
+		cmocka_unit_test_setup(memory_operations__count_unless_one_waits, setup),
+		cmocka_unit_test_setup(sync_copy__waits_only_if_it_is_large, setup),
+		cmocka_unit_test_setup(copy_bytes__counts_the_moved_bytes, setup),
 		cmocka_unit_test_setup(copy_bytes__returns_a_number_for_an_invalid_description,
-			start),
+			setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ static uint64_t pick_random(struct rig *r, uint64_t below)
 	return r->random % below;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
+static uint64_t get_earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -191,9 +191,9 @@ static void submit_cost_row(struct rig *r)
 		place_marker(r);
 }
 
-static void wake(struct rig *r)
+static void wake_submitter(struct rig *r)
 {
-	r->submit_at = sooner(r->submit_at, r->now + 8 * US + pick_random(r, 30 * US));
+	r->submit_at = get_earlier(r->submit_at, r->now + 8 * US + pick_random(r, 30 * US));
 }
 
 /* The clock lets the blocked thread pass. */
@@ -211,7 +211,7 @@ static void throttle_tightly(struct rig *r, struct pace_state *sight)
 		return;
 	sight->fits_ns = pace_fits_at(&f, cost, r->window_ns);
 	if (pace_fits(&f, cost, r->window_ns, true, r->now))
-		wake(r);
+		wake_submitter(r);
 }
 
 static void poll_markers(struct rig *r)
@@ -231,7 +231,7 @@ static void poll_markers(struct rig *r)
 
 		cost_model_learn(&r->kinds, done - r->done, took, r->pace.each_ns);
 		if (r->held)
-			wake(r);
+			wake_submitter(r);
 	}
 	r->done = done;
 	busy = r->submitted != done;

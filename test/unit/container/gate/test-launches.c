@@ -18,7 +18,7 @@
 static char dir[64];
 
 /* A file of @size bytes with the head @magic, @version. */
-static void make(off_t size, uint32_t magic, uint32_t version)
+static void make_launches_file(off_t size, uint32_t magic, uint32_t version)
 {
 	const uint32_t head[] = { magic, version };
 	char path[128];
@@ -36,13 +36,13 @@ static void launches__accept_only_a_valid_log(void **state)
 {
 	(void)state;
 	assert_null(gate_launches_open(dir)); /* the directory has no log */
-	make((off_t)LAUNCH_LOG_BYTES - 1, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
+	make_launches_file((off_t)LAUNCH_LOG_BYTES - 1, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
 	assert_null(gate_launches_open(dir));
-	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC + 1, LAUNCH_LOG_VERSION);
+	make_launches_file((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC + 1, LAUNCH_LOG_VERSION);
 	assert_null(gate_launches_open(dir));
-	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION + 1);
+	make_launches_file((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION + 1);
 	assert_null(gate_launches_open(dir));
-	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
+	make_launches_file((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
 	assert_non_null(gate_launches_open(dir));
 }
 
@@ -60,7 +60,7 @@ static void launches__record_each_entry_whole_and_count_it(void **state)
 	uint64_t n;
 
 	(void)state;
-	make((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
+	make_launches_file((off_t)LAUNCH_LOG_BYTES, LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION);
 	log = gate_launches_open(dir);
 	assert_non_null(log);
 	for (uintptr_t i = 0; i < FIRST; i++)
@@ -100,7 +100,7 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	r = cmocka_run_group_tests(tests, NULL, NULL);
-	make(8, 0, 0);
+	make_launches_file(8, 0, 0);
 	(void)snprintf(path, sizeof(path), "%s/" LAUNCH_LOG_FILE, dir);
 	(void)unlink(path);
 	(void)rmdir(dir);

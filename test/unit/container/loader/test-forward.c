@@ -68,7 +68,7 @@ static bool note_path(const char *path, void *arg)
 	return f->wanted && strcmp(f->wanted, path) == 0;
 }
 
-static bool look(const struct maker *m, size_t size, struct found *f)
+static bool search_cache(const struct maker *m, size_t size, struct found *f)
 {
 	return cache_each(m->bytes, size, "libcuda.so.1", CACHE_FLAGS, note_path, f);
 }
@@ -93,9 +93,9 @@ static void cache_each__returns_files_of_this_machine_in_order(void **state)
 	for (int old = 0; old < 2; old++) {
 		make_usual(&m, old);
 		all.text[0] = first.text[0] = '\0';
-		assert_false(look(&m, m.size, &all));
+		assert_false(search_cache(&m, m.size, &all));
 		assert_string_equal(all.text, "/compat/libcuda.so.1 /usr/lib/libcuda.so.1 ");
-		assert_true(look(&m, m.size, &first));
+		assert_true(search_cache(&m, m.size, &first));
 		assert_string_equal(first.text, "/compat/libcuda.so.1 ");
 	}
 }
@@ -128,13 +128,13 @@ static void cache_each__rejects_a_file_that_is_no_cache(void **state)
 	(void)state;
 	make_usual(&m, false);
 	put32(m.bytes + 20, UINT32_MAX);
-	assert_false(look(&m, m.size, &f));
+	assert_false(search_cache(&m, m.size, &f));
 	make_usual(&m, false);
 	m.bytes[0] = 'G';
-	assert_false(look(&m, m.size, &f));
+	assert_false(search_cache(&m, m.size, &f));
 	make_usual(&m, true);
 	put32(m.bytes + 12, UINT32_MAX);
-	assert_false(look(&m, m.size, &f));
+	assert_false(search_cache(&m, m.size, &f));
 	assert_string_equal(f.text, "");
 }
 

@@ -143,7 +143,7 @@ void *forward_resolve(unsigned int slot)
 	return (void *)real_nothing;
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	static const uint8_t uuid[] = { 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99,
 		0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF };
@@ -447,20 +447,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 
-		cmocka_unit_test_setup(memory__is_unknown_before_the_first_answer, begin),
-		cmocka_unit_test_setup(figures_uuid__accepts_the_spelling_of_nvml, begin),
+		cmocka_unit_test_setup(memory__is_unknown_before_the_first_answer, setup),
+		cmocka_unit_test_setup(figures_uuid__accepts_the_spelling_of_nvml, setup),
 		cmocka_unit_test(figures_memory__never_exceeds_the_total),
-		cmocka_unit_test_setup(memory__is_that_of_the_slice, begin),
+		cmocka_unit_test_setup(memory__is_that_of_the_slice, setup),
 		cmocka_unit_test_setup(memory__of_a_whole_gpu_is_the_usable_memory_of_cuda,
-			begin),
-		cmocka_unit_test_setup(memory__is_passed_through_without_a_limit, begin),
-		cmocka_unit_test_setup(memory__passes_errors_of_the_driver_on, begin),
-		cmocka_unit_test_setup(memory__without_an_arbiter_is_its_last_answer, begin),
-		cmocka_unit_test_setup(processes__are_those_of_the_slice, begin),
-		cmocka_unit_test_setup(processes__of_the_node_are_hidden, begin),
-		cmocka_unit_test_setup(usage__lists_own_processes_by_container_pids, begin),
-		cmocka_unit_test_setup(usage__of_a_process_is_queried_by_its_node_pid, begin),
-		cmocka_unit_test_setup(settings__of_the_gpu_cannot_be_changed, begin),
+			setup),
+		cmocka_unit_test_setup(memory__is_passed_through_without_a_limit, setup),
+		cmocka_unit_test_setup(memory__passes_errors_of_the_driver_on, setup),
+		cmocka_unit_test_setup(memory__without_an_arbiter_is_its_last_answer, setup),
+		cmocka_unit_test_setup(processes__are_those_of_the_slice, setup),
+		cmocka_unit_test_setup(processes__of_the_node_are_hidden, setup),
+		cmocka_unit_test_setup(usage__lists_own_processes_by_container_pids, setup),
+		cmocka_unit_test_setup(usage__of_a_process_is_queried_by_its_node_pid, setup),
+		cmocka_unit_test_setup(settings__of_the_gpu_cannot_be_changed, setup),
 	};
 
 	return cmocka_run_group_tests_name("view", tests, NULL, NULL);

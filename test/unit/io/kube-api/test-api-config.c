@@ -118,7 +118,7 @@ static void api_config_in_cluster__refuses(void **state)
 	"apiVersion: v1\nkind: Config\n" CLUSTERS(cluster) USERS(user) CONTEXTS
 #define SERVER "server: 'https://h:6443'"
 
-static int parse(struct api_config *ret, const char *text, struct error *err)
+static int parse_kubeconfig(struct api_config *ret, const char *text, struct error *err)
 {
 	return kubeconfig_parse(ret, "dir/k.yaml", text, strlen(text), err);
 }
@@ -168,7 +168,7 @@ static void kubeconfig__reads(void **state)
 		struct error err = ERROR_INIT;
 		struct api_config c;
 
-		assert_ok(parse(&c, rows[i].text, &err), &err);
+		assert_ok(parse_kubeconfig(&c, rows[i].text, &err), &err);
 		assert_string_equal(c.server, "https://h:6443");
 		assert_string_equal(c.namespace_, "ns");
 		assert_string_equal(c.source, "dir/k.yaml");
@@ -264,7 +264,7 @@ static void kubeconfig__refuses(void **state)
 		struct error err = ERROR_INIT;
 		struct api_config c = { .server = NULL };
 
-		assert_error(parse(&c, rows[i].text, &err), &err, rows[i].says);
+		assert_error(parse_kubeconfig(&c, rows[i].text, &err), &err, rows[i].says);
 		assert_int_equal(err.code, ERR_INVALID);
 		assert_null(c.server);
 		assert_null(strstr(err.msg, "geheim"));

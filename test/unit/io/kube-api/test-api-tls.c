@@ -21,7 +21,7 @@ struct tls {
 	pid_t server;
 };
 
-static pid_t spawn(const struct tls *t, const char *const *argv)
+static pid_t spawn_tool(const struct tls *t, const char *const *argv)
 {
 	posix_spawn_file_actions_t fds;
 	pid_t pid = -1;
@@ -47,7 +47,7 @@ static int wait_for(pid_t pid)
 }
 
 #define OPENSSL(t, ...) \
-	wait_for(spawn(t, (const char *const[]){ "openssl", __VA_ARGS__, NULL }))
+	wait_for(spawn_tool(t, (const char *const[]){ "openssl", __VA_ARGS__, NULL }))
 
 /* A certificate that is its own authority, for 127.0.0.1 and kubernetes.test. */
 static void make_certificate(const struct tls *t, const char *name)
@@ -103,7 +103,7 @@ static void start_server(struct tls *t, const char *name, const char *ca)
 	(void)snprintf(cert, sizeof(cert), "%s.crt", name);
 	(void)snprintf(key, sizeof(key), "%s.key", name);
 	(void)snprintf(accept, sizeof(accept), "127.0.0.1:%u", e->port);
-	t->server = spawn(t,
+	t->server = spawn_tool(t,
 		(const char *const[]){ "openssl", "s_server", "-HTTP", "-quiet", "-accept",
 			accept, "-cert", cert, "-key", key, ca ? "-CAfile" : NULL, ca,
 			"-Verify", "1", "-verify_return_error", NULL });

@@ -30,7 +30,7 @@ struct watcher {
 	enum { NOTHING, STOP_IN_OBJECT, STOP_IN_STATE, FREE_IN_OBJECT, FREE_IN_STATE } inside;
 };
 
-static void react(struct watcher *w, bool object)
+static void react_in_callback(struct watcher *w, bool object)
 {
 	bool stops = w->inside == (object ? STOP_IN_OBJECT : STOP_IN_STATE);
 	bool frees = w->inside == (object ? FREE_IN_OBJECT : FREE_IN_STATE);
@@ -52,7 +52,7 @@ static void on_object(void *arg, json_t *object)
 	w->absent = !object;
 	(void)snprintf(w->label, sizeof(w->label), "%s",
 		object ? json_string_value(json_object_get(labels, "a")) : "-");
-	react(w, true);
+	react_in_callback(w, true);
 }
 
 static void on_state(void *arg, const struct error *why)
@@ -62,12 +62,12 @@ static void on_state(void *arg, const struct error *why)
 	w->states++;
 	error_clear(&w->why);
 	error_copy(&w->why, why);
-	react(w, false);
+	react_in_callback(w, false);
 }
 
 static const struct api_watch_ops ops = { .object = on_object, .state = on_state };
 
-static void start(struct env *e, struct watcher *w)
+static void start_test_watch(struct env *e, struct watcher *w)
 {
 	struct error err = ERROR_INIT;
 
@@ -89,7 +89,7 @@ static void send_line(struct env *e, const char *line)
 	stub_send(e, text);
 }
 
-static void stop(struct watcher *w)
+static void stop_test_watch(struct watcher *w)
 {
 	w->watch = api_watch_stop(w->watch);
 }
@@ -104,7 +104,7 @@ static void api_watch__follows_object(void **state)
 			.answer = LIST("10", OBJECT("7", "one")),
 			.hang_up = true },
 		{ .expects = WATCH_FROM("10"), .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 2);
 	assert_int_equal(w.objects, 1);
 	assert_string_equal(w.label, "one");
@@ -127,7 +127,7 @@ static void api_watch__follows_object(void **state)
 	assert_string_equal(w.label, "three");
 	assert_int_equal(w.states, 1);
 	assert_int_equal(e->requests, 2);
-	stop(&w);
+	stop_test_watch(&w);
 	run_for_ms(e, 10);
 	assert_int_equal(w.objects, 4);
 }
@@ -141,7 +141,7 @@ static void api_watch__continues_after_the_end_of_a_stream(void **state)
 		{ .expects = WATCH_FROM("10"), .answer = HEAD },
 		{ .expects = WATCH_FROM("42%2Fx"), .answer = HEAD },
 		{ .expects = WATCH_FROM("43"), .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 2);
 	run_for_ms(e, 60);
 	send_line(e, BOOKMARK("42/x"));
@@ -153,7 +153,7 @@ static void api_watch__continues_after_the_end_of_a_stream(void **state)
 	stub_send(e, END);
 	run(e, &e->requests, 4);
 	assert_int_equal(w.states, 1);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__absent_at_list(void **state)
@@ -167,12 +167,12 @@ static void api_watch__absent_at_list(void **state)
 			  "200 OK") "{\"metadata\":{\"resourceVersion\":\"11\"},\"items\":null}",
 			.hang_up = true },
 		{ .expects = WATCH_FROM("11"), .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 4);
 	assert_int_equal(w.objects, 1);
 	assert_true(w.absent);
 	assert_int_equal(w.states, 1);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__lists_again_after_410(void **state)
@@ -198,7 +198,7 @@ static void api_watch__lists_again_after_410(void **state)
 			{ .expects = WATCH_FROM("20"), .answer = answers[i], .hang_up = true },
 			{ .expects = LIST_REQUEST, .answer = LIST("30", ""), .hang_up = true },
 			{ .expects = WATCH_FROM("30"), .answer = HEAD });
-		start(e, &w);
+		start_test_watch(e, &w);
 		run(e, &e->requests, 3);
 		begin = time_mono_ns();
 		/* The client lists again at once. If the next list is of no use, the client backs off. */
@@ -207,7 +207,7 @@ static void api_watch__lists_again_after_410(void **state)
 		assert_int_equal(w.objects, 3);
 		assert_true(w.absent);
 		assert_int_equal(w.states, 1);
-		stop(&w);
+		stop_test_watch(&w);
 		run_for_ms(e, 5);
 	}
 }
@@ -228,12 +228,12 @@ static void api_watch__survives_an_interruption_at_every_byte(void **state)
 		SCRIPT(e, { .answer = LIST("10", OBJECT("7", "one")), .hang_up = true },
 			{ .expects = WATCH_FROM("10"), .answer = answer, .split = cut },
 			{ .expects = WATCH_FROM("12"), .answer = HEAD });
-		start(e, &w);
+		start_test_watch(e, &w);
 		run(e, &e->requests, 3);
 		assert_int_equal(w.objects, 2);
 		assert_string_equal(w.label, "two");
 		assert_int_equal(w.states, 1);
-		stop(&w);
+		stop_test_watch(&w);
 	}
 }
 
@@ -245,7 +245,7 @@ static void api_watch__reports_a_loss_once(void **state)
 
 	SCRIPT(e, { .answer = LIST("10", OBJECT("7", "one")), .hang_up = true },
 		{ .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 2);
 	run_for_ms(e, 5);
 	send_line(e, "{\"type\":\"MODI");
@@ -270,7 +270,7 @@ static void api_watch__reports_a_loss_once(void **state)
 	run(e, &w.objects, 2);
 	assert_int_equal(w.states, 4);
 	assert_int_equal(w.why.code, ERR_NONE);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__notices_broken_streams(void **state)
@@ -305,7 +305,7 @@ static void api_watch__notices_broken_streams(void **state)
 			{ .expects = rows[i].lists ? LIST_REQUEST : WATCH_FROM("10"),
 				.answer = rows[i].lists ? LIST("10", OBJECT("7", "one")) : HEAD,
 				.hang_up = rows[i].lists });
-		start(e, &w);
+		start_test_watch(e, &w);
 		run(e, &e->requests, 2);
 		for (int k = 0; k < 1000 && w.why.code == ERR_NONE; k++)
 			(void)uv_run(&e->loop, UV_RUN_ONCE);
@@ -313,7 +313,7 @@ static void api_watch__notices_broken_streams(void **state)
 		assert_non_null(strstr(w.why.msg, rows[i].text));
 		run(e, &w.states, rows[i].code == ERR_NONE ? 1 : 3); /* and back in touch */
 		assert_int_equal(w.objects, 1);
-		stop(&w);
+		stop_test_watch(&w);
 		run_for_ms(e, 2);
 	}
 }
@@ -340,13 +340,13 @@ static void api_watch__refuses_invalid_lists(void **state)
 		SCRIPT(e, { .answer = rows[i].answer, .hang_up = true },
 			{ .answer = rows[i].answer, .hang_up = true },
 			{ .answer = LIST("10", ""), .hang_up = true }, { .answer = HEAD });
-		start(e, &w);
+		start_test_watch(e, &w);
 		run(e, &w.states, 1);
 		assert_non_null(strstr(w.why.msg, rows[i].text));
 		run(e, &e->requests, 4);
 		assert_int_equal(w.states, 2);
 		assert_int_equal(w.objects, 1);
-		stop(&w);
+		stop_test_watch(&w);
 		run_for_ms(e, 2);
 	}
 }
@@ -368,12 +368,12 @@ static void api_watch__limits_events(void **state)
 		{ .answer = big, .len = len },
 		{ .expects = LIST_REQUEST, .answer = LIST("11", ""), .hang_up = true },
 		{ .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &w.states, 2);
 	assert_int_equal(w.why.code, ERR_LIMIT);
 	assert_non_null(strstr(w.why.msg, "longer than 4194304 bytes"));
 	run(e, &e->requests, 4);
-	stop(&w);
+	stop_test_watch(&w);
 	free(big);
 }
 
@@ -385,7 +385,7 @@ static void api_watch__idle_connection(void **state)
 	api_open(e, NULL, NULL);
 	SCRIPT(e, { .answer = LIST("10", OBJECT("7", "one")), .hang_up = true },
 		{ .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	e->api->intervals.watch_min_s = e->api->intervals.watch_max_s = 0;
 	e->api->intervals.idle_ns = NS_PER_SEC;
 	run(e, &e->requests, 2);
@@ -400,7 +400,7 @@ static void api_watch__idle_connection(void **state)
 	run(e, &w.states, 3);
 	assert_int_equal(w.why.code, ERR_NONE);
 	assert_non_null(strstr(e->seen[2], "resourceVersion=11 "));
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 /* Connected, and no answer: that is no quiet watch. */
@@ -411,7 +411,7 @@ static void api_watch__needs_a_head_in_time(void **state)
 
 	SCRIPT(e, { .answer = LIST("10", ""), .hang_up = true }, { .silent = true },
 		{ .silent = true }, { .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	e->api->intervals.call_ns = 200 * NS_PER_MS;
 	run(e, &w.states, 2);
 	assert_int_equal(w.why.code, ERR_TIMEOUT);
@@ -424,7 +424,7 @@ static void api_watch__needs_a_head_in_time(void **state)
 	run_for_ms(e, 500);
 	assert_int_equal(w.states, 3);
 	assert_int_equal(e->requests, 4);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__requests_a_random_timeout(void **state)
@@ -436,7 +436,7 @@ static void api_watch__requests_a_random_timeout(void **state)
 
 	SCRIPT(e, { .answer = LIST("10", ""), .hang_up = true },
 		{ .answer = ANSWER("200 OK"), .hang_up = true });
-	start(e, &w);
+	start_test_watch(e, &w);
 	e->api->intervals.watch_min_s = 300;
 	e->api->intervals.watch_max_s = 600;
 	e->api->intervals.quick_ns = 0;
@@ -451,7 +451,7 @@ static void api_watch__requests_a_random_timeout(void **state)
 		differ |= strncmp(first, p, 18) != 0;
 	}
 	assert_true(differ);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__quick_ends_back_off(void **state)
@@ -465,7 +465,7 @@ static void api_watch__quick_ends_back_off(void **state)
 	e->api->intervals.quick_ns = 60 * NS_PER_SEC;
 	SCRIPT(e, { .answer = LIST("10", ""), .hang_up = true },
 		{ .answer = ANSWER("200 OK") BOOKMARK("11"), .hang_up = true });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 3);
 	before = e->requests;
 	begin = time_mono_ns();
@@ -474,7 +474,7 @@ static void api_watch__quick_ends_back_off(void **state)
 	max = (time_mono_ns() - begin) / (20 * NS_PER_MS) + 2;
 	assert_in_range(e->requests - before, 1, max);
 	assert_int_equal(w.why.code, ERR_INVALID); /* a list came back as a stream, by script */
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static char *token_path;
@@ -497,11 +497,11 @@ static void api_watch__repeats_with_new_token(void **state)
 			.hang_up = true,
 			.before = swap_token },
 		{ .expects = "Bearer new", .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &e->requests, 3);
 	run_for_ms(e, 10);
 	assert_int_equal(w.states, 1); /* the watch has not noticed yet */
-	stop(&w);
+	stop_test_watch(&w);
 	free(token_path);
 }
 
@@ -514,12 +514,12 @@ static void api_watch__retry_after(void **state)
 	SCRIPT(e,
 		{ .answer = "HTTP/1.1 429 Slow down\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n" },
 		{ .answer = LIST("10", ""), .hang_up = true }, { .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &w.states, 1);
 	begin = time_mono_ns();
 	run(e, &w.states, 2);
 	assert_true(time_mono_ns() - begin >= 990 * NS_PER_MS);
-	stop(&w);
+	stop_test_watch(&w);
 }
 
 static void api_watch__bad_token_file(void **state)
@@ -533,13 +533,13 @@ static void api_watch__bad_token_file(void **state)
 	api_open(e, NULL, path);
 	SCRIPT(e, { .expects = "Bearer late", .answer = LIST("10", ""), .hang_up = true },
 		{ .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	run(e, &w.states, 1);
 	assert_int_equal(w.why.code, ERR_NOT_FOUND);
 	free(write_file(e, "none", "late"));
 	run(e, &w.states, 2);
 	assert_int_equal(w.why.code, ERR_NONE);
-	stop(&w);
+	stop_test_watch(&w);
 	assert_error(api_watch_start(&w.watch, e->api, NODES, "", &ops, &w, &err), &err,
 		"expected a name");
 }
@@ -556,7 +556,7 @@ static void end_inside(struct env *e, int inside, enum cause cause)
 		{ .answer = cause == REFUSED ? ANSWER("500 X") : HEAD,
 			.hang_up = cause == REFUSED },
 		{ .answer = HEAD });
-	start(e, &w);
+	start_test_watch(e, &w);
 	if (cause != LISTED) {
 		run(e, &w.objects, 1);
 		w.inside = inside;
@@ -571,7 +571,7 @@ static void end_inside(struct env *e, int inside, enum cause cause)
 		run(e, &w.over, 1);
 	run_for_ms(e, 30);
 	if (!w.over)
-		stop(&w);
+		stop_test_watch(&w);
 	e->api = api_free(e->api);
 	run_for_ms(e, 2);
 }

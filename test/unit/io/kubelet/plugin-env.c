@@ -16,7 +16,7 @@ void run_for_ms(unsigned ms)
 
 /* --- the kubelet --- */
 
-static void disconnect(struct kubelet *k)
+static void disconnect_kubelet(struct kubelet *k)
 {
 	struct rpc_client *c = k->client;
 
@@ -29,7 +29,7 @@ static void disconnect(struct kubelet *k)
 
 void kubelet_disconnect_late(uv_timer_t *t)
 {
-	disconnect(t->data);
+	disconnect_kubelet(t->data);
 }
 
 static void on_list(void *arg, const uint8_t *data, size_t len)
@@ -54,7 +54,7 @@ static void on_stream_end(void *arg, enum rpc_status status, const char *text)
 	if (k->closes_late)
 		(void)uv_timer_start(&k->late, kubelet_disconnect_late, 100, 0);
 	else
-		disconnect(k);
+		disconnect_kubelet(k);
 }
 
 static void kubelet_watch(struct kubelet *k)
@@ -149,7 +149,7 @@ void kubelet_stop(struct kubelet *k)
 
 /* --- the owner of the plugin --- */
 
-static int prefer(void *arg, const struct prefer_request *req, const char **ret_ids,
+static int prefer_first(void *arg, const struct prefer_request *req, const char **ret_ids,
 	size_t *ret_n, struct error *err)
 {
 	size_t i;
@@ -163,8 +163,8 @@ static int prefer(void *arg, const struct prefer_request *req, const char **ret_
 	return 0;
 }
 
-static int allocate(void *arg, const char *const *ids, size_t n_ids, struct allocation **ret,
-	struct error *err)
+static int allocate_first_gpu(void *arg, const char *const *ids, size_t n_ids,
+	struct allocation **ret, struct error *err)
 {
 	struct allocation *a;
 
@@ -195,8 +195,8 @@ static void on_state(void *arg, bool registered, const char *why)
 	(void)snprintf(env.why, sizeof(env.why), "%s", why);
 }
 
-const struct plugin_ops plugin_env_ops = { .prefer = prefer,
-	.allocate = allocate,
+const struct plugin_ops plugin_env_ops = { .prefer = prefer_first,
+	.allocate = allocate_first_gpu,
 	.state = on_state };
 
 void set_devices(bool healthy)

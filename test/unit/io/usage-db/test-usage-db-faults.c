@@ -88,7 +88,7 @@ static void usage_db__survives_kill_at_any_point(void **state)
 	(void)munmap((void *)(uintptr_t)done, 4096);
 }
 
-static void fill(unsigned n)
+static void fill_db(unsigned n)
 {
 	struct error err = ERROR_INIT;
 	struct usage_db *db = NULL;
@@ -99,7 +99,7 @@ static void fill(unsigned n)
 	(void)usage_db_close(db);
 }
 
-static void scribble(off_t at, size_t len)
+static void overwrite_bytes(off_t at, size_t len)
 {
 	int fd = open(usage_db_env_path(), O_WRONLY | O_CLOEXEC);
 	char *junk = malloc(len);
@@ -138,9 +138,9 @@ static void usage_db_open__renames_a_damaged_file(void **state)
 		struct usage_db *db = NULL;
 		struct usage_db_sums s;
 
-		fill(60);
+		fill_db(60);
 		test_write(usage_db_env_dir(), USAGE_DB_FILE ".damaged-1", "older", 5, 0600);
-		scribble(rows[i].at, rows[i].len);
+		overwrite_bytes(rows[i].at, rows[i].len);
 		assert_int_equal(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err),
 			USAGE_DB_RECREATED);
 		assert_non_null(strstr(err.msg, "it is now '"));
@@ -161,9 +161,9 @@ static void usage_db_add__recreates_a_file_that_was_damaged_meanwhile(void **sta
 	struct usage_db_sums s;
 
 	(void)state;
-	fill(60);
+	fill_db(60);
 	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
-	scribble(0, 65536);
+	overwrite_bytes(0, 65536);
 	assert_int_equal(usage_db_env_add(db, T0 + 30000, 3, T0, &err), USAGE_DB_RECREATED);
 	usage_db_env_sum(0, UINT64_MAX, &s);
 	assert_int_equal(s.periods, 1);
@@ -178,8 +178,8 @@ static void usage_db_open__renames_a_database_of_others(void **state)
 	struct usage_db *db = NULL;
 
 	(void)state;
-	fill(1);
-	scribble(68, 4); /* the application id */
+	fill_db(1);
+	overwrite_bytes(68, 4); /* the application id */
 	assert_int_equal(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err),
 		USAGE_DB_RECREATED);
 	(void)usage_db_close(db);
@@ -194,7 +194,7 @@ static void usage_db_add__reports_a_full_disk(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	fill(1);
+	fill_db(1);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
@@ -222,12 +222,12 @@ static void usage_db_add__continues_when_no_new_file_can_be_created(void **state
 	struct usage_db_sums s;
 
 	(void)state;
-	fill(60);
+	fill_db(60);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	low.rlim_max = old.rlim_max;
 	assert_ok(usage_db_open(&db, usage_db_env_path(), USAGE_DB_BYTES, &err), &err);
-	scribble(0, 65536);
+	overwrite_bytes(0, 65536);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(usage_db_env_add(db, T0 + 30000, 3, T0, &err) < 0);
@@ -248,7 +248,7 @@ static void usage_db_read__reads_whole_writes_beside_a_writer(void **state)
 
 	(void)state;
 	assert_true(done != MAP_FAILED);
-	fill(1);
+	fill_db(1);
 	pid = fork();
 	if (pid == 0)
 		write_until_killed(1, done, 2000);

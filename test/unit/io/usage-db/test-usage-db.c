@@ -29,7 +29,7 @@ static struct usage_db *open_it(uint64_t bytes)
 	return db;
 }
 
-static void add(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_s)
+static void add_test_rows(struct usage_db *db, uint64_t start_s, unsigned n, uint64_t now_s)
 {
 	struct error err = ERROR_INIT;
 
@@ -78,13 +78,13 @@ static void usage_db_add__adds_to_the_row_of_the_same_key(void **state)
 	struct stat st;
 
 	(void)state;
-	add(db, T0, 5, T0);
+	add_test_rows(db, T0, 5, T0);
 	usage_db_env_sum(0, UINT64_MAX, &once);
 	assert_int_equal(once.rows, 5);
 	assert_int_equal(once.cost, 255000000);
 	assert_int_equal(once.held_ns, INT64_C(1200000000000));
 	assert_true(once.busy_unknown);
-	add(db, T0, 5, T0);
+	add_test_rows(db, T0, 5, T0);
 	usage_db_env_sum(0, UINT64_MAX, &twice);
 	assert_int_equal(twice.periods, 1);
 	assert_int_equal(twice.rows, 5);
@@ -105,7 +105,7 @@ static void usage_db_read__returns_records_that_overlap_the_range(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++)
-		add(db, T0 + i * USAGE_DB_BUCKET_S, 2, T0);
+		add_test_rows(db, T0 + i * USAGE_DB_BUCKET_S, 2, T0);
 	usage_db_env_sum(T0 + 301, T0 + 601, &s);
 	assert_int_equal(s.periods, 2);
 	assert_int_equal(s.first_s, T0 + 300);
@@ -117,7 +117,7 @@ static void usage_db_read__returns_records_that_overlap_the_range(void **state)
 	assert_int_equal(s.periods, 0);
 }
 
-static int collect(void *arg, const struct usage_db_total *t, struct error *err)
+static int collect_total(void *arg, const struct usage_db_total *t, struct error *err)
 {
 	struct usage_db_total *all = arg;
 	size_t i = 0;
@@ -149,7 +149,7 @@ static void usage_db_totals__are_replaced_as_a_whole(void **state)
 	assert_ok(usage_db_add(db, &(struct usage_db_batch){ .period = NULL }, T0, &err), &err);
 	db = usage_db_close(db);
 	db = open_it(USAGE_DB_BYTES);
-	assert_ok(usage_db_totals_load(db, collect, got, &err), &err);
+	assert_ok(usage_db_totals_load(db, collect_total, got, &err), &err);
 	assert_string_equal(got[0].key, "a");
 	assert_memory_equal(got[0].v, first[0].v, sizeof(got[0].v));
 	assert_string_equal(got[1].key, "b");
@@ -160,7 +160,7 @@ static void usage_db_totals__are_replaced_as_a_whole(void **state)
 				  .n_totals = 1 },
 			  T0, &err),
 		&err);
-	assert_ok(usage_db_totals_load(db, collect, got + 2, &err), &err);
+	assert_ok(usage_db_totals_load(db, collect_total, got + 2, &err), &err);
 	assert_string_equal(got[2].key, "c\xc3\xa4");
 	assert_int_equal(got[2].v[7], 8);
 	assert_null(got[3].key);
@@ -240,14 +240,14 @@ static void usage_db_age__merges_without_changing_a_sum(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < buckets; i++)
-		add(db, T0 + i * USAGE_DB_BUCKET_S, 4 + i % 7, T0);
+		add_test_rows(db, T0 + i * USAGE_DB_BUCKET_S, 4 + i % 7, T0);
 	usage_db_env_sum(0, UINT64_MAX, &before);
 	assert_int_equal(before.periods, buckets);
 	for (unsigned step = 0; step < 2; step++) {
 		uint64_t now = T0 + later[step] + 2 * 86400;
 
 		for (unsigned i = 0; i < 40; i++)
-			add(db, now - now % 300, 1, now);
+			add_test_rows(db, now - now % 300, 1, now);
 		usage_db_env_sum(0, T0 + 3 * 86400, &after);
 		assert_int_equal(after.periods, 2 * 86400 / spans[step] + (step ? 1 : 5));
 		assert_int_equal(after.first_s, T0);
@@ -259,8 +259,9 @@ static void usage_db_age__merges_without_changing_a_sum(void **state)
 		assert_memory_equal(&before, &after, sizeof(before));
 	}
 	/* A bucket of a time that was merged already joins it. */
-	add(db, T0, 3, T0);
-	add(db, T0 + USAGE_DB_DAYS_AFTER_S + 86400, 1, T0 + USAGE_DB_DAYS_AFTER_S + 3 * 86400);
+	add_test_rows(db, T0, 3, T0);
+	add_test_rows(db, T0 + USAGE_DB_DAYS_AFTER_S + 86400, 1,
+		T0 + USAGE_DB_DAYS_AFTER_S + 3 * 86400);
 	usage_db_env_sum(0, T0 + 86400, &after);
 	assert_int_equal(after.periods, 1);
 	assert_int_equal(after.covered_ns, INT64_C(289) * 300000000000);
@@ -280,7 +281,7 @@ static void usage_db_age__keeps_to_the_ceiling_and_keeps_the_newest(void **state
 
 	(void)state;
 	for (unsigned i = 0; i < 300; i++) {
-		add(db, T0 + i * USAGE_DB_BUCKET_S, 50, T0);
+		add_test_rows(db, T0 + i * USAGE_DB_BUCKET_S, 50, T0);
 		assert_true(size_of(usage_db_env_path()) <= USAGE_DB_BYTES_MIN);
 	}
 	usage_db_env_sum(0, UINT64_MAX, &s);
@@ -297,15 +298,15 @@ static void usage_db_add__makes_room_for_a_large_batch(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 40; i++)
-		add(db, T0 + i * USAGE_DB_BUCKET_S, 20, T0);
-	add(db, T0 + 90 * USAGE_DB_BUCKET_S, 700, T0);
+		add_test_rows(db, T0 + i * USAGE_DB_BUCKET_S, 20, T0);
+	add_test_rows(db, T0 + 90 * USAGE_DB_BUCKET_S, 700, T0);
 	usage_db_env_sum(T0 + 90 * USAGE_DB_BUCKET_S, UINT64_MAX, &s);
 	assert_int_equal(s.rows, 700);
 	assert_error(usage_db_env_add(db, T0 + 91 * USAGE_DB_BUCKET_S, 16000, T0, &err), &err,
 		"does not fit into 262144 bytes");
 	assert_int_equal(err.code, ERR_LIMIT);
 	assert_true(size_of(usage_db_env_path()) <= USAGE_DB_BYTES_MIN);
-	add(db, T0 + 92 * USAGE_DB_BUCKET_S, 5, T0);
+	add_test_rows(db, T0 + 92 * USAGE_DB_BUCKET_S, 5, T0);
 }
 
 static void usage_db_age__keeps_the_newest_however_large_it_is(void **state)
@@ -382,8 +383,8 @@ static void usage_db_read__creates_no_file(void **state)
 	assert_int_equal(n, 1);
 }
 
-static int stop(void *arg, const struct usage_db_period *p, const struct usage_db_row *row,
-	struct error *err)
+static int stop_at_row(void *arg, const struct usage_db_period *p,
+	const struct usage_db_row *row, struct error *err)
 {
 	(void)p;
 	++*(unsigned *)arg;
@@ -397,11 +398,11 @@ static void usage_db_read__ends_when_the_callback_stops_it(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	add(db, T0, 3, T0);
-	assert_error(usage_db_read(usage_db_env_path(), 0, UINT64_MAX, stop, &n, &err), &err,
-		"enough");
+	add_test_rows(db, T0, 3, T0);
+	assert_error(usage_db_read(usage_db_env_path(), 0, UINT64_MAX, stop_at_row, &n, &err),
+		&err, "enough");
 	assert_int_equal(n, 2);
-	add(db, T0, 3, T0); /* and keeps no lock */
+	add_test_rows(db, T0, 3, T0); /* and keeps no lock */
 }
 
 int main(void)

@@ -26,7 +26,7 @@ static int teardown(void **state)
 }
 
 /* Starts the server; the first connections come in that order. */
-static void start(struct web_env *e, const char *order)
+static void start_in_order(struct web_env *e, const char *order)
 {
 	assert_int_equal(setenv("TEST_WEB_ORDER", order, 1), 0);
 	web_env_start(e);
@@ -42,7 +42,7 @@ static void web__serves_whenever_libmicrohttpd_begins(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(closep) int kept = -1;
 
-		start(e, rows[i]);
+		start_in_order(e, rows[i]);
 		kept = web_connect(e);
 		for (int n = 0; n < 3; n++) {
 			web_send_text(kept, request);
@@ -68,7 +68,7 @@ static void web__counts_connections_that_wait_to_begin(void **state)
 	int fds[3 * FEW];
 
 	e->options.limits.connections = FEW;
-	start(e, "next-run:1000");
+	start_in_order(e, "next-run:1000");
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		fds[i] = web_connect(e);
 	web_wait_count(e, displaced, ARRAY_LEN(fds) - FEW);
@@ -86,7 +86,7 @@ static void web__drops_connections_that_never_begin(void **state)
 
 	e->options.limits.connections = FEW;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		start(e, rows[i]);
+		start_in_order(e, rows[i]);
 		for (int n = 0; n < 2 * FEW; n++) {
 			CLEANUP(closep) int fd = web_connect(e);
 

@@ -14,7 +14,7 @@
 /* The server against openssl(1), which makes the certificates too. Skipped where there is none. */
 
 /* Standard output goes to the file `out` in e->dir. Returns the exit status. */
-static int run(const struct web_env *e, const char *const *argv)
+static int run_tool(const struct web_env *e, const char *const *argv)
 {
 	posix_spawn_file_actions_t fds;
 	int status = -1, r;
@@ -37,7 +37,7 @@ static int run(const struct web_env *e, const char *const *argv)
 	return status;
 }
 
-#define OPENSSL(e, ...) run(e, (const char *const[]){ "openssl", __VA_ARGS__, NULL })
+#define OPENSSL(e, ...) run_tool(e, (const char *const[]){ "openssl", __VA_ARGS__, NULL })
 
 /* NAME.crt and NAME.key, for the host name NAME. */
 static void make_certificate(const struct web_env *e, const char *name)
@@ -100,7 +100,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void start(struct web_env *e, char **cert, char **key)
+static void start_tls_server(struct web_env *e, char **cert, char **key)
 {
 	assert_true(asprintf(cert, "%s/tls.crt", e->dir) > 0);
 	assert_true(asprintf(key, "%s/tls.key", e->dir) > 0);
@@ -128,7 +128,7 @@ static void web_tls__serves_tls_1_2_and_later_only(void **state)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
 
 	NEED_OPENSSL(e);
-	start(e, &cert, &key);
+	start_tls_server(e, &cert, &key);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_2", "one.crt", &b), 0);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_1", "one.crt", &b), -1);
@@ -148,7 +148,7 @@ static void web_tls__follows_its_files(void **state)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
 
 	NEED_OPENSSL(e);
-	start(e, &cert, &key);
+	start_tls_server(e, &cert, &key);
 	assert_int_equal(get_metrics_by_tls(e, "-tls1_3", "one.crt", &b), 0);
 	/* Half of a change: the pair that fits stays in force, and one notice comes. */
 	replace_tls_file(e, "two.crt", "tls.crt");
@@ -186,7 +186,7 @@ static void web_tls__closes_an_incomplete_handshake(void **state)
 
 	NEED_OPENSSL(e);
 	e->options.limits.request_ns = 300 * NS_PER_MS;
-	start(e, &cert, &key);
+	start_tls_server(e, &cert, &key);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = web_connect(e);
 		web_send(fds[i], half_hello, i % 2 ? sizeof(half_hello) - 1 : 0);

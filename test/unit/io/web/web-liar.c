@@ -87,7 +87,7 @@ static void send_lingering(int listener)
 		atomic_store(&page->displaced, 1);
 }
 
-static void spoil(int listener, const char *what)
+static void spoil_listener(int listener, const char *what)
 {
 	if (!strcmp(what, "linger"))
 		send_lingering(listener);
@@ -139,7 +139,7 @@ int main(void)
 		be_good_the_second_time();
 	(void)wait_packet();
 	(void)web_message_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
-	spoil(wait_packet(), what);
+	spoil_listener(wait_packet(), what);
 	send_lie(what);
 	for (;;)
 		(void)wait_packet();

@@ -29,7 +29,7 @@ static void reply_from_timer(uv_timer_t *t)
 	f->waiting = NULL;
 }
 
-static void handle(void *arg, struct http_exchange *x, const struct http_request *req)
+static void handle_request(void *arg, struct http_exchange *x, const struct http_request *req)
 {
 	struct fixture *f = arg;
 
@@ -97,7 +97,7 @@ static void call(struct fixture *f, struct client_call *c, const char *method, c
 	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
 }
 
-static void start(struct fixture *f)
+static void start_http_server(struct fixture *f)
 {
 	struct error err = ERROR_INIT;
 
@@ -106,11 +106,12 @@ static void start(struct fixture *f)
 	(void)uv_loop_init(&f->loop);
 	(void)uv_timer_init(&f->loop, &f->later);
 	f->later.data = f;
-	assert_ok(http_server_start(&f->server, &f->loop, f->address, 0600, handle, f, &err),
+	assert_ok(http_server_start(&f->server, &f->loop, f->address, 0600, handle_request, f,
+			  &err),
 		&err);
 }
 
-static void stop(struct fixture *f)
+static void stop_http_server(struct fixture *f)
 {
 	f->server = http_server_stop(f->server);
 	uv_close((uv_handle_t *)&f->later, NULL);
@@ -125,7 +126,7 @@ static void http_server__answers_at_once_or_later(void **state)
 	struct client_call c;
 
 	(void)state;
-	start(&f);
+	start_http_server(&f);
 	call(&f, &c, "POST", "/echo", "hello", NS_PER_SEC);
 	assert_ok(c.r, &c.err);
 	assert_string_equal(buf_str(&c.reply), "hello");
@@ -142,7 +143,7 @@ static void http_server__answers_at_once_or_later(void **state)
 	assert_int_equal(c.err.code, ERR_NOT_FOUND);
 	assert_string_equal(c.err.msg, "no such path '/nowhere'");
 	buf_fini(&c.reply);
-	stop(&f);
+	stop_http_server(&f);
 }
 
 static struct health_response answer_health(void *arg, const char *path)
@@ -161,7 +162,7 @@ static void http_call__reads_an_answer_over_tcp(void **state)
 	struct client_call c;
 
 	(void)state;
-	start(&f);
+	start_http_server(&f);
 	assert_ok(
 		health_server_start(&server, &f.loop, "127.0.0.1:0", answer_health, NULL, &err),
 		&err);
@@ -172,7 +173,7 @@ static void http_call__reads_an_answer_over_tcp(void **state)
 	assert_string_equal(buf_str(&c.reply), "ok\n");
 	buf_fini(&c.reply);
 	server = health_server_stop(server);
-	stop(&f);
+	stop_http_server(&f);
 }
 
 static void http_server__survives_a_client_that_gives_up(void **state)
@@ -181,12 +182,12 @@ static void http_server__survives_a_client_that_gives_up(void **state)
 	struct client_call c;
 
 	(void)state;
-	start(&f);
+	start_http_server(&f);
 	call(&f, &c, "GET", "/never", NULL, 50 * NS_PER_MS);
 	assert_int_equal(c.r, -1);
 	assert_int_equal(c.err.code, ERR_TIMEOUT);
 	buf_fini(&c.reply);
-	stop(&f);
+	stop_http_server(&f);
 }
 
 /* The status of the answer to these bytes, as libcurl sends no such request. */
@@ -229,10 +230,10 @@ static void http_server__refuses_ambiguous_requests(void **state)
 	struct fixture f;
 
 	(void)state;
-	start(&f);
+	start_http_server(&f);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_int_equal(status_of(&f, rows[i].request), rows[i].status);
-	stop(&f);
+	stop_http_server(&f);
 }
 
 static void http_server__refuses_a_used_and_an_invalid_address(void **state)
@@ -244,13 +245,15 @@ static void http_server__refuses_a_used_and_an_invalid_address(void **state)
 	int status;
 
 	(void)state;
-	start(&f);
-	assert_error(http_server_start(&second, &f.loop, f.address, 0600, handle, &f, &err),
+	start_http_server(&f);
+	assert_error(
+		http_server_start(&second, &f.loop, f.address, 0600, handle_request, &f, &err),
 		&err, "another process serves it");
-	assert_error(http_server_start(&second, &f.loop, "127.0.0.1:0", 0, handle, &f, &err),
+	assert_error(
+		http_server_start(&second, &f.loop, "127.0.0.1:0", 0, handle_request, &f, &err),
 		&err, "expected unix:/path");
 	assert_null(second);
-	stop(&f);
+	stop_http_server(&f);
 	assert_error(http_call(f.address, "GET", "/", NULL, NS_PER_SEC, &status, &b, &err),
 		&err, "connect to 'unix:");
 }

@@ -43,7 +43,8 @@ static void on_ended(void *arg, const struct child_end *end)
 
 static const struct child_ops ops = { .line = on_line, .ended = on_ended };
 
-static struct child *start(struct child_output *h, const char *script, uint64_t silence_ns)
+static struct child *start_script(struct child_output *h, const char *script,
+	uint64_t silence_ns)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
 	const struct child_spec what = { .argv = argv, .silence_ns = silence_ns };
@@ -55,7 +56,7 @@ static struct child *start(struct child_output *h, const char *script, uint64_t 
 	return c;
 }
 
-static void finish(struct child_output *h)
+static void finish_loop(struct child_output *h)
 {
 	(void)uv_run(&h->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&h->loop), 0);
@@ -66,8 +67,8 @@ static void child__has_its_output_and_status_reported(void **state)
 	struct child_output h = { .ends = 0 };
 
 	(void)state;
-	(void)start(&h, "echo one; printf two; echo why >&2; exit 3", 10 * NS_PER_SEC);
-	finish(&h);
+	(void)start_script(&h, "echo one; printf two; echo why >&2; exit 3", 10 * NS_PER_SEC);
+	finish_loop(&h);
 	assert_string_equal(h.lines, "one,two,");
 	assert_string_equal(h.words, "why");
 	assert_int_equal(h.ends, 1);
@@ -81,10 +82,10 @@ static void child__has_its_output_and_status_reported(void **state)
 static void run_until_early_end(struct child_output *h)
 {
 	h->pause_us = 500000;
-	(void)start(h, "echo one; sleep 0.4; echo two", 10 * NS_PER_SEC);
+	(void)start_script(h, "echo one; sleep 0.4; echo two", 10 * NS_PER_SEC);
 	(void)usleep(200000);
 	(void)raise(SIGCHLD);
-	finish(h);
+	finish_loop(h);
 }
 
 static void child__has_its_output_read_after_its_end(void **state)
@@ -113,8 +114,8 @@ static void child__without_output_is_ended_with_its_group(void **state)
 	struct child_output h = { .ends = 0 };
 
 	(void)state;
-	(void)start(&h, "sleep 50 & wait; echo late", 200 * NS_PER_MS);
-	finish(&h);
+	(void)start_script(&h, "sleep 50 & wait; echo late", 200 * NS_PER_MS);
+	finish_loop(&h);
 	assert_true(h.end.was_silent);
 	assert_string_equal(h.lines, "");
 	assert_int_equal(h.ends, 1);
@@ -126,8 +127,8 @@ static void child__that_is_stopped_reports_nothing(void **state)
 
 	(void)state;
 	assert_null(proc_stop(
-		start(&h, "trap 'echo late' TERM; sleep 50 & wait", 10 * NS_PER_SEC)));
-	finish(&h);
+		start_script(&h, "trap 'echo late' TERM; sleep 50 & wait", 10 * NS_PER_SEC)));
+	finish_loop(&h);
 	assert_string_equal(h.lines, "");
 	assert_int_equal(h.ends, 0);
 }

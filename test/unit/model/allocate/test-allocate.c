@@ -36,7 +36,8 @@ static void teardown(struct fixture *f)
 	inventory_free(f->inv);
 }
 
-static int allocate(struct fixture *f, struct allocation **ret, const char *const *ids)
+static int make_test_allocation(struct fixture *f, struct allocation **ret,
+	const char *const *ids)
 {
 	size_t n = 0;
 
@@ -47,13 +48,14 @@ static int allocate(struct fixture *f, struct allocation **ret, const char *cons
 }
 
 /* "NAME=value ... | /container ... | /host:/container:rw ..." */
-static void expect(int line, struct fixture *f, const char *const *ids, const char *expected)
+static void expect_allocation(int line, struct fixture *f, const char *const *ids,
+	const char *expected)
 {
 	struct allocation *a = NULL;
 	char text[2048] = "";
 	size_t len = 0;
 
-	assert_ok(allocate(f, &a, ids), &f->err);
+	assert_ok(make_test_allocation(f, &a, ids), &f->err);
 	for (size_t i = 0; i < a->n_envs; i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%s", i ? " " : "",
 			a->envs[i].name, a->envs[i].value);
@@ -75,7 +77,7 @@ static void expect(int line, struct fixture *f, const char *const *ids, const ch
 }
 
 #define IDS(...)             ((const char *const[]){ __VA_ARGS__, NULL })
-#define EXPECT(f, ids, text) expect(__LINE__, f, ids, text)
+#define EXPECT(f, ids, text) expect_allocation(__LINE__, f, ids, text)
 
 static void allocation_new__lists_devices(void **state)
 {
@@ -172,7 +174,7 @@ static void allocation_new__refuses(void **state)
 
 	(void)state;
 	setup(&f, 2, 0);
-	assert_error(allocate(&f, &a, IDS("GPU-1", "GPU-2")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-1", "GPU-2")), &f.err,
 		"invalid allocation request for \"nvidia.com/gpu\": invalid request: unknown "
 		"device: GPU-2");
 	/* two whole GPUs are fine even so */
@@ -182,7 +184,8 @@ static void allocation_new__refuses(void **state)
 	f.inv->gpus[1].has_minor = false;
 	EXPECT(&f, IDS("GPU-0"),
 		"NVIDIA_VISIBLE_DEVICES=GPU-0 | | /dev/nvidia20:/dev/nvidia20:rw");
-	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "the device node of 'GPU-1'");
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-1")), &f.err,
+		"the device node of 'GPU-1'");
 	assert_null(a);
 	teardown(&f);
 }
@@ -244,7 +247,7 @@ static void allocation_new__names_cdi_devices(void **state)
 				.gds = true,
 				.mofed = true,
 				.response_id = "uuid" };
-			assert_ok(allocate(&f, &a, rows[i].ids), &f.err);
+			assert_ok(make_test_allocation(&f, &a, rows[i].ids), &f.err);
 			assert_int_equal(a->n_annotations, annotate && rows[i].key);
 			if (a->n_annotations) {
 				assert_string_equal(a->annotations[0].name, rows[i].key);
@@ -271,13 +274,13 @@ static void allocation_new__names_only_resolvable_devices(void **state)
 	setup(&f, 2, 2);
 	f.config->device_lists = DEVICE_LIST_CDI_CRI;
 	f.host.cdi.why = "no space left";
-	assert_error(allocate(&f, &a, IDS("GPU-0::1")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-0::1")), &f.err,
 		"resource \"nvidia.com/gpu\": no CDI specification is in place for the container "
 		"runtime: no space left");
 	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
 	/* another strategy serves the container meanwhile */
 	f.config->device_lists |= DEVICE_LIST_ENVVAR;
-	assert_ok(allocate(&f, &a, IDS("GPU-0::1")), &f.err);
+	assert_ok(make_test_allocation(&f, &a, IDS("GPU-0::1")), &f.err);
 	assert_int_equal(a->cdi_devices.n, 0);
 	assert_string_equal(a->envs[0].value, "GPU-0");
 	a = allocation_free(a);
@@ -285,14 +288,16 @@ static void allocation_new__names_only_resolvable_devices(void **state)
 	f.host.cdi.gpu = true;
 	f.config->mofed = true;
 	f.config->device_id = DEVICE_ID_INDEX;
-	assert_ok(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::1", "GPU-0::0")), &f.err);
+	assert_ok(make_test_allocation(&f, &a, IDS("GPU-0::1", "GPU-1::1", "GPU-0::0")),
+		&f.err);
 	assert_int_equal(a->cdi_devices.n, 2);
 	assert_string_equal(a->cdi_devices.v[0], CDI("gpu=10"));
 	assert_string_equal(a->cdi_devices.v[1], CDI("gpu=11"));
 	assert_string_equal(a->envs[1].value, "10,11"); /* with envvar there is both */
 	a = allocation_free(a);
 	f.inv->gpus[1].has_minor = false;
-	assert_error(allocate(&f, &a, IDS("GPU-1::0")), &f.err, "the device node of 'GPU-1'");
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-1::0")), &f.err,
+		"the device node of 'GPU-1'");
 	assert_null(a);
 	teardown(&f);
 }
@@ -311,7 +316,8 @@ static void allocation_new__tells_whole_from_shared(void **state)
 	SLICING(f.config).fail_requests_greater_than_one = true;
 	f.offer = fixture_offer(f.inv, f.config);
 	EXPECT(&f, IDS("GPU-1", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 | |");
-	assert_error(allocate(&f, &a, IDS("GPU-1", "GPU-0::0")), &f.err, "is 1; found 2");
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-1", "GPU-0::0")), &f.err,
+		"is 1; found 2");
 	teardown(&f);
 }
 
@@ -331,8 +337,10 @@ static void allocation_new__limits_by_the_kind_of_sharing(void **state)
 	EXPECT(&f, IDS("GPU-1::0", "GPU-1::1"), "NVIDIA_VISIBLE_DEVICES=GPU-1 | |");
 	EXPECT(&f, IDS("GPU-1::0", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 | |");
 	EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
-	assert_error(allocate(&f, &a, IDS("GPU-1::0", "GPU-0::1")), &f.err, "is 1; found 2");
-	assert_error(allocate(&f, &a, IDS("GPU-0::0", "GPU-2")), &f.err, "is 1; found 2");
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-1::0", "GPU-0::1")), &f.err,
+		"is 1; found 2");
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-0::0", "GPU-2")), &f.err,
+		"is 1; found 2");
 	teardown(&f);
 }
 
@@ -356,11 +364,11 @@ static void allocation_new__limits_requests_for_replicas(void **state)
 		f.config->sharing.kinds[strategies[i]].fail_requests_greater_than_one = true;
 		f.offer = fixture_offer(f.inv, f.config);
 		EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
-		assert_error(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::1")), &f.err,
+		assert_error(make_test_allocation(&f, &a, IDS("GPU-0::1", "GPU-1::1")), &f.err,
 			"invalid allocation request for \"nvidia.com/gpu\": invalid request: "
 			"maximum request size for shared resources is 1; found 2");
 		/* the unknown device comes first */
-		assert_error(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::9")), &f.err,
+		assert_error(make_test_allocation(&f, &a, IDS("GPU-0::1", "GPU-1::9")), &f.err,
 			"unknown device: GPU-1::9");
 		teardown(&f);
 	}
@@ -382,7 +390,7 @@ static void allocation_new__accepts_very_many_replicas(void **state)
 	ids = calloc(n + 1, sizeof(*ids));
 	for (uint32_t i = 0; i < n; i++)
 		ids[i] = f.offer->resources[0].devices[i].id;
-	assert_ok(allocate(&f, &a, ids), &f.err);
+	assert_ok(make_test_allocation(&f, &a, ids), &f.err);
 	assert_string_equal(a->envs[0].value,
 		"GPU-0,GPU-1,GPU-2,GPU-3,GPU-4,GPU-5,GPU-6,GPU-7");
 	assert_int_equal(a->n_devices, n);
@@ -450,38 +458,40 @@ static void allocation_new__never_returns_the_gpu_of_a_mig_device(void **state)
 
 	(void)state;
 	setup_mig(&f, 0);
-	assert_error(allocate(&f, &a, IDS("GPU-0")), &f.err, "unknown device: GPU-0");
-	assert_error(allocate(&f, &a, IDS("MIG-10-0::0")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("GPU-0")), &f.err,
+		"unknown device: GPU-0");
+	assert_error(make_test_allocation(&f, &a, IDS("MIG-10-0::0")), &f.err,
 		"unknown device: MIG-10-0::0");
 	/* without its capabilities a container would find nothing, or everything */
 	f.inv->mig[1].has_minors = false;
 	EXPECT(&f, IDS("MIG-10-1"), "NVIDIA_VISIBLE_DEVICES=MIG-10-1 | |");
 	f.config->pass_device_specs = true;
-	assert_error(allocate(&f, &a, IDS("MIG-10-0", "MIG-10-1")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("MIG-10-0", "MIG-10-1")), &f.err,
 		"resource \"nvidia.com/mig-1g.5gb\": the capability nodes of 'MIG-10-1' are not "
 		"known");
 	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
-	assert_ok(allocate(&f, &a, IDS("MIG-10-0")), &f.err);
+	assert_ok(make_test_allocation(&f, &a, IDS("MIG-10-0")), &f.err);
 	a = allocation_free(a);
 	f.config->pass_device_specs = false;
 	f.config->device_lists = DEVICE_LIST_CDI_CRI;
 	f.host.cdi.gpu = true;
-	assert_error(allocate(&f, &a, IDS("MIG-10-1")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("MIG-10-1")), &f.err,
 		"the capability nodes of 'MIG-10-1' are not known");
 	f.inv->gpus[0].has_minor = false;
-	assert_error(allocate(&f, &a, IDS("MIG-10-0")), &f.err,
+	assert_error(make_test_allocation(&f, &a, IDS("MIG-10-0")), &f.err,
 		"the device node of 'GPU-0' is not known");
-	assert_ok(allocate(&f, &a, IDS("MIG-11-0")), &f.err);
+	assert_ok(make_test_allocation(&f, &a, IDS("MIG-11-0")), &f.err);
 	assert_int_equal(a->cdi_devices.n, 1);
 	assert_string_equal(a->cdi_devices.v[0], CDI_VENDOR "/gpu=MIG-11-0");
 	a = allocation_free(a);
 	f.config->device_id = DEVICE_ID_INDEX;
-	assert_ok(allocate(&f, &a, IDS("MIG-11-0")), &f.err);
+	assert_ok(make_test_allocation(&f, &a, IDS("MIG-11-0")), &f.err);
 	assert_string_equal(a->cdi_devices.v[0], CDI_VENDOR "/gpu=11:0");
 	a = allocation_free(a);
 	/* an offer of another inventory names nothing here */
 	f.inv->n_mig = 2;
-	assert_error(allocate(&f, &a, IDS("MIG-11-0")), &f.err, "unknown device: MIG-11-0");
+	assert_error(make_test_allocation(&f, &a, IDS("MIG-11-0")), &f.err,
+		"unknown device: MIG-11-0");
 	teardown(&f);
 }
 

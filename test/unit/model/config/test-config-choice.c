@@ -5,7 +5,7 @@
 
 #include "model/config/choice.h"
 
-static void fill(struct strv *v, const char *list)
+static void fill_list(struct strv *v, const char *list)
 {
 	struct error err = ERROR_INIT;
 
@@ -46,8 +46,8 @@ static void config_choose__selects_label_then_default_then_fallbacks(void **stat
 		struct config_choice c = { .by = CHOICE_DEFAULT };
 		struct error err = ERROR_INIT;
 
-		fill(&names, rows[i].names);
-		fill(&fallbacks, rows[i].fallbacks);
+		fill_list(&names, rows[i].names);
+		fill_list(&fallbacks, rows[i].fallbacks);
 		assert_ok(config_choose(&c, &in, &err), &err);
 		if (rows[i].name)
 			assert_string_equal(c.name, rows[i].name);
@@ -98,8 +98,8 @@ static void config_choose__reports_nvidias_text_and_the_entries(void **state)
 		struct config_choice c = { .name = "untouched" };
 		struct error err = ERROR_INIT;
 
-		fill(&names, rows[i].names);
-		fill(&fallbacks, rows[i].fallbacks);
+		fill_list(&names, rows[i].names);
+		fill_list(&fallbacks, rows[i].fallbacks);
 		assert_error(config_choose(&c, &in, &err), &err, rows[i].says);
 		assert_int_equal(err.code, ERR_NOT_FOUND);
 		assert_string_equal(c.name, "untouched");

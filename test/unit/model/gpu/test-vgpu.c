@@ -37,7 +37,7 @@ static struct space passthrough_space(void)
 	return s;
 }
 
-static struct vgpu parse(const struct space *s)
+static struct vgpu parse_vgpu(const struct space *s)
 {
 	struct error err = ERROR_INIT;
 	struct vgpu v;
@@ -49,7 +49,7 @@ static struct vgpu parse(const struct space *s)
 static void vgpu_parse__reads_the_hosts_driver(void **state)
 {
 	struct space s = vgpu_space();
-	struct vgpu v = parse(&s);
+	struct vgpu v = parse_vgpu(&s);
 
 	(void)state;
 	assert_int_equal(v.state, VGPU_PRESENT);
@@ -62,17 +62,17 @@ static void vgpu_parse__detects_a_gpu_without_vgpu(void **state)
 	struct space s = passthrough_space(), none = { .b = { 0 } };
 
 	(void)state;
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
-	assert_int_equal(parse(&none).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&none).state, VGPU_ABSENT);
 	s = vgpu_space();
 	s.b[6] = 0; /* reports that it has no list */
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
 	s = vgpu_space();
 	s.b[0xd0] = 0x0a;
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
 	s = vgpu_space();
 	s.b[0xd4] = 'G';
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
 }
 
 static void vgpu_parse__requires_the_whole_space(void **state)
@@ -96,7 +96,7 @@ static void vgpu_parse__finds_the_record_among_others(void **state)
 	memmove(s.b + 0xd9, s.b + 0xd5, 22); /* behind a record 7 of 4 bytes */
 	memcpy(s.b + 0xd5, "\x07\x04\xaa\xbb", 4);
 	s.b[0xd2] = (unsigned char)(s.b[0xd2] + 4);
-	v = parse(&s);
+	v = parse_vgpu(&s);
 	assert_int_equal(v.state, VGPU_PRESENT);
 	assert_string_equal(v.host_version, "460.16");
 }
@@ -107,20 +107,20 @@ static void vgpu_parse__ends_with_malformed_lists(void **state)
 
 	(void)state;
 	s.b[0x79] = 0x60; /* a loop */
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
 	s = passthrough_space();
 	s.b[0x78] = 0xff; /* broken: the parser does not read what follows */
 	s.b[0xb7] = 'V';
 	s.b[0xb8] = 'F';
-	assert_int_equal(parse(&s).state, VGPU_ABSENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_ABSENT);
 	s.b[0x78] = 0x10;
-	assert_int_equal(parse(&s).state, VGPU_PRESENT);
+	assert_int_equal(parse_vgpu(&s).state, VGPU_PRESENT);
 	for (unsigned at = 0xf0; at <= 0xff; at++) { /* at the end of the space */
 		memset(&s, 0, sizeof(s));
 		s.b[6] = 0x10;
 		s.b[0x34] = (unsigned char)at;
 		memset(s.b + at, 0x09, sizeof(s.b) - at);
-		(void)parse(&s);
+		(void)parse_vgpu(&s);
 	}
 }
 
@@ -134,7 +134,7 @@ static void vgpu_parse__ends_with_malformed_records(void **state)
 	for (size_t i = 0; i < sizeof(lengths); i++) {
 		s = vgpu_space();
 		s.b[0xd6] = lengths[i]; /* 23 and 255 are longer than the capability */
-		v = parse(&s);
+		v = parse_vgpu(&s);
 		assert_int_equal(v.state, VGPU_PRESENT);
 		assert_string_equal(v.host_version, "");
 		assert_string_equal(v.host_branch, "");
@@ -142,11 +142,11 @@ static void vgpu_parse__ends_with_malformed_records(void **state)
 	s = vgpu_space();
 	s.b[0xd5] = 1; /* another record that does not end */
 	s.b[0xd6] = 0;
-	assert_string_equal(parse(&s).host_version, "");
+	assert_string_equal(parse_vgpu(&s).host_version, "");
 	s = vgpu_space();
 	s.b[0xd2] = 0x05; /* no records */
-	assert_string_equal(parse(&s).host_version, "");
-	assert_int_equal(parse(&s).state, VGPU_PRESENT);
+	assert_string_equal(parse_vgpu(&s).host_version, "");
+	assert_int_equal(parse_vgpu(&s).state, VGPU_PRESENT);
 }
 
 static void vgpu_parse__returns_legal_label_values(void **state)
@@ -157,7 +157,7 @@ static void vgpu_parse__returns_legal_label_values(void **state)
 	(void)state;
 	memcpy(s.b + 0xd7, "\n460\xff.16\x01z", 10); /* ten bytes, no end */
 	memcpy(s.b + 0xe1, "-branch-..", 10);
-	v = parse(&s);
+	v = parse_vgpu(&s);
 	assert_string_equal(v.host_version, "460.16z");
 	assert_string_equal(v.host_branch, "");
 }

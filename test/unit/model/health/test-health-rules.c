@@ -298,7 +298,7 @@ static void setup(struct fixture *f)
 		know_all(&f->inv->gpus[i], NOTHING);
 }
 
-static void fini(struct fixture *f)
+static void fini_rules_fixture(struct fixture *f)
 {
 	node_fini(&f->node);
 	inventory_free(f->inv);
@@ -338,7 +338,7 @@ static void node_observe__raised_signal_stays_until_it_reads_as_clear(void **sta
 	observe(&f, 300);
 	observe(&f, 310);
 	assert_true(health_ok(&f.node.gpus[1].health));
-	fini(&f);
+	fini_rules_fixture(&f);
 }
 
 static void node_observe__reset_ends_unreadable_signals(void **state)
@@ -357,7 +357,7 @@ static void node_observe__reset_ends_unreadable_signals(void **state)
 	g->signals_known = 0;
 	observe(&f, 3);
 	assert_false(gpu_signal(&f.node.gpus[1].gpu, GPU_SIGNAL_REMAP_FAILED, NULL));
-	fini(&f);
+	fini_rules_fixture(&f);
 }
 
 /* A call that fails proves nothing, whatever came before it: the GPU may be unhealthy, and may not be
@@ -404,7 +404,7 @@ static void node_observe__unreadable_signal_does_not_recover(void **state)
 		observe(&f, 20000);
 		observe(&f, 20010);
 		assert_true(health_ok(&f.node.gpus[2].health));
-		fini(&f);
+		fini_rules_fixture(&f);
 	}
 }
 
@@ -425,7 +425,7 @@ static void node_observe__without_nvml_signals_are_unknown(void **state)
 		assert_int_equal(gpu_signal(&f.node.gpus[1].gpu, (enum gpu_signal)s, NULL),
 			s == GPU_SIGNAL_REMAP_FAILED);
 	}
-	fini(&f);
+	fini_rules_fixture(&f);
 }
 
 static void node_repair__requests_repairs_of_permanent_faults(void **state)
@@ -475,7 +475,7 @@ static void node_repair__requests_repairs_of_permanent_faults(void **state)
 				f.repair.reason, f.repair.message);
 		if (rows[i].state == REPAIR_NEEDED)
 			assert_non_null(strstr(f.repair.message, "GPU 1 (GPU-1): "));
-		fini(&f);
+		fini_rules_fixture(&f);
 	}
 }
 
@@ -520,7 +520,7 @@ static void node_repair__missing_gpu_is_listed_until_it_is_back(void **state)
 				"0000FFFF:01:00.0");
 		}
 		assert_int_equal(observe(&f, 4000), i % 3 == 2 ? REPAIR_NEEDED : REPAIR_NONE);
-		fini(&f);
+		fini_rules_fixture(&f);
 	}
 }
 
@@ -553,7 +553,7 @@ static void node_repair__reports_a_driver_mismatch(void **state)
 		observe(&f, 10);
 		observe(&f, 20);
 		assert_int_equal(f.repair.state, REPAIR_NONE);
-		fini(&f);
+		fini_rules_fixture(&f);
 	}
 }
 
@@ -574,7 +574,7 @@ static void node_repair__errors_of_programs_request_no_repair(void **state)
 	assert_false(health_ok(&f.node.gpus[1].health));
 	node_repair(&f.node, &f.policy, &f.repair);
 	assert_int_equal(f.repair.state, REPAIR_NONE);
-	fini(&f);
+	fini_rules_fixture(&f);
 }
 
 static void node_repair__counts_and_reports_when_it_is_unknown(void **state)
@@ -596,7 +596,7 @@ static void node_repair__counts_and_reports_when_it_is_unknown(void **state)
 	assert_true(node_observe(&f.node, &f.policy, NULL, &why, 2 * S, &err) >= 0);
 	node_repair(&f.node, &f.policy, &f.repair);
 	assert_int_equal(f.repair.state, REPAIR_NEEDED);
-	fini(&f);
+	fini_rules_fixture(&f);
 }
 
 int main(void)

@@ -138,8 +138,8 @@ struct step {
 	const char *reason; /* a part of it; NULL: any */
 };
 
-static void play(const char *name, const struct health_policy *p, const struct step *steps,
-	size_t n)
+static void play_steps(const char *name, const struct health_policy *p,
+	const struct step *steps, size_t n)
 {
 	struct health h;
 
@@ -169,8 +169,8 @@ static void play(const char *name, const struct health_policy *p, const struct s
 	}
 }
 
-#define PLAY(p, ...)                                            \
-	play(__func__, p, (const struct step[]){ __VA_ARGS__ }, \
+#define PLAY(p, ...)                                                  \
+	play_steps(__func__, p, (const struct step[]){ __VA_ARGS__ }, \
 		ARRAY_LEN(((const struct step[]){ __VA_ARGS__ })))
 
 static void health__driver_faults_pass(void **state)

@@ -244,7 +244,7 @@ static void labels_new__names_the_common_mode(void **state)
 	inventory_free(inv);
 }
 
-static void attach(struct gpu *g, const char *cluster, uint32_t clique)
+static void attach_fabric(struct gpu *g, const char *cluster, uint32_t clique)
 {
 	g->fabric_attached = true;
 	(void)snprintf(g->cluster_uuid, sizeof(g->cluster_uuid), "%s", cluster);
@@ -260,8 +260,9 @@ static void labels_new__names_the_common_clique(void **state)
 	struct labels *l;
 
 	(void)state;
-	attach(&inv->gpus[1], a, 4294967295); /* GPU 0 is not attached and does not count */
-	attach(&inv->gpus[2], a, 4294967295);
+	attach_fabric(&inv->gpus[1], a,
+		4294967295); /* GPU 0 is not attached and does not count */
+	attach_fabric(&inv->gpus[2], a, 4294967295);
 	l = mock_labels(inv, c, &notes);
 	assert_label(l, "gpu.clique", "3b1f9d2e-0000-4000-8000-0123456789ab.4294967295");
 	assert_int_equal(notes.n, 0);
@@ -272,7 +273,7 @@ static void labels_new__names_the_common_clique(void **state)
 	assert_int_equal(notes.n, 1);
 	assert_non_null(strstr(notes.v[0], "GPU 2 of 3b1f9d2e"));
 	labels_free(l);
-	attach(&inv->gpus[2], "other", 4294967295);
+	attach_fabric(&inv->gpus[2], "other", 4294967295);
 	l = mock_labels(inv, c, NULL);
 	assert_label(l, "gpu.clique", NULL);
 	labels_free(l);

@@ -118,7 +118,7 @@ static bool naive_fits(const struct mig_layout *l, const uint32_t counts[], bool
 	return best.found;
 }
 
-static void recount(struct recount *r, uint32_t i, uint32_t counts[])
+static void recount_sets(struct recount *r, uint32_t i, uint32_t counts[])
 {
 	bool full = false;
 
@@ -128,7 +128,7 @@ static void recount(struct recount *r, uint32_t i, uint32_t counts[])
 		return;
 	}
 	for (counts[i] = 0; naive_fits(r->l, counts, &full); counts[i]++)
-		recount(r, i + 1, counts);
+		recount_sets(r, i + 1, counts);
 	counts[i] = 0;
 }
 
@@ -142,7 +142,7 @@ static void mig_enumerate__finds_as_many_as_brute_force(void **state)
 		uint32_t counts[MIG_PROFILES_MAX] = { 0 };
 		struct recount r = { .l = &l };
 
-		recount(&r, 0, counts);
+		recount_sets(&r, 0, counts);
 		assert_int_equal(count(&l, ALL, false), r.sets - 1); /* the empty one */
 		assert_int_equal(count(&l, ALL, true), r.maximal);
 	}

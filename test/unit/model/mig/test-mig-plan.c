@@ -16,7 +16,7 @@ struct model {
 	uint32_t number; /* of the case */
 };
 
-static void refuse(const struct model *m, const struct mig_step *step, const char *why)
+static void fail_step(const struct model *m, const struct mig_step *step, const char *why)
 {
 	char text[256];
 
@@ -24,7 +24,7 @@ static void refuse(const struct model *m, const struct mig_step *step, const cha
 	fail_msg("case %u: %s: %s", m->number, text, why);
 }
 
-static struct mig_gi *find(struct model *m, uint32_t id)
+static struct mig_gi *find_model_gi(struct model *m, uint32_t id)
 {
 	for (uint32_t i = 0; i < m->state.n; i++)
 		if (m->state.gi[i].id == id)
@@ -36,33 +36,33 @@ static struct mig_gi *find(struct model *m, uint32_t id)
 static void set_mode(struct model *m, const struct mig_step *step)
 {
 	if (!m->state.capable)
-		refuse(m, step, "has no MIG");
+		fail_step(m, step, "has no MIG");
 	if (!step->enabled && m->state.n)
-		refuse(m, step, "in use");
+		fail_step(m, step, "in use");
 	m->state.enabled = m->state.pending_enabled = step->enabled;
 }
 
 static void destroy_ci(struct model *m, const struct mig_step *step)
 {
-	struct mig_gi *gi = find(m, step->gi);
+	struct mig_gi *gi = find_model_gi(m, step->gi);
 	uint32_t i = 0;
 
 	while (i < gi->n_ci && gi->ci[i].id != step->ci)
 		i++;
 	if (i == gi->n_ci || gi->ci[i].slices != step->slices)
-		refuse(m, step, "no such CI");
+		fail_step(m, step, "no such CI");
 	gi->n_ci--;
 	memmove(&gi->ci[i], &gi->ci[i + 1], (gi->n_ci - i) * sizeof(gi->ci[0]));
 }
 
 static void destroy_gi(struct model *m, const struct mig_step *step)
 {
-	struct mig_gi *gi = find(m, step->gi);
+	struct mig_gi *gi = find_model_gi(m, step->gi);
 
 	if (gi->n_ci)
-		refuse(m, step, "has CIs");
+		fail_step(m, step, "has CIs");
 	if (gi->profile != step->profile || gi->start != step->start)
-		refuse(m, step, "is something else");
+		fail_step(m, step, "is something else");
 	m->state.n--;
 	memmove(gi, gi + 1, (size_t)(&m->state.gi[m->state.n] - gi) * sizeof(*gi));
 }
@@ -73,14 +73,14 @@ static uint32_t create_gi(struct model *m, const struct mig_step *step)
 	uint32_t n = 0;
 
 	if (!m->state.enabled)
-		refuse(m, step, "MIG is off");
+		fail_step(m, step, "MIG is off");
 	if (m->state.n == MIG_GIS_MAX)
-		refuse(m, step, "too many");
+		fail_step(m, step, "too many");
 	for (; n < m->state.n; n++)
 		v[n] = (struct naive_placement){ m->state.gi[n].profile, m->state.gi[n].start };
 	v[n] = (struct naive_placement){ step->profile, step->start };
 	if (!naive_legal(m->layout, v, n + 1))
-		refuse(m, step, "no room there");
+		fail_step(m, step, "no room there");
 	m->state.gi[m->state.n++] = (struct mig_gi){ .id = m->next_id++,
 		.profile = step->profile,
 		.start = step->start };
@@ -89,22 +89,24 @@ static uint32_t create_gi(struct model *m, const struct mig_step *step)
 
 static void create_ci(struct model *m, const struct mig_step *step)
 {
-	struct mig_gi *gi = find(m, step->gi == MIG_NEW_GI ? m->made[step->made] : step->gi);
+	struct mig_gi *gi =
+		find_model_gi(m, step->gi == MIG_NEW_GI ? m->made[step->made] : step->gi);
 	uint32_t slices = step->slices, id = 0;
 
 	for (uint32_t i = 0; i < gi->n_ci; i++)
 		slices += gi->ci[i].slices;
 	if (slices > m->layout->profiles[gi->profile].slices || gi->n_ci == MIG_CIS_MAX)
-		refuse(m, step, "no slices left");
+		fail_step(m, step, "no slices left");
 	if (gi->profile != step->profile || gi->start != step->start)
-		refuse(m, step, "is something else");
+		fail_step(m, step, "is something else");
 	for (uint32_t i = 0; i < gi->n_ci; i++)
 		id = gi->ci[i].id >= id ? gi->ci[i].id + 1 : id;
 	gi->ci[gi->n_ci++] = (struct mig_ci){ .id = id, .slices = step->slices };
 }
 
 /* Steps @from to @to of @p. */
-static void run(struct model *m, const struct mig_plan *p, uint32_t from, uint32_t to)
+static void run_plan_steps(struct model *m, const struct mig_plan *p, uint32_t from,
+	uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++) {
 		const struct mig_step *step = &p->steps[i];
@@ -170,7 +172,7 @@ static bool is_as_wanted(const struct mig_state *s, const struct mig_desired *de
 	return true;
 }
 
-static struct mig_plan plan(const struct model *m, const struct mig_desired *desired,
+static struct mig_plan make_test_plan(const struct model *m, const struct mig_desired *desired,
 	unsigned flags)
 {
 	struct error err = ERROR_INIT;
@@ -193,14 +195,14 @@ static void check_kept(const struct model *m, const struct mig_plan *p, unsigned
 			if (gi->id != step->gi)
 				continue;
 			if (p->untouched >> j & 1)
-				refuse(m, step, "is to be untouched");
+				fail_step(m, step, "is to be untouched");
 			if (p->kept >> j & 1 && step->action == MIG_DESTROY_GI)
-				refuse(m, step, "is to be kept");
+				fail_step(m, step, "is to be kept");
 			for (uint32_t k = 0; k < gi->n_ci; k++)
 				if (step->action == MIG_DESTROY_CI &&
 					gi->ci[k].id == step->ci && gi->ci[k].busy &&
 					!(flags & MIG_PLAN_FORCE))
-					refuse(m, step, "is busy");
+					fail_step(m, step, "is busy");
 		}
 	}
 	assert_int_equal(p->untouched & ~p->kept, 0);
@@ -232,25 +234,25 @@ static void check_prefixes(const struct model *start, const struct mig_plan *p,
 		struct model on = *start, back;
 		struct mig_plan rest;
 
-		run(&on, p, 0, k);
+		run_plan_steps(&on, p, 0, k);
 		back = on;
-		rest = plan(&on, desired, MIG_PLAN_FORCE);
+		rest = make_test_plan(&on, desired, MIG_PLAN_FORCE);
 		if (k + rest.n > p->n)
 			fail_msg("case %u: %u steps, then %u, but it was %u", start->number, k,
 				rest.n, p->n);
-		run(&on, &rest, 0, rest.n);
+		run_plan_steps(&on, &rest, 0, rest.n);
 		if (!is_as_wanted(&on.state, desired))
 			fail_msg("case %u: not there after %u steps and %u", start->number, k,
 				rest.n);
-		rest = plan(&back, &before, MIG_PLAN_FORCE);
+		rest = make_test_plan(&back, &before, MIG_PLAN_FORCE);
 		if (rest.n > k + pending)
 			fail_msg("case %u: %u steps to undo %u", start->number, rest.n, k);
-		run(&back, &rest, 0, rest.n);
+		run_plan_steps(&back, &rest, 0, rest.n);
 		if (!is_as_wanted(&back.state, &before))
 			fail_msg("case %u: not undone after %u steps", start->number, k);
 		for (uint32_t i = 0; i < start->state.n; i++)
 			if (p->kept >> i & 1 && start->state.enabled)
-				(void)find(&back, start->state.gi[i].id);
+				(void)find_model_gi(&back, start->state.gi[i].id);
 	}
 }
 
@@ -301,7 +303,7 @@ static bool check_case(uint32_t number)
 			fail_msg("case %u: %s", number, err.msg);
 		if (!best.found)
 			return false;
-		p = plan(&m, &desired, MIG_PLAN_FORCE);
+		p = make_test_plan(&m, &desired, MIG_PLAN_FORCE);
 		check_kept(&m, &p, MIG_PLAN_FORCE);
 	} else {
 		if (!best.found || best.worth.busy != busy)
@@ -315,10 +317,10 @@ static bool check_case(uint32_t number)
 	if ((uint32_t)__builtin_popcount(p.kept) != best.worth.gis)
 		fail_msg("case %u: keeps %x, should be %u", number, p.kept, best.worth.gis);
 	done = m;
-	run(&done, &p, 0, p.n);
+	run_plan_steps(&done, &p, 0, p.n);
 	if (!is_as_wanted(&done.state, &desired))
 		fail_msg("case %u: not as wanted after %u steps", number, p.n);
-	assert_int_equal(plan(&done, &desired, 0).n, 0);
+	assert_int_equal(make_test_plan(&done, &desired, 0).n, 0);
 	check_prefixes(&m, &p, &desired);
 	return true;
 }
@@ -351,8 +353,8 @@ static bool next_stop(void *arg, const uint32_t counts[])
 				.start = MIG_START_ANY,
 				.n_ci = 1,
 				.ci = { t->m->layout->profiles[i].slices } };
-	p = plan(t->m, &desired, 0);
-	run(t->m, &p, 0, p.n);
+	p = make_test_plan(t->m, &desired, 0);
+	run_plan_steps(t->m, &p, 0, p.n);
 	assert_true(is_as_wanted(&t->m->state, &desired));
 	t->steps += p.n;
 	t->stops++;
@@ -426,7 +428,7 @@ static void mig_plan_make__lists_each_step(void **state)
 				.start = MIG_START_ANY,
 				.n_ci = 3,
 				.ci = { 1, 1, 1 } } } };
-	struct mig_plan p = plan(&m, &desired, 0);
+	struct mig_plan p = make_test_plan(&m, &desired, 0);
 	char text[128];
 
 	(void)state;
@@ -452,7 +454,7 @@ static void mig_plan_make__has_no_step_without_a_change(void **state)
 
 	(void)state;
 	mig_desired_from_state(&m.state, &desired);
-	p = plan(&m, &desired, 0);
+	p = make_test_plan(&m, &desired, 0);
 	assert_int_equal(p.n, 0);
 	assert_int_equal(p.kept, 7);
 	assert_int_equal(p.untouched, 7);
@@ -460,11 +462,11 @@ static void mig_plan_make__has_no_step_without_a_change(void **state)
 		desired.gi[i].start = MIG_START_ANY;
 	desired.gi[0].ci[0] = 1;
 	desired.gi[0].ci[1] = 2; /* another order is no difference */
-	assert_int_equal(plan(&m, &desired, 0).n, 0);
+	assert_int_equal(make_test_plan(&m, &desired, 0).n, 0);
 	m.state = (struct mig_state){ .capable = false };
 	desired = (struct mig_desired){ .enabled = false };
-	assert_int_equal(plan(&m, &desired, 0).n, 0);
-	assert_int_equal(plan(&m, &desired, MIG_PLAN_MODE_ONLY).n, 0);
+	assert_int_equal(make_test_plan(&m, &desired, 0).n, 0);
+	assert_int_equal(make_test_plan(&m, &desired, MIG_PLAN_MODE_ONLY).n, 0);
 }
 
 static void mig_plan_make__sets_the_mode_first_or_last(void **state)
@@ -472,7 +474,7 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
 	struct mig_desired desired = { .enabled = false }, same;
-	struct mig_plan p = plan(&m, &desired, MIG_PLAN_FORCE);
+	struct mig_plan p = make_test_plan(&m, &desired, MIG_PLAN_FORCE);
 	char text[64];
 
 	(void)state;
@@ -481,23 +483,23 @@ static void mig_plan_make__sets_the_mode_first_or_last(void **state)
 	assert_int_equal(p.steps[6].action, MIG_SET_MODE);
 	mig_step_text(&l, &p.steps[6], text, sizeof(text));
 	assert_string_equal(text, "disable MIG");
-	p = plan(&m, &desired, MIG_PLAN_FORCE | MIG_PLAN_MODE_ONLY);
+	p = make_test_plan(&m, &desired, MIG_PLAN_FORCE | MIG_PLAN_MODE_ONLY);
 	assert_int_equal(p.n, 7);
 	mig_desired_from_state(&m.state, &same);
 	m.state.pending_enabled =
 		false; /* another program asked for MIG off after the next reset */
-	p = plan(&m, &same, 0);
+	p = make_test_plan(&m, &same, 0);
 	assert_int_equal(p.n, 1);
 	assert_int_equal(p.untouched, 7);
 	mig_step_text(&l, &p.steps[0], text, sizeof(text));
 	assert_string_equal(text, "enable MIG");
 	m.state.enabled = false; /* what is listed beside it does not count */
-	p = plan(&m, &same, 0);
+	p = make_test_plan(&m, &same, 0);
 	assert_int_equal(p.n, 1 + 3 + 3);
 	assert_int_equal(p.steps[0].action, MIG_SET_MODE);
 	assert_int_equal(p.kept, 0);
 	desired.enabled = true;
-	assert_int_equal(plan(&m, &desired, 0).n, 1);
+	assert_int_equal(make_test_plan(&m, &desired, 0).n, 1);
 }
 
 static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
@@ -505,7 +507,7 @@ static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
 	struct mig_layout l;
 	struct model m = make_partitioned_gpu(&l);
 	struct mig_desired desired = { .enabled = true, .n = UINT32_MAX }; /* not read */
-	struct mig_plan p = plan(&m, &desired, MIG_PLAN_MODE_ONLY);
+	struct mig_plan p = make_test_plan(&m, &desired, MIG_PLAN_MODE_ONLY);
 
 	(void)state;
 	assert_int_equal(p.n, 0);
@@ -513,7 +515,7 @@ static void mig_plan_make__sets_only_the_mode_if_requested(void **state)
 	assert_int_equal(p.untouched, 7);
 	m.state.enabled = m.state.pending_enabled = false;
 	m.state.n = 0;
-	p = plan(&m, &desired, MIG_PLAN_MODE_ONLY);
+	p = make_test_plan(&m, &desired, MIG_PLAN_MODE_ONLY);
 	assert_int_equal(p.n, 1);
 	assert_true(p.steps[0].enabled);
 }
@@ -587,9 +589,9 @@ static void mig_plan_make__has_room_for_the_longest_plan(void **state)
 			desired.gi[i].ci[j] = 1;
 		}
 	}
-	p = plan(&m, &desired, 0);
+	p = make_test_plan(&m, &desired, 0);
 	assert_int_equal(p.n, MIG_STEPS_MAX);
-	run(&m, &p, 0, p.n);
+	run_plan_steps(&m, &p, 0, p.n);
 	assert_true(is_as_wanted(&m.state, &desired));
 }
 

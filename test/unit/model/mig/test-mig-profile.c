@@ -3,7 +3,7 @@
 
 #include "model/mig/profile.h"
 
-static struct mig_profile parse(const char *text)
+static struct mig_profile parse_profile_name(const char *text)
 {
 	struct error err = ERROR_INIT;
 	struct mig_profile p;
@@ -35,7 +35,7 @@ static void mig_profile_parse__reads_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct mig_profile p = parse(rows[i].text);
+		struct mig_profile p = parse_profile_name(rows[i].text);
 		char text[MIG_PROFILE_NAME_MAX];
 
 		assert_true(mig_profile_equal(&p, &rows[i].expected));
@@ -60,7 +60,7 @@ static void mig_profile_parse__gives_a_profile_one_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct mig_profile p = parse(rows[i][0]);
+		struct mig_profile p = parse_profile_name(rows[i][0]);
 		char text[MIG_PROFILE_NAME_MAX];
 
 		mig_profile_format(&p, text);

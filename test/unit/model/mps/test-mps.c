@@ -33,7 +33,7 @@ static void setup(struct fixture *f, uint32_t n, uint64_t gib)
 	}
 }
 
-static void plan(struct fixture *f)
+static void make_mps_plan(struct fixture *f)
 {
 	f->offer = offer_free(f->offer);
 	f->plan = mps_plan_free(f->plan);
@@ -61,7 +61,7 @@ static void assert_plan(struct fixture *f, const char *want)
 	char text[1024] = "";
 	size_t len = 0;
 
-	plan(f);
+	make_mps_plan(f);
 	for (uint32_t i = 0; i < f->plan->n; i++) {
 		const struct mps_daemon *d = &f->plan->daemons[i];
 
@@ -223,7 +223,7 @@ static void offer_new__counts_clients_of_all_resources(void **state)
 	s = fixture_add_slices(f.c, GPU, NULL);
 	fixture_profile(s, "nvidia.com/gpu.a", 24, 0);
 	fixture_profile(s, "nvidia.com/gpu.b", 25, 0);
-	plan(&f);
+	make_mps_plan(&f);
 	assert_int_equal(f.offer->notes.n, 0); /* they have quanta */
 	s->mps = true;
 	assert_plan(&f, "");
@@ -307,7 +307,7 @@ static void mps_plan_new__joins_gpus_of_which_one_may_have_several(void **state)
 	memcpy(key, f.plan->daemons[0].key, sizeof(key));
 	/* other limits, another name, another order of the file: the same directory */
 	f.c->sharing.entries[0].replicas = 8;
-	plan(&f);
+	make_mps_plan(&f);
 	assert_string_equal(f.plan->daemons[0].key, key);
 	/* a GPU that is lost keeps its place */
 	f.inv->gpus[2].fault = GPU_FAULT_GONE;
@@ -317,7 +317,7 @@ static void mps_plan_new__joins_gpus_of_which_one_may_have_several(void **state)
 	/* others are another set */
 	strv_clear(&f.c->sharing.entries[0].list);
 	assert_ok(strv_add(&f.c->sharing.entries[0].list, "1", &f.err), &f.err);
-	plan(&f);
+	make_mps_plan(&f);
 	assert_string_not_equal(f.plan->daemons[0].key, key);
 	teardown(&f);
 }
@@ -332,10 +332,10 @@ static void mps_plan_new__joins_over_resources(void **state)
 	MPS(f.c).fail_requests_greater_than_one = false;
 	fixture_share_by(f.c, SHARING_MPS, GPU, "nvidia.com/a", 2, LIST("0", "4"));
 	fixture_share_by(f.c, SHARING_MPS, GPU, "nvidia.com/b", 2, LIST("1", "3"));
-	plan(&f);
+	make_mps_plan(&f);
 	assert_int_equal(f.plan->n, 2);
 	fixture_share_by(f.c, SHARING_MPS, GPU, "nvidia.com/c", 2, LIST("3", "4"));
-	plan(&f);
+	make_mps_plan(&f);
 	assert_int_equal(f.plan->n, 1);
 	assert_int_equal(f.plan->daemons[0].n, 4);
 	for (uint32_t i = 0, gpu = 0; i < 4; i++, gpu++) {
@@ -415,7 +415,7 @@ static void mps_grant__of_isolated_replicas(void **state)
 		setup(&f, 1, 40);
 		MPS(f.c).fail_requests_greater_than_one = false;
 		share_by_mps(&f, GPU, 7, NULL)->isolation = rows[i].isolation;
-		plan(&f);
+		make_mps_plan(&f);
 		assert_grant(&f, GPU, IDS("GPU-0::0"), "GPU-0", rows[i].one,
 			rows[i].one_percent, rows[i].priority);
 		assert_grant(&f, GPU, IDS("GPU-0::0", "GPU-0::1", "GPU-0::2"), "GPU-0",
@@ -448,7 +448,7 @@ static void mps_grant__of_slices(void **state)
 	/* never nothing, and never more than all */
 	s->profiles[0].weight = 1000;
 	s->profiles[1].count = s->profiles[2].count = 1;
-	plan(&f);
+	make_mps_plan(&f);
 	assert_grant(&f, "nvidia.com/gpu.a", IDS("GPU-0::gpu.a::0"), "GPU-0", "0=8192M", 100,
 		0);
 	assert_grant(&f, "nvidia.com/gpu.b", IDS("GPU-0::gpu.b::0"), "GPU-0", "0=1024M", 1, 1);
@@ -540,7 +540,7 @@ static void mps_plan_new__keeps_its_invariants(void **state)
 
 		setup(&f, 4, 40);
 		random_config(&f, &seed);
-		plan(&f);
+		make_mps_plan(&f);
 		for (uint32_t i = 0; i < f.plan->n; i++) {
 			n_sets += f.plan->daemons[i].n > 1;
 			for (uint32_t k = 0; k < f.plan->daemons[i].n; k++)

@@ -27,7 +27,7 @@ static struct inventory *three_gpus(void)
 	return inv;
 }
 
-static bool observe(struct fixture *f, const struct inventory *seen, uint64_t at)
+static bool observe_node(struct fixture *f, const struct inventory *seen, uint64_t at)
 {
 	int r = node_observe(&f->node, &f->policy, seen, NULL, at * S, &f->err);
 
@@ -42,11 +42,11 @@ static struct inventory *setup(struct fixture *f)
 	*f = (struct fixture){ .err = ERROR_INIT };
 	node_init(&f->node);
 	health_policy_default(&f->policy);
-	observe(f, inv, 0);
+	observe_node(f, inv, 0);
 	return inv;
 }
 
-static void fini(struct fixture *f, struct inventory *inv)
+static void fini_node_fixture(struct fixture *f, struct inventory *inv)
 {
 	node_fini(&f->node);
 	inventory_free(inv);
@@ -112,7 +112,7 @@ static void node_xid__affects_the_named_instances(void **state)
 			assert_int_equal(f.node.gpus[0].health.xid_count, 2);
 			assert_int_equal(f.node.gpus[0].health.last_xid, 13);
 		}
-		fini(&f, inv);
+		fini_node_fixture(&f, inv);
 	}
 }
 
@@ -125,7 +125,7 @@ static void node_xid__of_an_instance_recovers_like_that_of_a_gpu(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < inv->n; i++)
 		inv->gpus[i].recovery = GPU_RECOVERY_NONE;
-	observe(&f, inv, 1);
+	observe_node(&f, inv, 1);
 	assert_true(node_xid(&f.node, &f.policy, "GPU-0", 3, 1, 94, 5 * S));
 	assert_false(node_device_ok(&f.node, 0, "MIG-0-1", &why));
 	assert_non_null(strstr(why, "XID 94"));
@@ -135,19 +135,19 @@ static void node_xid__of_an_instance_recovers_like_that_of_a_gpu(void **state)
 	assert_false(node_device_ok(&f.node, 0, NULL, &why));
 	assert_non_null(strstr(why, "XID 94"));
 	assert_int_equal(node_due(&f.node, &f.policy), 11 * S);
-	observe(&f, inv, 20);
+	observe_node(&f, inv, 20);
 	HEALTH(&f, "+++ +-++");
 	f.policy.probe_interval_ns = 0;
 	assert_int_equal(node_due(&f.node, &f.policy), 35 * S);
 	assert_true(node_tick(&f.node, &f.policy, 35 * S));
 	assert_int_equal(f.node.migs[1].state, HEALTH_PROBATION);
-	assert_false(observe(&f, inv, 40));
+	assert_false(observe_node(&f, inv, 40));
 	HEALTH(&f, "+++ +-++");
-	assert_true(observe(&f, inv, 50));
+	assert_true(observe_node(&f, inv, 50));
 	HEALTH(&f, "+++ ++++");
 	assert_true(node_device_ok(&f.node, 0, NULL, NULL));
-	assert_false(observe(&f, inv, 60));
-	fini(&f, inv);
+	assert_false(observe_node(&f, inv, 60));
+	fini_node_fixture(&f, inv);
 }
 
 static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
@@ -163,20 +163,20 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	inv->gpus[1].mig_enabled = false;
 	(void)snprintf(inv->gpus[1].reason, GPU_REASON_MAX, "GPU is lost");
 	inv->n_mig = 3;
-	assert_true(observe(&f, inv, 10));
+	assert_true(observe_node(&f, inv, 10));
 	assert_int_equal(f.node.inv->n_mig, 4);
 	assert_true(f.node.inv->gpus[1].mig_enabled);
 	HEALTH(&f, "+-+ +++-");
 	assert_false(node_device_ok(&f.node, 1, "MIG-1-0", &text));
 	assert_string_equal(text, "GPU is lost");
-	assert_false(observe(&f, inv, 20));
+	assert_false(observe_node(&f, inv, 20));
 	/* then it is not even listed; the third one moves up */
 	inv->gpus[1] = inv->gpus[2];
 	inv->gpus[1].index = 1;
 	inv->n = 2;
 	free(inv->links);
 	inv->links = NULL;
-	assert_true(observe(&f, inv, 30));
+	assert_true(observe_node(&f, inv, 30));
 	assert_int_equal(f.node.inv->n_mig, 4);
 	assert_string_equal(f.node.inv->mig[3].uuid, "MIG-1-0");
 	assert_string_equal(f.node.inv->gpus[f.node.inv->mig[3].gpu].uuid, "GPU-1");
@@ -185,7 +185,7 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	assert_int_equal(f.node.inv->n, 2);
 	assert_int_equal(f.node.inv->n_mig, 3);
 	HEALTH(&f, "++ +++");
-	observe(&f, all, 2000);
+	observe_node(&f, all, 2000);
 	HEALTH(&f, "+++ ++++");
 	/* NVML is unavailable: that affects all devices, and changes nothing twice */
 	(void)error_set(&why, ERR_UNAVAILABLE, "no driver");
@@ -193,11 +193,11 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	HEALTH(&f, "--- ----");
 	assert_int_equal(node_due(&f.node, &f.policy), 2020 * S); /* all were probed */
 	assert_int_equal(node_observe(&f.node, &f.policy, NULL, &why, 2020 * S, &f.err), 0);
-	observe(&f, all, 2030);
-	observe(&f, all, 2040);
+	observe_node(&f, all, 2030);
+	observe_node(&f, all, 2040);
 	HEALTH(&f, "+++ ++++");
 	inventory_free(all);
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 static void node_tick__drops_the_devices_of_one_gpu_only(void **state)
@@ -213,7 +213,7 @@ static void node_tick__drops_the_devices_of_one_gpu_only(void **state)
 	free(rest->links);
 	rest->links = NULL;
 	fixture_mig(rest, 0, 1, 1, 5)->gi = 3;
-	assert_true(observe(&f, rest, 10));
+	assert_true(observe_node(&f, rest, 10));
 	assert_int_equal(f.node.inv->n_mig, 4);
 	assert_true(node_tick(&f.node, &f.policy, 601 * S));
 	assert_int_equal(f.node.inv->n_mig, 1);
@@ -221,7 +221,7 @@ static void node_tick__drops_the_devices_of_one_gpu_only(void **state)
 	assert_int_equal(f.node.inv->mig[0].gpu, 0);
 	HEALTH(&f, "++ -");
 	inventory_free(rest);
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 static void node_observe__follows_the_layout(void **state)
@@ -231,14 +231,14 @@ static void node_observe__follows_the_layout(void **state)
 	struct gpu_mig *last;
 
 	(void)state;
-	assert_false(observe(&f, inv, 10));
+	assert_false(observe_node(&f, inv, 10));
 	/* each thing that is offered or shown of a device is a change, once */
-#define CHANGES(statement)                          \
-	do {                                        \
-		last = &inv->mig[3];                \
-		statement;                          \
-		assert_true(observe(&f, inv, 11));  \
-		assert_false(observe(&f, inv, 12)); \
+#define CHANGES(statement)                               \
+	do {                                             \
+		last = &inv->mig[3];                     \
+		statement;                               \
+		assert_true(observe_node(&f, inv, 11));  \
+		assert_false(observe_node(&f, inv, 12)); \
 	} while (0)
 	CHANGES(last->index = 2);
 	CHANGES(last->gi = 4);
@@ -261,7 +261,7 @@ static void node_observe__follows_the_layout(void **state)
 	CHANGES(inv->n_mig++);
 	CHANGES(last->gpu = 2);
 #undef CHANGES
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 /* A UUID is made of placements: the next instance there has the same one. */
@@ -278,24 +278,24 @@ static void node_observe__starts_new_instances_healthy(void **state)
 	(void)snprintf(inv->mig[1].profile, sizeof(inv->mig[1].profile), "2g.10gb");
 	inv->mig[1].ci_slices = 2;
 	(void)snprintf(inv->mig[2].uuid, sizeof(inv->mig[2].uuid), "MIG-new");
-	assert_true(observe(&f, inv, 10));
+	assert_true(observe_node(&f, inv, 10));
 	HEALTH(&f, "+++ -+++");
 	/* a device that was gone counts as new */
 	empty->gpus[0].mig_enabled = true;
 	empty->gpus[1].mig_enabled = true;
-	assert_true(observe(&f, empty, 20));
+	assert_true(observe_node(&f, empty, 20));
 	assert_int_equal(f.node.inv->n_mig, 0);
 	assert_false(node_device_ok(&f.node, 0, "MIG-0-0", NULL));
 	assert_true(node_device_ok(&f.node, 0, NULL, NULL));
-	assert_true(observe(&f, inv, 30));
+	assert_true(observe_node(&f, inv, 30));
 	HEALTH(&f, "+++ ++++");
 	/* but not better than its GPU */
 	assert_true(node_xid(&f.node, &f.policy, "GPU-0", ALL, ALL, 48, 31 * S));
 	(void)snprintf(inv->mig[0].uuid, sizeof(inv->mig[0].uuid), "MIG-newer");
-	assert_true(observe(&f, inv, 32));
+	assert_true(observe_node(&f, inv, 32));
 	HEALTH(&f, "-++ ---+");
 	inventory_free(empty);
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 static void node_observe__keeps_the_state_of_an_unreadable_device(void **state)
@@ -311,25 +311,25 @@ static void node_observe__keeps_the_state_of_an_unreadable_device(void **state)
 	bad->mig[0].memory_mib = 0;
 	(void)snprintf(bad->mig[3].reason, GPU_REASON_MAX, "UUID: unknown error");
 	bad->mig[3].uuid[0] = '\0';
-	assert_true(observe(&f, bad, 10));
+	assert_true(observe_node(&f, bad, 10));
 	HEALTH(&f, "+++ -++-");
 	assert_string_equal(f.node.inv->mig[0].profile, "1c.2g.10gb");
 	assert_int_equal(f.node.inv->mig[0].memory_mib, 10240);
 	assert_string_equal(f.node.inv->mig[3].uuid, "MIG-1-0");
 	assert_false(node_device_ok(&f.node, 0, "MIG-0-0", &why));
 	assert_string_equal(why, "attributes: unknown error");
-	assert_false(observe(&f, bad, 20));
-	observe(&f, inv, 30);
-	assert_true(observe(&f, inv, 40));
+	assert_false(observe_node(&f, bad, 20));
+	observe_node(&f, inv, 30);
+	assert_true(observe_node(&f, inv, 40));
 	HEALTH(&f, "+++ ++++");
 	/* one that was never readable has no past */
 	(void)snprintf(bad->mig[0].uuid, sizeof(bad->mig[0].uuid), "MIG-never");
-	assert_true(observe(&f, bad, 50));
+	assert_true(observe_node(&f, bad, 50));
 	assert_string_equal(f.node.inv->mig[0].uuid, "MIG-never");
 	assert_string_equal(f.node.inv->mig[0].profile, "");
 	HEALTH(&f, "+++ -++-");
 	inventory_free(bad);
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 /* A probe that cannot read the UUID may not know the instances either: both are 0 then. */
@@ -348,10 +348,10 @@ static void node_observe__does_not_confuse_devices_without_a_uuid(void **state)
 		m->gi = 0;
 		m->ci = i;
 	}
-	observe(&f, inv, 0);
+	observe_node(&f, inv, 0);
 	assert_ok(inventory_copy(&bad, inv, &f.err), &f.err);
 	bad->mig[2] = (struct gpu_mig){ .index = 2, .reason = "UUID: unknown error" };
-	assert_true(observe(&f, bad, 10));
+	assert_true(observe_node(&f, bad, 10));
 	HEALTH(&f, "+ ++-");
 	assert_string_equal(f.node.inv->mig[2].uuid, "MIG-0-2");
 	assert_int_equal(f.node.inv->mig[2].ci, 2);
@@ -360,12 +360,12 @@ static void node_observe__does_not_confuse_devices_without_a_uuid(void **state)
 	/* the one that was at its place is seen at another: it is a new one, of which nothing is known */
 	bad->mig[1] = inv->mig[2];
 	bad->mig[1].index = 1;
-	observe(&f, bad, 20);
+	observe_node(&f, bad, 20);
 	assert_int_equal(f.node.inv->n_mig, 3);
 	assert_string_equal(f.node.inv->mig[1].uuid, "MIG-0-2");
 	assert_string_equal(f.node.inv->mig[2].uuid, "");
 	inventory_free(bad);
-	fini(&f, inv);
+	fini_node_fixture(&f, inv);
 }
 
 int main(void)

@@ -40,7 +40,7 @@ static void offer_text(const struct offer *o, const struct inventory *inv, char 
 	}
 }
 
-static void check(const struct offer *o, const struct inventory *inv)
+static void check_mig_offer(const struct offer *o, const struct inventory *inv)
 {
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
@@ -59,7 +59,7 @@ static void check(const struct offer *o, const struct inventory *inv)
 	}
 }
 
-static void expect(int line, const struct inventory *inv, const struct config *c,
+static void expect_mig_offer(int line, const struct inventory *inv, const struct config *c,
 	const char *devices, const char *note)
 {
 	struct offer *o = fixture_offer(inv, c);
@@ -73,7 +73,7 @@ static void expect(int line, const struct inventory *inv, const struct config *c
 			o->notes.n ? o->notes.v[0] : "");
 	if (note && strcmp(o->notes.v[0], note) != 0)
 		fail_msg("line %d: note '%s'", line, o->notes.v[0]);
-	check(o, inv);
+	check_mig_offer(o, inv);
 	offer_free(o);
 }
 
@@ -84,7 +84,7 @@ static void expect(int line, const struct inventory *inv, const struct config *c
 		struct config *c = fixture_config();               \
 		c->mig_strategy = strategy;                        \
 		__VA_ARGS__;                                       \
-		expect(__LINE__, inv, c, devices, note);           \
+		expect_mig_offer(__LINE__, inv, c, devices, note); \
 		config_free(c);                                    \
 		inventory_free(inv);                               \
 	} while (0)
@@ -488,7 +488,7 @@ static void offer_new__keeps_its_invariants(void **state)
 					? LIST(refs[fixture_random(&seed) % ARRAY_LEN(refs)])
 					: NULL);
 		o = fixture_offer(inv, c);
-		check(o, inv);
+		check_mig_offer(o, inv);
 		for (uint32_t i = 0; i < o->n; i++) {
 			const struct resource *r = &o->resources[i];
 			const struct offer_device *good = NULL;

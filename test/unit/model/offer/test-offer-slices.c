@@ -41,7 +41,7 @@ static void node_end(struct node *n)
 }
 
 /* "gpu=GPU-1 small=GPU-0::small::0,GPU-0::small::1" */
-static void expect(int line, struct node *n, const char *want)
+static void expect_slices(int line, struct node *n, const char *want)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
 
@@ -56,7 +56,7 @@ static void expect(int line, struct node *n, const char *want)
 	if (strcmp(buf_str(&b), want) != 0)
 		fail_msg("line %d: %s", line, buf_str(&b));
 }
-#define EXPECT(n, want) expect(__LINE__, n, want)
+#define EXPECT(n, want) expect_slices(__LINE__, n, want)
 
 /* Exactly these notes, each in part and in any order; NULL ends. */
 static void expect_notes(int line, const struct node *n, const char *const *want)

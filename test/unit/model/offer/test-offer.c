@@ -81,7 +81,7 @@ static void offer_text(const struct offer *o, char *ret, size_t cap)
 }
 
 /* Checks the invariants of every offer. */
-static void check(const struct offer *o, const struct inventory *inv)
+static void check_offer(const struct offer *o, const struct inventory *inv)
 {
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
@@ -112,7 +112,7 @@ static void check(const struct offer *o, const struct inventory *inv)
 	assert_null(offer_find(o, "nvidia.com/none"));
 }
 
-static void expect(int line, const struct inventory *inv, const struct config *c,
+static void expect_offer(int line, const struct inventory *inv, const struct config *c,
 	const char *devices, const char *note)
 {
 	struct offer *o = fixture_offer(inv, c);
@@ -126,11 +126,11 @@ static void expect(int line, const struct inventory *inv, const struct config *c
 			o->notes.n ? o->notes.v[0] : "");
 	if (note && strcmp(o->notes.v[0], note) != 0)
 		fail_msg("line %d: note '%s'", line, o->notes.v[0]);
-	check(o, inv);
+	check_offer(o, inv);
 	offer_free(o);
 }
 
-#define EXPECT(inv, c, devices, note) expect(__LINE__, inv, c, devices, note)
+#define EXPECT(inv, c, devices, note) expect_offer(__LINE__, inv, c, devices, note)
 
 /* One case: a node of @n GPUs and a configuration, both called so in the statements. */
 #define CASE(n_gpus, devices, note, ...)                           \
@@ -561,7 +561,7 @@ static void offer_new__keeps_its_invariants(void **state)
 				(void)snprintf(inv->gpus[i].name, GPU_NAME_MAX, "NVIDIA A10G");
 		o = fixture_offer(inv, c);
 		again = fixture_offer(inv, c);
-		check(o, inv);
+		check_offer(o, inv);
 		assert_int_equal(o->n, again->n);
 		for (uint32_t i = 0; i < o->n; i++)
 			expect_same_resource(&o->resources[i], &again->resources[i]);

@@ -134,7 +134,7 @@ static bool is_throttled_out(const struct model_proc *p)
 	return guess > min_u64(throttle->window_ns, left);
 }
 
-static void send(struct model_proc *p, bool busy, bool wants)
+static void send_model_packet(struct model_proc *p, bool busy, bool wants)
 {
 	struct model *m = p->m;
 	struct model_packet *last = p->n_packets ? &p->packets[p->n_packets - 1] : NULL;
@@ -161,7 +161,7 @@ static bool counts_as_busy(const struct model_proc *p)
 
 static void report_process_state(struct model_proc *p)
 {
-	send(p, counts_as_busy(p), p->blocked);
+	send_model_packet(p, counts_as_busy(p), p->blocked);
 }
 
 /* The process is at the closed gate. */
@@ -173,7 +173,7 @@ static void report_blocked(struct model_proc *p)
 }
 
 /* What the task decides about the next kernel. */
-static void submitted(struct model_proc *p)
+static void decide_next_kernel(struct model_proc *p)
 {
 	const struct model_task *t = &p->task;
 
@@ -185,7 +185,7 @@ static void submitted(struct model_proc *p)
 		p->think_at = p->m->now + t->think_ns;
 }
 
-static void submit(struct model_proc *p)
+static void submit_kernels(struct model_proc *p)
 {
 	struct model *m = p->m;
 
@@ -212,7 +212,7 @@ static void submit(struct model_proc *p)
 			if (!p->client->busy || p->n_packets)
 				report_process_state(p); /* the doorbell */
 		}
-		submitted(p);
+		decide_next_kernel(p);
 	}
 }
 
@@ -255,7 +255,7 @@ static void poll_process(struct model_proc *p)
 		bool wants = model_random(m, 2), busy = model_random(m, 2);
 
 		p->poll_at = m->now + pick_between(m, 20 * US, 2 * MS);
-		send(p, busy, wants);
+		send_model_packet(p, busy, wants);
 		return;
 	}
 	/* Without the doorbell the arbiter assumes that the process has work. */
@@ -264,7 +264,7 @@ static void poll_process(struct model_proc *p)
 		report_process_state(p);
 }
 
-static void arrive(struct model_proc *p)
+static void deliver_packet(struct model_proc *p)
 {
 	struct model *m = p->m;
 	struct model_packet packet = p->packets[0];
@@ -318,7 +318,7 @@ static struct model_proc *find_rival(struct model *m, unsigned int gpu)
 }
 
 /* The hardware changes contexts, if it is time. */
-static void rotate(struct model *m, unsigned int gpu)
+static void rotate_contexts(struct model *m, unsigned int gpu)
 {
 	struct model_gpu *g = &m->gpus[gpu];
 	struct model_proc *next = find_rival(m, gpu);
@@ -407,7 +407,7 @@ static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 	}
 }
 
-static void pass(struct model *m, uint64_t step)
+static void pass_model_time(struct model *m, uint64_t step)
 {
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
 		record_gpu_use(m, g, step);
@@ -420,7 +420,7 @@ static void pass(struct model *m, uint64_t step)
 	m->now += step;
 }
 
-static void happen(struct model *m, struct model_proc *p)
+static void run_due_events(struct model *m, struct model_proc *p)
 {
 	if (p->in_flight && !p->head_ns)
 		end_kernel(p);
@@ -432,10 +432,10 @@ static void happen(struct model *m, struct model_proc *p)
 	if (p->task.kind == MODEL_PACED && !p->todo && !p->in_flight && p->think_at <= m->now)
 		p->todo = p->task.burst;
 	while (p->n_packets && p->packets[0].at <= m->now)
-		arrive(p);
+		deliver_packet(p);
 	if (p->poll_at <= m->now)
 		poll_process(p);
-	submit(p);
+	submit_kernels(p);
 }
 
 /* ---- the run ---------------------------------------------------------------------------------- */
@@ -447,16 +447,16 @@ void model_run(struct model *m, uint64_t ns)
 	while (m->now < until && !m->failure[0]) {
 		model_check_progress(m);
 		for (unsigned int g = 0; g < m->n_gpus; g++)
-			rotate(m, g);
+			rotate_contexts(m, g);
 		model_check_time(m);
-		pass(m, next_step(m, until));
+		pass_model_time(m, next_step(m, until));
 		if (sched_next_deadline(m->sched) <= m->now) {
 			sched_advance_time(m->sched, m->now);
 			model_check_call(m);
 		}
 		for (size_t i = 0; i < m->n_procs; i++) {
 			if (m->procs[i].slice)
-				happen(m, &m->procs[i]);
+				run_due_events(m, &m->procs[i]);
 		}
 	}
 	sched_update_charges(m->sched, m->now);

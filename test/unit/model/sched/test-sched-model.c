@@ -308,7 +308,7 @@ static void run_beside_mps(struct model *m)
 	model_run(m, S);
 }
 
-static void clear(struct model *m)
+static void clear_model(struct model *m)
 {
 	uint64_t busy[MODEL_GPUS_MAX];
 
@@ -344,7 +344,7 @@ static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
 	assert_no_process_starves(m, plain || beside);
 	if (plain)
 		assert_never_dry(m);
-	clear(m);
+	clear_model(m);
 	assert_sound(m);
 	*n_events += m->n_events;
 	*n_lags += m->n_lags;

@@ -32,7 +32,7 @@ static void set_share(unsigned int i, unsigned int gpu, const struct sched_share
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[i], gpu, s, e.now), 0);
 }
 
-static void begin(unsigned int n, const struct sched_share_config *s)
+static void begin_mps_shares(unsigned int n, const struct sched_share_config *s)
 {
 	memset(&e, 0, sizeof(e));
 	e.now = START;
@@ -47,7 +47,7 @@ static void begin(unsigned int n, const struct sched_share_config *s)
 	}
 }
 
-static void end(void)
+static void end_mps_shares(void)
 {
 	assert_null(sched_free(e.t));
 }
@@ -84,7 +84,7 @@ static struct sched_account get_account(unsigned int i)
 }
 
 /* All present clients want more whenever they have nothing, for @ms. */
-static void saturate(unsigned int n, unsigned int ms)
+static void saturate_clients(unsigned int n, unsigned int ms)
 {
 	while (ms--) {
 		pass_time(MS);
@@ -100,7 +100,7 @@ static void saturate(unsigned int n, unsigned int ms)
 static void sched_client_new__under_mps_opens_its_gate_at_once_and_permanently(void **state)
 {
 	(void)state;
-	begin(3, &mps_all);
+	begin_mps_shares(3, &mps_all);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_equal(e.clients[i]->gate, SCHED_GATE_OPEN);
 	for (unsigned int ms = 0; ms < 3000; ms++) {
@@ -120,13 +120,13 @@ static void sched_client_new__under_mps_opens_its_gate_at_once_and_permanently(v
 		assert_int_equal(a.quanta + a.waited_ns + a.stuck_ns, 0);
 	}
 	assert_false(sched_is_concurrent(e.t, 0));
-	end();
+	end_mps_shares();
 }
 
 static void sched_account__under_mps_divides_the_time_with_work(void **state)
 {
 	(void)state;
-	begin(3, &mps_all);
+	begin_mps_shares(3, &mps_all);
 	set_waiting(0);
 	pass_time(6 * MS);
 	set_waiting(1);
@@ -142,20 +142,20 @@ static void sched_account__under_mps_divides_the_time_with_work(void **state)
 	assert_int_equal(get_account(1).charged_ns, 5 * MS);
 	assert_int_equal(get_account(2).charged_ns, 8 * MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 24 * MS);
-	end();
+	end_mps_shares();
 }
 
 /* The scheduler has nothing to decide about these slices, so it sets no deadline. */
 static void sched_next_deadline__under_mps_is_never(void **state)
 {
 	(void)state;
-	begin(3, &mps);
+	begin_mps_shares(3, &mps);
 	for (unsigned int i = 0; i < 3; i++)
 		set_waiting(i);
 	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
 	set_idle(1);
 	assert_true(sched_next_deadline(e.t) == UINT64_MAX);
-	end();
+	end_mps_shares();
 }
 
 static void sched__under_mps_all_run_side_by_side(void **state)
@@ -190,7 +190,7 @@ static void sched__under_mps_all_run_side_by_side(void **state)
 static void sched_slice_set_share__to_mps_opens_the_gates_of_waiting_clients(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_mps_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
@@ -203,13 +203,13 @@ static void sched_slice_set_share__to_mps_opens_the_gates_of_waiting_clients(voi
 	/* The other slice has the GPU to itself, as far as quanta go. */
 	pass_time(SCHED_IDLE_NS + MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	end();
+	end_mps_shares();
 }
 
 static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 {
 	(void)state;
-	begin(3, &equal);
+	begin_mps_shares(3, &equal);
 	for (unsigned int i = 0; i < 3; i++)
 		set_waiting(i);
 	pass_time(MS);
@@ -218,7 +218,7 @@ static void sched_slice_set_share__to_mps_ends_the_quantum(void **state)
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	assert_false(get_account(0).has_quantum);
 	assert_true(get_account(1).has_quantum != get_account(2).has_quantum);
-	end();
+	end_mps_shares();
 }
 
 /* A slice whose empty bucket closed its gate leaves that behind under MPS. */
@@ -230,21 +230,21 @@ static void sched_slice_set_share__to_mps_ignores_an_empty_bucket(void **state)
 		.mps = true };
 
 	(void)state;
-	begin(2, &cap);
+	begin_mps_shares(2, &cap);
 	set_waiting(0);
-	saturate(2, 500);
+	saturate_clients(2, 500);
 	/* The bucket of the cap is empty. */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	set_waiting(0);
 	set_share(0, 0, &capped_mps);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	saturate(1, 500);
+	saturate_clients(1, 500);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	set_share(0, 0, &cap);
-	saturate(2, 4000);
+	saturate_clients(2, 4000);
 	/* The slice has no more than its cap again. */
 	assert_in_range(get_account(0).charged_ns, 400 * MS, 900 * MS);
-	end();
+	end_mps_shares();
 }
 
 static void sched_slice_set_share__from_mps_has_quanta_at_once(void **state)
@@ -252,10 +252,10 @@ static void sched_slice_set_share__from_mps_has_quanta_at_once(void **state)
 	uint64_t before[2];
 
 	(void)state;
-	begin(3, &equal);
+	begin_mps_shares(3, &equal);
 	set_share(2, 0, &mps);
 	/* The slice does not owe the time that it had under MPS. */
-	saturate(3, 20000);
+	saturate_clients(3, 20000);
 	assert_true(get_account(2).charged_ns > 9000 * MS);
 	set_share(2, 0, &equal);
 	assert_int_equal((e.clients[0]->gate != SCHED_GATE_CLOSED) +
@@ -264,10 +264,10 @@ static void sched_slice_set_share__from_mps_has_quanta_at_once(void **state)
 		1);
 	before[0] = get_account(0).charged_ns;
 	before[1] = get_account(2).charged_ns;
-	saturate(3, 3000);
+	saturate_clients(3, 3000);
 	assert_in_range(get_account(0).charged_ns - before[0], 950 * MS, 1050 * MS);
 	assert_in_range(get_account(2).charged_ns - before[1], 950 * MS, 1050 * MS);
-	end();
+	end_mps_shares();
 }
 
 static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **state)
@@ -275,7 +275,7 @@ static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **st
 	struct sched_client *second;
 
 	(void)state;
-	begin(2, &equal);
+	begin_mps_shares(2, &equal);
 	second = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
 	set_waiting(0);
 	sched_client_set_state(e.t, second, false, true, 0, e.now);
@@ -293,11 +293,11 @@ static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **st
 	set_share(0, 1, &equal);
 	pass_time(MS);
 	sched_client_set_state(e.t, second, true, true, 0, e.now);
-	saturate(2, 500);
+	saturate_clients(2, 500);
 	/* The second client has the quantum on both GPUs again, or on none. */
 	assert_int_equal(e.clients[0]->gate == SCHED_GATE_CLOSED,
 		second->gate == SCHED_GATE_CLOSED);
-	end();
+	end_mps_shares();
 }
 
 /* ---- slices with quanta beside it --------------------------------------------------------------- */
@@ -326,12 +326,12 @@ static void sched__beside_mps_follows_weights(void **state)
 static void sched__beside_mps_does_not_throttle_a_slice_alone(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_mps_shares(2, &equal);
 	set_share(1, 0, &mps);
-	saturate(2, 3000);
+	saturate_clients(2, 3000);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
 	assert_int_equal(get_account(0).waited_ns, 0);
-	end();
+	end_mps_shares();
 }
 
 /* The tasks leave gaps, so without MPS the slices are concurrent. Beside MPS work the gaps are filled
@@ -365,12 +365,12 @@ static void sched__beside_mps_does_not_demote_class_latency(void **state)
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
-	begin(2, &latency);
+	begin_mps_shares(2, &latency);
 	set_share(1, 0, &mps);
-	saturate(2, 1000);
+	saturate_clients(2, 1000);
 	assert_false(get_account(0).demoted);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN);
-	end();
+	end_mps_shares();
 }
 
 int main(void)

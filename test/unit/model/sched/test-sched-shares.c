@@ -144,7 +144,7 @@ static void sched__keeps_to_a_cap_of_class_latency_too(void **state)
 	(void)state;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_samples(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -164,7 +164,7 @@ static void sched__serves_class_latency_first_and_batch_with_the_rest(void **sta
 	struct model_proc *p = b->procs[3][0];
 
 	(void)state;
-	qsort(p->lat, p->n_lat, sizeof(p->lat[0]), compare);
+	qsort(p->lat, p->n_lat, sizeof(p->lat[0]), compare_samples);
 	assert_true(p->n_lat > 900);
 	/* 0.2 ms of work, beside at most the other slices' work in flight. */
 	assert_true(p->lat[p->n_lat * 99 / 100] < 1200 * US);

@@ -27,7 +27,7 @@ static void on_gate(void *arg, struct sched_client *client)
 }
 
 /* @n slices of that share, with a client each on GPU 0. */
-static void begin(unsigned int n, const struct sched_share_config *share)
+static void begin_shares(unsigned int n, const struct sched_share_config *share)
 {
 	memset(&e, 0, sizeof(e));
 	e.now = START;
@@ -42,7 +42,7 @@ static void begin(unsigned int n, const struct sched_share_config *share)
 	}
 }
 
-static void end(void)
+static void end_shares(void)
 {
 	assert_null(sched_free(e.t));
 }
@@ -82,31 +82,31 @@ static struct sched_account get_account(unsigned int i)
 static void sched_client_set_state__opens_the_gate_of_a_waiting_client(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_OPEN); /* it is alone */
 	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__counts_a_waiting_client_at_an_open_gate_as_busy(
 	void **state)
 {
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	set_waiting(0);
 	set_idle_since(0, 0);
 	set_waiting(0);
 	assert_true(e.clients[0]->busy && !e.clients[0]->wants);
-	end();
+	end_shares();
 }
 
 static void sched_advance_time__hands_over_at_the_end_of_a_quantum(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
@@ -118,13 +118,13 @@ static void sched_advance_time__hands_over_at_the_end_of_a_quantum(void **state)
 	pass_time(1);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
-	end();
+	end_shares();
 }
 
 static void sched_advance_time__does_not_wait_for_work_in_flight(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	pass_time(SCHED_QUANTUM_NS);
@@ -137,25 +137,25 @@ static void sched_advance_time__does_not_wait_for_work_in_flight(void **state)
 	pass_time(SCHED_STUCK_NS);
 	assert_true(get_account(0).stuck_ns > SCHED_STUCK_NS);
 	assert_int_equal(get_account(1).stuck_ns, 0);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__passes_the_quantum_of_an_idle_client_on(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	pass_time(MS);
 	set_idle_since(0, 0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
-	end();
+	end_shares();
 }
 
 static void sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	pass_time(MS);
@@ -169,13 +169,13 @@ static void sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_lon
 	set_waiting(0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED); /* far beyond its quantum */
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	end();
+	end_shares();
 }
 
 /* The work in flight of 0 overruns, as far as the arbiter knows, while 1 has the quantum. */
 static void begin_overrun(void)
 {
-	begin(3, &equal);
+	begin_shares(3, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	pass_time(SCHED_QUANTUM_NS);
@@ -197,7 +197,7 @@ static void sched_account__charges_an_overrun_to_its_own_share(void **state)
 	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS + 2 * MS);
 	assert_int_equal(get_account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), SCHED_QUANTUM_NS + 3 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_account__charges_an_overrun_beyond_a_time_slice_to_all(void **state)
@@ -214,7 +214,7 @@ static void sched_account__charges_an_overrun_beyond_a_time_slice_to_all(void **
 	assert_int_equal(get_account(1).charged_ns, MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0),
 		SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 2 * MS);
-	end();
+	end_shares();
 	/* The charge ends exactly with the time slice. */
 	begin_overrun();
 	pass_time(SCHED_TIME_SLICE_NS);
@@ -222,7 +222,7 @@ static void sched_account__charges_an_overrun_beyond_a_time_slice_to_all(void **
 	pass_time(2);
 	assert_int_equal(get_account(0).charged_ns, SCHED_QUANTUM_NS + SCHED_TIME_SLICE_NS + 1);
 	assert_int_equal(get_account(1).charged_ns, 1);
-	end();
+	end_shares();
 }
 
 static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(void **state)
@@ -237,13 +237,13 @@ static void sched_account__charges_no_overrun_alone_where_the_hardware_rotates(v
 	assert_int_equal(get_account(2).charged_ns, 0);
 	pass_time(3 * 100 * US);
 	assert_int_equal(get_account(2).charged_ns, 100 * US);
-	end();
+	end_shares();
 }
 
 static void sched_account__charges_shares_with_work_in_flight_equally(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	pass_time(4 * MS);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
@@ -255,13 +255,13 @@ static void sched_account__charges_shares_with_work_in_flight_equally(void **sta
 	set_idle_since(1, 0);
 	pass_time(MS);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 6 * MS + 1);
-	end();
+	end_shares();
 }
 
 static void sched_account__charges_no_idle_time(void **state)
 {
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	set_waiting(0);
 	e.now += 10 * MS;
 	set_idle_since(0, 3 * MS);
@@ -271,7 +271,7 @@ static void sched_account__charges_no_idle_time(void **state)
 	pass_time(MS);
 	set_idle_since(0, 5 * MS);
 	assert_int_equal(get_account(0).charged_ns, 8 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_client__shares_the_charge_with_its_siblings(void **state)
@@ -279,7 +279,7 @@ static void sched_client__shares_the_charge_with_its_siblings(void **state)
 	struct sched_client *other;
 
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	other = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
 	set_waiting(0);
 	pass_time(2 * MS);
@@ -288,13 +288,13 @@ static void sched_client__shares_the_charge_with_its_siblings(void **state)
 	assert_int_equal(e.clients[0]->charged_ns + other->charged_ns, 4 * MS + 1);
 	assert_in_range(other->charged_ns, MS, MS + 1);
 	assert_int_equal(get_account(0).charged_ns, 4 * MS + 1);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__after_a_pause_brings_no_old_credit(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	pass_time(1000 * MS);
 	sched_client_set_state(e.t, e.clients[0], true, true, 0, e.now);
@@ -310,13 +310,13 @@ static void sched_client_set_state__after_a_pause_brings_no_old_credit(void **st
 	}
 	/* Half of the second in which both clients wanted, and one quantum of credit. */
 	assert_in_range(get_account(1).charged_ns, 480 * MS, 520 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_client_free__hands_over_at_once_and_keeps_the_account(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	pass_time(3 * MS);
@@ -326,7 +326,7 @@ static void sched_client_free__hands_over_at_once_and_keeps_the_account(void **s
 	pass_time(MS);
 	sched_slice_free(e.t, e.slices[0]);
 	assert_int_equal(sched_gpu_busy_ns(e.t, 0), 4 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_slice_set_share__takes_effect_at_once(void **state)
@@ -334,7 +334,7 @@ static void sched_slice_set_share__takes_effect_at_once(void **state)
 	static const struct sched_share_config heavy = { .weight = 3 };
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &heavy, e.now), 0);
@@ -347,7 +347,7 @@ static void sched_slice_set_share__takes_effect_at_once(void **state)
 				e.clients[j]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(get_account(1).charged_ns, 2950 * MS, 3050 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_slice_set_share__caps(void **state)
@@ -356,7 +356,7 @@ static void sched_slice_set_share__caps(void **state)
 	uint64_t before;
 
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	set_waiting(0);
 	pass_time(MS);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &capped, e.now), 0);
@@ -370,7 +370,7 @@ static void sched_slice_set_share__caps(void **state)
 			e.clients[0]->gate == SCHED_GATE_CLOSED, 0, e.now);
 	}
 	assert_in_range(get_account(0).charged_ns - before, 990 * MS, 1010 * MS);
-	end();
+	end_shares();
 }
 
 /* The bucket is full, and fills while the slice is charged: no part of the fill is lost, however rare events
@@ -380,14 +380,14 @@ static void sched_slice_set_share__caps_no_lower_than_configured(void **state)
 	static const struct sched_share_config capped = { .weight = 1, .cap = 900000 };
 
 	(void)state;
-	begin(1, &capped);
+	begin_shares(1, &capped);
 	pass_time(1000 * MS);
 	set_waiting(0);
 	pass_time(10 * SCHED_CAP_BURST_NS - MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	pass_time(MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	end();
+	end_shares();
 }
 
 /* The gang waits for the bucket of a GPU on which it wants nothing itself. The scheduler wakes the gang when
@@ -398,7 +398,7 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	struct sched_client *other;
 
 	(void)state;
-	begin(1, &capped);
+	begin_shares(1, &capped);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 1, &capped, e.now), 0);
 	other = sched_client_new(e.t, e.slices[0], 1, NULL, e.now);
 	assert_non_null(other);
@@ -412,7 +412,7 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
 	pass_time(5 * SCHED_CAP_PORTION_NS + MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__of_class_latency_pauses_the_holder(void **state)
@@ -420,7 +420,7 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
 	set_waiting(0);
@@ -435,7 +435,7 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	pass_time(MS);
 	set_idle_since(1, 0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
@@ -443,7 +443,7 @@ static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	set_waiting(0);
@@ -452,7 +452,7 @@ static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 	assert_true(get_account(1).demoted);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
-	end();
+	end_shares();
 }
 
 static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void **state)
@@ -461,7 +461,7 @@ static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void *
 	struct sched_slice *gang;
 
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	gang = sched_slice_new(e.t, NULL);
 	here = sched_client_new(e.t, gang, 0, NULL, e.now);
 	there = sched_client_new(e.t, gang, 1, NULL, e.now);
@@ -480,7 +480,7 @@ static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void *
 		pass_time(5 * MS);
 	}
 	assert_in_range(get_account(0).charged_ns, 950 * MS, 1050 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_advance_time__reports_a_quantum_that_follows_another(void **state)
@@ -489,7 +489,7 @@ static void sched_advance_time__reports_a_quantum_that_follows_another(void **st
 	unsigned int before;
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &heavy, e.now), 0);
 	set_waiting(0);
 	set_waiting(1);
@@ -505,7 +505,7 @@ static void sched_advance_time__reports_a_quantum_that_follows_another(void **st
 	assert_int_equal(e.gates, before + 1);
 	assert_in_range(e.clients[0]->throttle.quantum_ns, SCHED_QUANTUM_MIN_NS,
 		SCHED_QUANTUM_NS * 5 / 4);
-	end();
+	end_shares();
 }
 
 static void sched_account__is_zero_on_a_gpu_without_the_slice(void **state)
@@ -513,11 +513,11 @@ static void sched_account__is_zero_on_a_gpu_without_the_slice(void **state)
 	struct sched_account a;
 
 	(void)state;
-	begin(1, &equal);
+	begin_shares(1, &equal);
 	sched_account(e.t, e.slices[0], SCHED_GPUS_MAX - 1, e.now, &a);
 	assert_int_equal(a.charged_ns | a.quanta | a.waited_ns | a.stuck_ns, 0);
 	assert_false(a.has_quantum || a.demoted);
-	end();
+	end_shares();
 }
 
 /* A client reports at the end of its quantum that it was idle all along. That counts as if the scheduler had
@@ -525,7 +525,7 @@ static void sched_account__is_zero_on_a_gpu_without_the_slice(void **state)
 static void sched_client_set_state__keeps_no_quantum_without_work(void **state)
 {
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	for (uint64_t until = e.now + 2000 * MS; e.now < until;) {
@@ -548,7 +548,7 @@ static void sched_client_set_state__keeps_no_quantum_without_work(void **state)
 	sched_update_charges(e.t, e.now);
 	/* Half of two seconds. */
 	assert_true(get_account(1).charged_ns > 800 * MS);
-	end();
+	end_shares();
 }
 
 /* A slice of class latency that is never idle is beyond its share beside a gang, too. */
@@ -559,7 +559,7 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	struct sched_account a;
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &latency, e.now), 0);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 1, &equal, e.now), 0);
 	other = sched_client_new(e.t, e.slices[1], 1, NULL, e.now);
@@ -580,13 +580,13 @@ static void sched__latency_does_not_starve_a_gang(void **state)
 	}
 	sched_account(e.t, e.slices[1], 0, e.now, &a);
 	assert_true(a.charged_ns > 1600 * MS);
-	end();
+	end_shares();
 }
 
 static void sched_account__counts_revoked_quanta_of_working_clients(void **state)
 {
 	(void)state;
-	begin(3, &equal);
+	begin_shares(3, &equal);
 	set_waiting(0);
 	set_waiting(1);
 	/* The clock ends the quantum. */
@@ -615,7 +615,7 @@ static void sched_account__counts_revoked_quanta_of_working_clients(void **state
 	assert_int_equal(get_account(0).revoked, 2);
 	assert_int_equal(get_account(1).revoked, 1);
 	assert_int_equal(get_account(2).revoked, 0);
-	end();
+	end_shares();
 }
 
 static void sched_account__counts_a_revocation_for_latency_once_for_all_clients(void **state)
@@ -624,7 +624,7 @@ static void sched_account__counts_a_revocation_for_latency_once_for_all_clients(
 	struct sched_client *more;
 
 	(void)state;
-	begin(2, &equal);
+	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
 	more = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
 	assert_non_null(more);
@@ -645,7 +645,7 @@ static void sched_account__counts_a_revocation_for_latency_once_for_all_clients(
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	assert_int_equal(get_account(0).revoked, 3);
 	assert_int_equal(get_account(1).revoked, 0);
-	end();
+	end_shares();
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static void scene_init(struct scene *s, uint32_t n_uses)
 			.share_ns = SEC * (MILLION / n_uses) };
 }
 
-static void count(struct scene *s)
+static void count_account_round(struct scene *s)
 {
 	struct error err = ERROR_INIT;
 
@@ -50,7 +50,7 @@ static void count(struct scene *s)
 	s->r.wall_ns += SEC;
 }
 
-static struct account *only(const struct scene *s, size_t n, size_t i)
+static struct account *get_only_account(const struct scene *s, size_t n, size_t i)
 {
 	assert_int_equal(s->a.n_devices, 1);
 	assert_int_equal(s->a.devices[0]->n_uses, n);
@@ -64,16 +64,16 @@ static void account__uses_the_uid_when_it_is_known(void **state)
 
 	(void)state;
 	scene_init(&s, 1);
-	count(&s);
+	count_account_round(&s);
 	s.uses[0].uid = "uid-1";
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_string_equal(a->uid, "uid-1");
 	assert_int_equal(a->total.allocated_ns, 2 * SEC);
 	/* The kubelet's notes cannot be read for a while: it is the same pod all the same. */
 	s.uses[0].uid = "";
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_string_equal(a->uid, "uid-1");
 	assert_int_equal(a->total.allocated_ns, 3 * SEC);
 	accounts_fini(&s.a);
@@ -101,23 +101,23 @@ static void account__is_not_continued_by_a_later_pod_with_the_name(void **state)
 
 		scene_init(&s, 1);
 		s.uses[0].uid = rows[i].first;
-		count(&s);
+		count_account_round(&s);
 		if (rows[i].gap) {
 			s.unit.n_uses = 0;
-			count(&s);
+			count_account_round(&s);
 			s.unit.n_uses = 1;
 		}
 		s.uses[0].uid = rows[i].second;
 		s.uses[0].fresh = rows[i].fresh;
-		count(&s);
+		count_account_round(&s);
 		s.uses[0].fresh = false;
-		count(&s);
-		assert_false(only(&s, 2, 0)->live);
-		assert_true(only(&s, 2, 1)->live);
-		assert_string_equal(only(&s, 2, 0)->uid, rows[i].first);
-		assert_string_equal(only(&s, 2, 1)->uid, rows[i].second);
-		assert_int_equal(only(&s, 2, 0)->total.allocated_ns, SEC);
-		assert_int_equal(only(&s, 2, 1)->total.allocated_ns, 2 * SEC);
+		count_account_round(&s);
+		assert_false(get_only_account(&s, 2, 0)->live);
+		assert_true(get_only_account(&s, 2, 1)->live);
+		assert_string_equal(get_only_account(&s, 2, 0)->uid, rows[i].first);
+		assert_string_equal(get_only_account(&s, 2, 1)->uid, rows[i].second);
+		assert_int_equal(get_only_account(&s, 2, 0)->total.allocated_ns, SEC);
+		assert_int_equal(get_only_account(&s, 2, 1)->total.allocated_ns, 2 * SEC);
 		accounts_fini(&s.a);
 	}
 }
@@ -130,12 +130,12 @@ static void account__is_archived_when_it_ended_long_ago(void **state)
 	(void)state;
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
-	count(&s);
+	count_account_round(&s);
 	s.unit.n_uses = 0;
 	for (uint64_t i = 0; i < rounds; i++)
-		count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR);
-	count(&s);
+		count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.cost_nano, DOLLAR);
+	count_account_round(&s);
 	assert_int_equal(s.a.devices[0]->n_uses, 0);
 	assert_int_equal(s.a.devices[0]->past.cost_nano, DOLLAR);
 	assert_int_equal(s.a.devices[0]->past.gpu_ns, SEC);
@@ -152,11 +152,11 @@ static void account__counts_a_pod_that_starts_and_ends_in_a_round(void **state)
 	s.uses[0].live = false;
 	s.uses[0].allocated_ns = SEC / 4;
 	s.uses[0].share_ns = SEC / 4 * MILLION;
-	count(&s);
-	assert_false(only(&s, 1, 0)->live);
-	assert_int_equal(only(&s, 1, 0)->ended_wall_ns, 100 * SEC);
-	assert_int_equal(only(&s, 1, 0)->total.allocated_ns, SEC / 4);
-	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR / 4);
+	count_account_round(&s);
+	assert_false(get_only_account(&s, 1, 0)->live);
+	assert_int_equal(get_only_account(&s, 1, 0)->ended_wall_ns, 100 * SEC);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.allocated_ns, SEC / 4);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.cost_nano, DOLLAR / 4);
 	assert_int_equal(s.a.devices[0]->idle_cost_nano, DOLLAR - DOLLAR / 4);
 	accounts_fini(&s.a);
 }
@@ -170,16 +170,16 @@ static void account__counts_no_idle_time_while_allocations_are_unknown(void **st
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
 	s.r.allocations_unknown = true;
-	count(&s);
+	count_account_round(&s);
 	s.unit.n_uses = 0;
-	count(&s);
+	count_account_round(&s);
 	assert_int_equal(s.a.devices[0]->present_ns, 0);
 	assert_int_equal(s.a.devices[0]->idle_gpu_ns, 0);
 	assert_int_equal(s.a.devices[0]->idle_cost_nano, 0);
 	assert_int_equal(s.a.devices[0]->cost_nano, 0);
 	assert_int_equal(s.a.other_cost_nano, 2 * DOLLAR);
 	s.r.allocations_unknown = false;
-	count(&s);
+	count_account_round(&s);
 	assert_int_equal(s.a.devices[0]->present_ns, SEC);
 	assert_int_equal(s.a.devices[0]->idle_gpu_ns, SEC);
 	assert_int_equal(s.a.devices[0]->idle_cost_nano, DOLLAR);
@@ -236,7 +236,7 @@ static void account__busy_time_is_within_that_of_the_devices(void **state)
 			s.uses[k].busy_from = rows[i].kind[k];
 			s.uses[k].busy_ns = rows[i].ns[k];
 		}
-		count(&s);
+		count_account_round(&s);
 		device = s.a.devices[0];
 		for (uint32_t k = 0; k < rows[i].n; k++) {
 			const struct account *a = device->uses[k];
@@ -266,11 +266,11 @@ static void account__counters_after_a_gap_span_more_than_the_round(void **state)
 	s.uses[0].busy_from = ACCOUNT_FROM_SLICE;
 	s.uses[0].busy_ns = 3 * SEC;
 	s.uses[0].busy_of_ns = 4 * SEC;
-	count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.busy_ns, 3 * SEC);
+	count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.busy_ns, 3 * SEC);
 	s.uses[0].busy_of_ns = 0; /* no container is busy for three seconds of one */
-	count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.busy_ns, 4 * SEC);
+	count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.busy_ns, 4 * SEC);
 	accounts_fini(&s.a);
 }
 
@@ -283,13 +283,14 @@ static void account__memory_is_counted_over_time(void **state)
 	s.uses[0].memory_from = ACCOUNT_FROM_PROCESSES;
 	s.uses[0].memory = 3;
 	s.uses[0].allocated_ns = s.r.dt_ns = SEC / 2;
-	count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.memory_byte_s, 1);
+	count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.memory_byte_s, 1);
 	s.uses[0].memory = 1;
-	count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.memory_byte_s, 2); /* nothing was lost */
-	assert_int_equal(only(&s, 1, 0)->memory_peak, 3);
-	assert_int_equal(only(&s, 1, 0)->memory, 1);
+	count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.memory_byte_s,
+		2); /* nothing was lost */
+	assert_int_equal(get_only_account(&s, 1, 0)->memory_peak, 3);
+	assert_int_equal(get_only_account(&s, 1, 0)->memory, 1);
 	accounts_fini(&s.a);
 }
 
@@ -327,8 +328,8 @@ static void account__a_peak_outlives_its_arbiter(void **state)
 		s.uses[0].memory = rows[i].memory;
 		s.uses[0].peak_known = rows[i].said;
 		s.uses[0].peak = rows[i].peak;
-		count(&s);
-		a = only(&s, 1, 0);
+		count_account_round(&s);
+		a = get_only_account(&s, 1, 0);
 		if (a->peak_known != rows[i].want_known || a->memory_peak != rows[i].want ||
 			a->memory_high != rows[i].want_high)
 			fail_msg("row %zu: %d, %llu, of the round %llu", i, a->peak_known,
@@ -347,8 +348,8 @@ static void account__memory_that_was_never_sampled_is_unknown(void **state)
 	(void)state;
 	scene_init(&s, 1);
 	s.uses[0].live = false;
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_true(a->memory_unknown);
 	assert_false(a->memory_ever || a->peak_known);
 	accounts_fini(&s.a);
@@ -363,8 +364,8 @@ static void account__reports_the_source_of_its_figures(void **state)
 	(void)state;
 	scene_init(&s, 1);
 	s.r.dt_ns = s.uses[0].allocated_ns = SEC;
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_int_equal(a->busy_from, ACCOUNT_FROM_NOTHING);
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_NOTHING);
 	assert_true(a->busy_unknown && a->memory_unknown);
@@ -375,16 +376,16 @@ static void account__reports_the_source_of_its_figures(void **state)
 	s.unit.busy_of_ns = SEC;
 	s.uses[0].memory_from = ACCOUNT_FROM_DEVICE;
 	s.uses[0].memory = 7;
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_int_equal(a->busy_from, ACCOUNT_FROM_DEVICE);
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_DEVICE);
 	assert_int_equal(a->memory, 7);
 	assert_true(a->busy_unknown && a->memory_unknown && a->busy_ever && a->memory_ever);
 	/* The memory is unknown again; the counted bytes stay. */
 	s.uses[0].memory_from = ACCOUNT_FROM_NOTHING;
-	count(&s);
-	a = only(&s, 1, 0);
+	count_account_round(&s);
+	a = get_only_account(&s, 1, 0);
 	assert_int_equal(a->memory_from, ACCOUNT_FROM_NOTHING);
 	assert_int_equal(a->memory, 0);
 	assert_int_equal(a->memory_peak, 7);
@@ -436,13 +437,13 @@ static void account__removed_device_leaves_its_cost_to_the_node(void **state)
 	(void)state;
 	scene_init(&s, 1);
 	s.r.price_nano_per_hour = 3600 * DOLLAR;
-	count(&s);
+	count_account_round(&s);
 	s.r.n_devices = 0;
 	s.r.complete = false; /* it may still be there */
-	count(&s);
-	assert_int_equal(only(&s, 1, 0)->total.cost_nano, DOLLAR);
+	count_account_round(&s);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.cost_nano, DOLLAR);
 	s.r.complete = true;
-	count(&s);
+	count_account_round(&s);
 	assert_int_equal(s.a.n_devices, 0);
 	assert_int_equal(s.a.cost_nano, 3 * DOLLAR);
 	assert_int_equal(s.a.other_cost_nano, 3 * DOLLAR);
@@ -666,9 +667,9 @@ static void account__continues_restored_records(void **state)
 	assert_int_equal(device->busy_ns, 55);
 	assert_int_equal(s.a.other_cost_nano, 2);
 	s.uses[0].uid = "uid-1";
-	count(&s);
+	count_account_round(&s);
 	check_sums(&s.a);
-	assert_int_equal(only(&s, 1, 0)->total.allocated_ns, 80 + SEC);
+	assert_int_equal(get_only_account(&s, 1, 0)->total.allocated_ns, 80 + SEC);
 	accounts_fini(&s.a);
 }
 
@@ -683,10 +684,10 @@ static void account__replicas_of_a_former_layout_do_not_count_twice(void **state
 		s.uses[i].share = MILLION;
 		s.uses[i].share_ns = SEC * MILLION;
 	}
-	count(&s);
+	count_account_round(&s);
 	check_sums(&s.a);
-	assert_int_equal(only(&s, 2, 0)->total.gpu_ns, SEC / 2);
-	assert_int_equal(only(&s, 2, 0)->share, MILLION / 2);
+	assert_int_equal(get_only_account(&s, 2, 0)->total.gpu_ns, SEC / 2);
+	assert_int_equal(get_only_account(&s, 2, 0)->share, MILLION / 2);
 	assert_int_equal(s.a.devices[0]->idle_gpu_ns, 0);
 	assert_int_equal(s.a.devices[0]->allocated, MILLION);
 	accounts_fini(&s.a);

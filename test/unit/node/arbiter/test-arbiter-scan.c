@@ -49,7 +49,7 @@ static int teardown(void **state)
 }
 
 /* The scan that the arbiter does every 10 seconds. */
-static void rescan(struct scan *s)
+static void rescan_slices(struct scan *s)
 {
 	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
 
@@ -82,13 +82,13 @@ static void scan__that_failed_ends_no_account(void **state)
 	(void)snprintf(away, sizeof(away), "%s/away", s->e->dir);
 	assert_int_equal(rename(dir, away), 0);
 	test_write(s->e->dir, SLICES_DIR, "", 0, 0644);
-	rescan(s);
+	rescan_slices(s);
 	assert_non_null(charge_account(s, 1));
 	assert_non_null(charge_account(s, 0));
 	/* The arbiter drops the accounts of removed slices once it can read all slices. */
 	assert_int_equal(unlink(dir), 0);
 	assert_int_equal(rename(away, dir), 0);
-	rescan(s);
+	rescan_slices(s);
 	assert_null(charge_account(s, 1));
 	assert_non_null(charge_account(s, 0));
 }

@@ -157,7 +157,7 @@ static bool own_mounts(void)
 }
 
 /* 0: success; 77: this machine allows no mounts; else the step that failed. */
-static int fill(const struct env *e)
+static int fill_file_system(const struct env *e)
 {
 	struct error err = ERROR_INIT;
 	struct persistent_file f;
@@ -190,7 +190,7 @@ static void persistent_file__survives_a_full_file_system(void **state)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(fill(e));
+		_exit(fill_file_system(e));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	SKIP_UNLESS(WEXITSTATUS(status) != 77, "no mounts here");

@@ -57,7 +57,7 @@ static const struct figure old_gpu[] = {
 };
 
 /* Adds to what there is, by position as the contract of a sample has it. */
-static void add(struct sample_device *s, const struct figure *figures, size_t n)
+static void add_figures(struct sample_device *s, const struct figure *figures, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int field = field_position(figures[i].name);
@@ -76,7 +76,7 @@ static void add(struct sample_device *s, const struct figure *figures, size_t n)
 
 void node_add(struct sample_device *s, const char *field, double value)
 {
-	add(s, &(struct figure){ field, value }, 1);
+	add_figures(s, &(struct figure){ field, value }, 1);
 }
 
 /* --- the parts of a view --- */
@@ -89,7 +89,7 @@ static const char *copy_view_text(struct view *v, const char *t)
 	return copy;
 }
 
-static void *array(struct view *v, size_t n, size_t size)
+static void *allocate_array(struct view *v, size_t n, size_t size)
 {
 	void *p = view_array(v, n, size);
 
@@ -143,7 +143,7 @@ static void make_node(struct view *v)
 
 static void make_gpu(struct view *v, bool old)
 {
-	struct view_gpu *g = v->gpus = array(v, 1, sizeof(*v->gpus));
+	struct view_gpu *g = v->gpus = allocate_array(v, 1, sizeof(*v->gpus));
 
 	v->n_gpus = 1;
 	*g = (struct view_gpu){ .uuid = copy_view_text(v,
@@ -172,7 +172,7 @@ static void make_gpu(struct view *v, bool old)
 		.cost_nano_per_hour = 6880000000 };
 	if (!old) { /* figures that an old driver lacks have no line */
 		g->n_signals = 2;
-		g->signals = array(v, 2, sizeof(*g->signals));
+		g->signals = allocate_array(v, 2, sizeof(*g->signals));
 		g->signals[0] = (struct view_signal){ "rowRemapFailed", "unhealthy", 0 };
 		g->signals[1] = (struct view_signal){ "rowRemapPending", "warning", 1 };
 		g->reset_required = true;
@@ -286,9 +286,9 @@ static void make_whole(struct view *v, bool held)
 {
 	struct view_device *device = make_device(v, &v->sample->devices[0]);
 
-	add(&v->sample->devices[0], board, ARRAY_LEN(board));
-	add(&v->sample->devices[0], not_under_mig, ARRAY_LEN(not_under_mig));
-	add(&v->sample->devices[0], instance, ARRAY_LEN(instance));
+	add_figures(&v->sample->devices[0], board, ARRAY_LEN(board));
+	add_figures(&v->sample->devices[0], not_under_mig, ARRAY_LEN(not_under_mig));
+	add_figures(&v->sample->devices[0], instance, ARRAY_LEN(instance));
 	if (held)
 		(void)make_use(v, device, "train-0", VIEW_MILLION, 600000);
 	make_resource(v, "nvidia.com/gpu", VIEW_EXCLUSIVE, 1);
@@ -320,7 +320,7 @@ static struct view_device *make_mig(struct view *v, uint32_t at, uint32_t gi, ui
 	device->gi = gi;
 	device->ci = ci;
 	device->part = part;
-	add(&v->sample->devices[at], instance, ARRAY_LEN(instance));
+	add_figures(&v->sample->devices[at], instance, ARRAY_LEN(instance));
 	return device;
 }
 
@@ -330,9 +330,9 @@ static void make_mig_node(struct view *v)
 
 	v->gpus[0].mig_enabled = true;
 	v->gpus[0].mig_slices = 7;
-	add(&v->sample->devices[0], board, ARRAY_LEN(board));
+	add_figures(&v->sample->devices[0], board, ARRAY_LEN(board));
 	/* The board has these as well, and they must not be counted twice. */
-	add(&v->sample->devices[0], instance, ARRAY_LEN(instance));
+	add_figures(&v->sample->devices[0], instance, ARRAY_LEN(instance));
 	(void)make_use(v, make_mig(v, 1, 2, 0, "3g.40gb", 428571), "train-0", 428571, 257143);
 	(void)make_mig(v, 2, 9, 0, "1g.10gb", 142857);
 	half = make_mig(v, 3, 10, 0, "1c.2g.20gb", 142857);
@@ -347,13 +347,13 @@ static void make_old(struct view *v)
 	struct view_gpu *g = &v->gpus[0];
 	struct view_device *device = make_device(v, &v->sample->devices[0]);
 
-	add(&v->sample->devices[0], old_gpu, ARRAY_LEN(old_gpu));
+	add_figures(&v->sample->devices[0], old_gpu, ARRAY_LEN(old_gpu));
 	g->health = device->health = VIEW_UNHEALTHY;
 	g->reason = copy_view_text(v, "XID 48: double bit ECC error");
 	g->last_xid = 48;
 	g->xid_count = 3;
 	g->n_xids = 2;
-	g->xids = array(v, 2, sizeof(*g->xids));
+	g->xids = allocate_array(v, 2, sizeof(*g->xids));
 	g->xids[0] = (struct view_xid){ .xid = 13, .count = 2 };
 	g->xids[1] =
 		(struct view_xid){ .xid = 48, .count = 1, .last_wall_ns = 1795607999 * S + 5 };
@@ -387,10 +387,10 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 	if (view_new(&v, err) < 0 || sample_new(&v->sample, kind == NODE_MIG ? 5 : 1, err) < 0)
 		return -1;
 	make_node(v);
-	v->devices = array(v, 4, sizeof(*v->devices));
-	v->uses = array(v, 4, sizeof(*v->uses));
-	v->resources = array(v, 1, sizeof(*v->resources));
-	v->replicas = array(v, 4, sizeof(*v->replicas));
+	v->devices = allocate_array(v, 4, sizeof(*v->devices));
+	v->uses = allocate_array(v, 4, sizeof(*v->uses));
+	v->resources = allocate_array(v, 1, sizeof(*v->resources));
+	v->replicas = allocate_array(v, 4, sizeof(*v->replicas));
 	make_gpu(v, kind == NODE_OLD);
 	v->agent.web.known = kind != NODE_OLD; /* of a web server that serves no client */
 	if (kind == NODE_WHOLE || kind == NODE_IDLE)

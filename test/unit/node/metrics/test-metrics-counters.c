@@ -3,7 +3,7 @@
 
 #include "node/metrics/metrics.h"
 
-static struct metrics_counters *parse(const char *csv, struct strv *warnings)
+static struct metrics_counters *parse_counters(const char *csv, struct strv *warnings)
 {
 	struct metrics_counters *c = NULL;
 	struct error err = ERROR_INIT;
@@ -51,7 +51,8 @@ static void metrics_counters_parse__accepts_the_files_of_dcgm_exporter(void **st
 		"DCGM_FI_DRIVER_VERSION, label, Driver\n"
 		"DCGM_EXP_XID_ERRORS_COUNT, gauge, x";
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	CLEANUP(metrics_counters_unrefp) struct metrics_counters *c = parse(csv, &warnings);
+	CLEANUP(metrics_counters_unrefp)
+	struct metrics_counters *c = parse_counters(csv, &warnings);
 
 	(void)state;
 	assert_int_equal(warnings.n, 0);
@@ -82,7 +83,7 @@ static void metrics_counters_parse__accepts_files_of_other_editors(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 		CLEANUP(metrics_counters_unrefp)
-		struct metrics_counters *c = parse(files[i], &warnings);
+		struct metrics_counters *c = parse_counters(files[i], &warnings);
 
 		if (warnings.n)
 			fail_msg("file %zu: %s", i, warnings.v[0]);
@@ -98,8 +99,8 @@ static void metrics_counters_parse__accepts_lower_case_names(void **state)
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	CLEANUP(metrics_counters_unrefp)
 	struct metrics_counters *c =
-		parse("dcgm_gpu_temp, gauge, a\ndcgm_xid_errors, gauge, b\n"
-		      "dcgm_fi_prof_dram_active, gauge, c\n",
+		parse_counters("dcgm_gpu_temp, gauge, a\ndcgm_xid_errors, gauge, b\n"
+			       "dcgm_fi_prof_dram_active, gauge, c\n",
 			&warnings);
 
 	(void)state;
@@ -121,7 +122,7 @@ static void metrics_counters_fields__has_all_counted_fields(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(metrics_counters_unrefp)
-		struct metrics_counters *c = parse(rows[i], NULL);
+		struct metrics_counters *c = parse_counters(rows[i], NULL);
 		bool wanted[FIELDS_MAX] = { false };
 
 		assert_int_equal(c->n, 1);
@@ -170,7 +171,7 @@ static void metrics_counters_parse__skips_a_malformed_row(void **state)
 		(void)snprintf(csv, sizeof(csv),
 			"DCGM_FI_DEV_SM_CLOCK, gauge, a\n%s\nDCGM_FI_DEV_MEM_CLOCK, gauge, b\n",
 			rows[i].row);
-		c = parse(csv, &warnings);
+		c = parse_counters(csv, &warnings);
 		assert_int_equal(c->n, rows[i].text ? 2 : 3);
 		assert_int_equal(warnings.n, rows[i].text ? 1 : 0);
 		if (!rows[i].text)
@@ -196,7 +197,7 @@ static void metrics_counters_parse__names_a_hundred_rows_at_most(void **state)
 		&err, "f.csv: no row is valid; line 1: 'x' is left out");
 	assert_null(c);
 	buf_puts(&csv, "DCGM_FI_DEV_GPU_TEMP, gauge, a\n");
-	c = parse(buf_str(&csv), &warnings);
+	c = parse_counters(buf_str(&csv), &warnings);
 	assert_int_equal(c->n, 1);
 	assert_int_equal(warnings.n, 101);
 	assert_string_equal(warnings.v[100], "f.csv: 7 more rows like these");
@@ -224,7 +225,7 @@ static void metrics_counters_parse__warns_of_unavailable_fields(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 		CLEANUP(metrics_counters_unrefp)
-		struct metrics_counters *c = parse(rows[i].csv, &warnings);
+		struct metrics_counters *c = parse_counters(rows[i].csv, &warnings);
 
 		assert_int_equal(c->n, rows[i].n);
 		assert_int_equal(warnings.n, 1);

@@ -7,8 +7,9 @@
 #include "unit/node/metrics/strict.h"
 #include "node/metrics/write.h"
 
-static void check(const char *name, enum node_kind kind, const struct metrics_options *o,
-	const char *csv, enum metrics_format format, bool dcgm_only)
+static void check_metrics_text(const char *name, enum node_kind kind,
+	const struct metrics_options *o, const char *csv, enum metrics_format format,
+	bool dcgm_only)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	CLEANUP(freep) char *text = NULL;
@@ -26,9 +27,10 @@ static void check(const char *name, enum node_kind kind, const struct metrics_op
 static void metrics_render__writes_a_whole_gpu(void **state)
 {
 	(void)state;
-	check("h100-whole", NODE_WHOLE, NULL, NULL, METRICS_PROMETHEUS, false);
-	check("h100-whole-openmetrics", NODE_WHOLE, NULL, NULL, METRICS_OPENMETRICS, false);
-	check("h100-idle", NODE_IDLE, NULL, NULL, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-whole", NODE_WHOLE, NULL, NULL, METRICS_PROMETHEUS, false);
+	check_metrics_text("h100-whole-openmetrics", NODE_WHOLE, NULL, NULL,
+		METRICS_OPENMETRICS, false);
+	check_metrics_text("h100-idle", NODE_IDLE, NULL, NULL, METRICS_PROMETHEUS, true);
 }
 
 static void metrics_render__writes_replicas_of_a_shared_gpu(void **state)
@@ -36,12 +38,14 @@ static void metrics_render__writes_replicas_of_a_shared_gpu(void **state)
 	struct metrics_options o = node_options();
 
 	(void)state;
-	check("h100-shared", NODE_SHARED, NULL, NULL, METRICS_PROMETHEUS, false);
+	check_metrics_text("h100-shared", NODE_SHARED, NULL, NULL, METRICS_PROMETHEUS, false);
 	o.virtual_gpus = true;
-	check("h100-shared-virtual", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-shared-virtual", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS,
+		true);
 	o = node_options();
 	o.kubernetes = false;
-	check("h100-shared-no-pods", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-shared-no-pods", NODE_SHARED, &o, NULL, METRICS_PROMETHEUS,
+		true);
 }
 
 static void metrics_render__writes_the_board_of_mig_once(void **state)
@@ -49,15 +53,15 @@ static void metrics_render__writes_the_board_of_mig_once(void **state)
 	struct metrics_options o = node_options();
 
 	(void)state;
-	check("h100-mig", NODE_MIG, NULL, NULL, METRICS_PROMETHEUS, false);
+	check_metrics_text("h100-mig", NODE_MIG, NULL, NULL, METRICS_PROMETHEUS, false);
 	o.per_instance_board = true;
-	check("h100-mig-copies", NODE_MIG, &o, NULL, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-mig-copies", NODE_MIG, &o, NULL, METRICS_PROMETHEUS, true);
 }
 
 static void metrics_render__has_no_line_for_unknown_figures(void **state)
 {
 	(void)state;
-	check("t4-old", NODE_OLD, NULL, NULL, METRICS_PROMETHEUS, false);
+	check_metrics_text("t4-old", NODE_OLD, NULL, NULL, METRICS_PROMETHEUS, false);
 }
 
 static void metrics_render__has_the_old_names_of_labels(void **state)
@@ -68,7 +72,8 @@ static void metrics_render__has_the_old_names_of_labels(void **state)
 	o.old_namespace = true;
 	o.hostname = METRICS_HOSTNAME_LOWER;
 	o.replace_blanks_in_model_name = true;
-	check("h100-old-namespace", NODE_WHOLE, &o, NULL, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-old-namespace", NODE_WHOLE, &o, NULL, METRICS_PROMETHEUS,
+		true);
 }
 
 /* The names as the file has them, in the order of the numbers; labels; the units of dcgm-exporter. */
@@ -87,8 +92,9 @@ static void metrics_render__prints_names_as_written(void **state)
 	(void)state;
 	o.gpm_raw_units = true;
 	o.hostname = METRICS_HOSTNAME_NONE;
-	check("h100-names", NODE_WHOLE, &o, csv, METRICS_PROMETHEUS, true);
-	check("h100-names-openmetrics", NODE_WHOLE, &o, csv, METRICS_OPENMETRICS, true);
+	check_metrics_text("h100-names", NODE_WHOLE, &o, csv, METRICS_PROMETHEUS, true);
+	check_metrics_text("h100-names-openmetrics", NODE_WHOLE, &o, csv, METRICS_OPENMETRICS,
+		true);
 }
 
 /* The series of a shared GPU do not change with its pods, not with a single pod either. */
@@ -230,7 +236,7 @@ static void metrics_render__has_the_selected_devices(void **state)
 
 /* --- all nodes, in all formats --- */
 
-static void vary(struct metrics_options *o, unsigned bits)
+static void vary_options(struct metrics_options *o, unsigned bits)
 {
 	*o = node_options();
 	o->old_namespace = bits & 1;
@@ -258,7 +264,7 @@ static void metrics_render__is_valid_for_all_nodes_and_options(void **state)
 		for (unsigned bits = 0; bits < 32; bits++) {
 			struct metrics_options o;
 
-			vary(&o, bits);
+			vary_options(&o, bits);
 			for (int f = METRICS_PROMETHEUS; f <= METRICS_OPENMETRICS; f++) {
 				CLEANUP(freep)
 				char *text = node_text(v, &o, bits % 3 ? NULL : all,

@@ -329,7 +329,7 @@ static void is_documented(const char *key, void *docs)
 		fail_msg("docs/api.md does not explain %s", quoted);
 }
 
-static void remember(const char *key, void *arg)
+static void remember_key(const char *key, void *arg)
 {
 	(void)json_object_set_new(arg, key, json_true());
 }
@@ -373,7 +373,7 @@ static void view_json__agrees_with_the_documentation(void **state)
 
 		is_documented(view_part_path((enum view_part)part), docs.data);
 		each_key(root, is_documented, docs.data);
-		each_key(root, remember, seen);
+		each_key(root, remember_key, seen);
 		json_decref(root);
 	}
 	copy = strdup(buf_str(&docs));

@@ -284,7 +284,7 @@ static void changes__are_visible_across_processes(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void touch(const char *dir, const char *rel)
+static void touch_file(const char *dir, const char *rel)
 {
 	char path[512];
 	FILE *file;
@@ -300,7 +300,7 @@ static void touch_cap(const char *dir, unsigned int minor)
 	char rel[64];
 
 	(void)snprintf(rel, sizeof(rel), "nvidia-caps/nvidia-cap%u", minor);
-	touch(dir, rel);
+	touch_file(dir, rel);
 }
 
 /* A program in a container: initialized again with that /dev. */
@@ -336,7 +336,7 @@ static void container__has_the_devices_of_its_device_nodes(void **state)
 	enter_container(dev);
 	assert_int_equal(nvmlDeviceGetCount_v2(&n), 0);
 	assert_int_equal(n, 0);
-	touch(dev, "nvidia3");
+	touch_file(dev, "nvidia3");
 	touch_cap(dev, sim_cap_minor(3, 9, SIM_NO_INSTANCE));
 	assert_int_equal(nvmlDeviceGetCount_v2(&n), 0);
 	assert_int_equal(n, 1);
@@ -387,7 +387,7 @@ static void container__has_the_devices_of_its_device_nodes(void **state)
 
 /* ---- node files ------------------------------------------------------------------------------------ */
 
-static int parse(const char *text, struct sim_node *node, struct error *err)
+static int parse_mig_node(const char *text, struct sim_node *node, struct error *err)
 {
 	return sim_node_parse(text, strlen(text), "n.yaml", node, err);
 }
@@ -399,9 +399,9 @@ static void node_file__partitions_gpus(void **state)
 	const struct sim_mig *m = &node.gpus[1].mig;
 
 	(void)state;
-	assert_ok(parse("version: v1\nmodel: p4d.24xlarge\n"
-			"gpu: {mig: []}\n"
-			"gpus:\n- {index: 1, mig: [1g.10gb@6, 3g.20gb@0, 1g.5gb]}\n",
+	assert_ok(parse_mig_node("version: v1\nmodel: p4d.24xlarge\n"
+				 "gpu: {mig: []}\n"
+				 "gpus:\n- {index: 1, mig: [1g.10gb@6, 3g.20gb@0, 1g.5gb]}\n",
 			  &node, &err),
 		&err);
 	assert_int_equal(node.gpus[0].mig.enabled, 1);
@@ -412,16 +412,19 @@ static void node_file__partitions_gpus(void **state)
 	assert_int_equal(m->gis[1].cis[0].number, 7);
 	assert_int_equal(m->gis[2].start, 4);
 	assert_int_equal(m->gis[2].ci_count, 1);
-	assert_error(parse("product: A30\ngpu: {mig: [3g.20gb]}\n", &node, &err), &err,
+	assert_error(parse_mig_node("product: A30\ngpu: {mig: [3g.20gb]}\n", &node, &err), &err,
 		"expected a MIG profile of A30");
-	assert_error(parse("product: A30\ngpu: {mig: [4g.24gb, 1g.6gb]}\n", &node, &err), &err,
-		"no room for '1g.6gb'");
-	assert_error(parse("product: A30\ngpu: {mig: [2g.12gb@1]}\n", &node, &err), &err,
-		"no room");
-	assert_error(parse("product: A30\ngpu: {mig: [2g.12gb@x]}\n", &node, &err), &err,
-		"behind '@'");
-	assert_error(parse("product: A30\ngpu: {mig: 1}\n", &node, &err), &err, "a list");
-	assert_error(parse("product: T4\ngpu: {mig: []}\n", &node, &err), &err, "no MIG");
+	assert_error(
+		parse_mig_node("product: A30\ngpu: {mig: [4g.24gb, 1g.6gb]}\n", &node, &err),
+		&err, "no room for '1g.6gb'");
+	assert_error(parse_mig_node("product: A30\ngpu: {mig: [2g.12gb@1]}\n", &node, &err),
+		&err, "no room");
+	assert_error(parse_mig_node("product: A30\ngpu: {mig: [2g.12gb@x]}\n", &node, &err),
+		&err, "behind '@'");
+	assert_error(parse_mig_node("product: A30\ngpu: {mig: 1}\n", &node, &err), &err,
+		"a list");
+	assert_error(parse_mig_node("product: T4\ngpu: {mig: []}\n", &node, &err), &err,
+		"no MIG");
 }
 
 static void recreate__removes_instances(void **state)

@@ -71,7 +71,7 @@ static bool is_whole(const struct sim_state *s)
 }
 
 /* Adds 1 to the node's seed, as a writer that must not lose another's change. */
-static int increment(struct sim_state *s)
+static int increment_seed(struct sim_state *s)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 
@@ -245,7 +245,7 @@ static void writers__lose_no_change(void **state)
 			int r = sim_control_open(&c, NULL, NULL, NULL);
 
 			for (int n = 0; n < 200 && r == 0; n++)
-				r = increment(c.state);
+				r = increment_seed(c.state);
 			_exit(r != 0);
 		}
 	}
@@ -282,7 +282,8 @@ static void create__racing_processes_share_one_node(void **state)
 			(void)!read(go[0], &end,
 				1); /* all start when the parent closes its end */
 			_exit(nvmlInit_v2() || nvmlDeviceGetCount_v2(&n) || n != 8 ||
-				sim_control_open(&c, NULL, NULL, NULL) || increment(c.state));
+				sim_control_open(&c, NULL, NULL, NULL) ||
+				increment_seed(c.state));
 		}
 	}
 	close(go[0]);

@@ -69,7 +69,7 @@ static void on_gone(void *arg, const struct pod *p)
 	f->gone++;
 }
 
-static bool step(struct fixture *f)
+static bool step_cluster(struct fixture *f)
 {
 	return cluster_step(&f->c, &f->node, f->now, on_gone, f, &f->next);
 }
@@ -81,7 +81,7 @@ static void settle(struct fixture *f)
 	bool again = true;
 
 	while (again) {
-		again = step(f);
+		again = step_cluster(f);
 		while ((p = cluster_next_bound(&f->c)))
 			again |= pod_set_status(p, POD_RUNNING, NULL, NULL);
 	}
@@ -113,7 +113,7 @@ static void cluster_step__leaves_the_pod_that_does_not_fit_pending(void **state)
 	f->gpu.allocatable = f->gpu.capacity = 40;
 	settle(f);
 	expect_pods(f, 5, 0);
-	assert_false(step(f)); /* nothing to do is seen as such */
+	assert_false(step_cluster(f)); /* nothing to do is seen as such */
 	fixture_free(f);
 }
 
@@ -172,18 +172,18 @@ static void cluster_step__replaces_failed_pods_with_growing_pauses(void **state)
 
 	(void)state;
 	apply_deployment(f, "d", 1, "i");
-	(void)step(f);
+	(void)step_cluster(f);
 	for (size_t i = 0; i < ARRAY_LEN(pauses_s); i++) {
 		struct pod *p = cluster_next_bound(&f->c);
 
 		assert_non_null(p);
 		(void)pod_set_status(p, POD_FAILED, "UnexpectedAdmissionError", "x");
 		assert_string_equal(pod_status(p), "UnexpectedAdmissionError");
-		(void)step(f);
+		(void)step_cluster(f);
 		assert_null(cluster_next_bound(&f->c));
 		assert_true(f->next == f->now + pauses_s[i] * NS_PER_SEC);
 		f->now = f->next;
-		assert_true(step(f));
+		assert_true(step_cluster(f));
 	}
 	assert_true(cluster_count_pods(&f->c, NULL).failed <= CLUSTER_FAILED_KEPT + 1);
 	fixture_free(f);

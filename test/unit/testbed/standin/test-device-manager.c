@@ -51,7 +51,8 @@ static void update(struct fixture *f, const char *resource, const char *text)
 	assert_ok(device_manager_update(f->m, resource, v, n, &f->err), &f->err);
 }
 
-static void plug(struct fixture *f, const char *resource, bool prefer, const char *devices)
+static void connect_plugin(struct fixture *f, const char *resource, bool prefer,
+	const char *devices)
 {
 	assert_ok(device_manager_connect(f->m, resource, "a.sock", prefer, false, &f->err),
 		&f->err);
@@ -67,7 +68,7 @@ static void expect_count(const struct fixture *f, uint32_t capacity, uint32_t al
 	assert_int_equal(c.allocatable, allocatable);
 }
 
-static int begin(struct fixture *f, const char *pod, uint32_t n, struct device_choice *c)
+static int begin_choice(struct fixture *f, const char *pod, uint32_t n, struct device_choice *c)
 {
 	return device_manager_begin(f->m, pod, "c", GPU, n, false, c, &f->err);
 }
@@ -109,7 +110,7 @@ static void device_manager_disconnect__keeps_capacity_for_five_minutes(void **st
 	struct resource_count c;
 
 	(void)state;
-	plug(f, GPU, false, "a b c");
+	connect_plugin(f, GPU, false, "a b c");
 	device_manager_disconnect(f->m, GPU, t);
 	expect_count(f, 3, 0);
 	assert_true(device_manager_next_expiry(f->m) == t + 300 * NS_PER_SEC);
@@ -121,7 +122,7 @@ static void device_manager_disconnect__keeps_capacity_for_five_minutes(void **st
 	assert_true(device_manager_next_expiry(f->m) == UINT64_MAX);
 
 	/* Back within the grace: counts from the first list on. */
-	plug(f, GPU, false, "a b c");
+	connect_plugin(f, GPU, false, "a b c");
 	device_manager_disconnect(f->m, GPU, t);
 	assert_ok(device_manager_connect(f->m, GPU, "a.sock", false, false, &f->err), &f->err);
 	expect_count(f, 3, 0);
@@ -137,18 +138,18 @@ static void device_manager_begin__refuses_with_the_texts_of_the_kubelet(void **s
 	struct device_choice c;
 
 	(void)state;
-	assert_error(begin(f, "p", 1, &c), &f->err,
+	assert_error(begin_choice(f, "p", 1, &c), &f->err,
 		"cannot allocate unregistered device nvidia.com/gpu");
-	plug(f, GPU, false, "!a");
-	assert_error(begin(f, "p", 1, &c), &f->err,
+	connect_plugin(f, GPU, false, "!a");
+	assert_error(begin_choice(f, "p", 1, &c), &f->err,
 		"no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu");
 	update(f, GPU, "a !b c");
-	assert_error(begin(f, "p", 3, &c), &f->err,
+	assert_error(begin_choice(f, "p", 3, &c), &f->err,
 		"requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2");
 	allocate_devices(f, "p", "c", 2, false);
-	assert_error(begin(f, "p", 1, &c), &f->err, "changed request");
+	assert_error(begin_choice(f, "p", 1, &c), &f->err, "changed request");
 	update(f, GPU, "!a b c");
-	assert_error(begin(f, "p", 2, &c), &f->err,
+	assert_error(begin_choice(f, "p", 2, &c), &f->err,
 		"previously allocated devices are no longer healthy");
 	fixture_free(f);
 }
@@ -160,12 +161,12 @@ static void device_manager_begin__does_nothing_for_a_container_that_has_its_devi
 	struct device_choice c;
 
 	(void)state;
-	plug(f, GPU, true, "a b");
-	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	connect_plugin(f, GPU, true, "a b");
+	assert_int_equal(begin_choice(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	assert_ok(device_manager_choose(f->m, &c, NULL, 0, &f->err), &f->err);
 	assert_ok(device_manager_commit(f->m, &c, NULL, 0, &f->err), &f->err);
 	device_choice_fini(&c);
-	assert_int_equal(begin(f, "p", 1, &c), 0);
+	assert_int_equal(begin_choice(f, "p", 1, &c), 0);
 	assert_int_equal(c.chosen.n, 0);
 	device_choice_fini(&c);
 	fixture_free(f);
@@ -190,8 +191,8 @@ static void device_manager_choose__treats_a_preference_as_a_hint(void **state)
 		struct fixture *f = fixture_new(false);
 		struct device_choice c;
 
-		plug(f, GPU, true, "a b c d !e");
-		assert_int_equal(begin(f, "p", 2, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+		connect_plugin(f, GPU, true, "a b c d !e");
+		assert_int_equal(begin_choice(f, "p", 2, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 		assert_int_equal(c.queried.n, 4); /* healthy and free */
 		assert_ok(
 			device_manager_choose(f->m, &c, rows[i].preference, rows[i].n, &f->err),
@@ -212,7 +213,7 @@ static void device_manager_begin__reuses_devices_of_init_containers(void **state
 	struct device_choice c;
 
 	(void)state;
-	plug(f, GPU, false, "a b c d");
+	connect_plugin(f, GPU, false, "a b c d");
 	allocate_devices(f, "p", "init", 2, true);
 	allocate_devices(f, "q", "c", 2, false); /* all are in use now */
 	allocate_devices(f, "p", "one", 1, false);
@@ -222,7 +223,7 @@ static void device_manager_begin__reuses_devices_of_init_containers(void **state
 	assert_true(strv_has(&g->ids, device_manager_find(f->m, "p", "two", GPU)->ids.v[0]));
 	assert_string_not_equal(device_manager_find(f->m, "p", "one", GPU)->ids.v[0],
 		device_manager_find(f->m, "p", "two", GPU)->ids.v[0]);
-	assert_error(begin(f, "p", 1, &c), &f->err, "Available: 0");
+	assert_error(begin_choice(f, "p", 1, &c), &f->err, "Available: 0");
 	device_manager_release(f->m, "q");
 	allocate_devices(f, "p", "c", 1, false);
 	fixture_free(f);
@@ -234,26 +235,26 @@ static void device_manager_begin__prefers_one_numa_node(void **state)
 	struct device_choice c;
 
 	(void)state;
-	plug(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
+	connect_plugin(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
 	/* Three fit on node 1 only, and all of them are taken: the plugin is not asked. */
-	assert_int_equal(begin(f, "p", 3, &c), 0);
+	assert_int_equal(begin_choice(f, "p", 3, &c), 0);
 	assert_true(strv_has(&c.chosen, "b") && strv_has(&c.chosen, "c") &&
 		    strv_has(&c.chosen, "e"));
 	device_choice_fini(&c);
 	/* Node 0 has two devices for a request of one: the kubelet asks the plugin, and only about those. */
-	assert_int_equal(begin(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	assert_int_equal(begin_choice(f, "p", 1, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	assert_int_equal(c.queried.n, 2);
 	assert_true(strv_has(&c.queried, "a") && strv_has(&c.queried, "d"));
 	device_choice_fini(&c);
 	/* Four need both nodes. */
-	assert_int_equal(begin(f, "p", 4, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	assert_int_equal(begin_choice(f, "p", 4, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	device_choice_fini(&c);
 	fixture_free(f);
 
 	/* The hint of the devices means nothing without alignment. */
 	f = fixture_new(false);
-	plug(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
-	assert_int_equal(begin(f, "p", 3, &c), DEVICE_CHOICE_QUERY_PLUGIN);
+	connect_plugin(f, GPU, true, "a@0 b@1 c@1 d@0 e@1");
+	assert_int_equal(begin_choice(f, "p", 3, &c), DEVICE_CHOICE_QUERY_PLUGIN);
 	assert_int_equal(c.queried.n, 5);
 	device_choice_fini(&c);
 	fixture_free(f);
@@ -265,7 +266,7 @@ static void device_manager_update__leaves_vanished_devices_with_their_pod(void *
 	struct resource_count c;
 
 	(void)state;
-	plug(f, GPU, false, "a b");
+	connect_plugin(f, GPU, false, "a b");
 	allocate_devices(f, "p", "c", 2, false);
 	update(f, GPU, "c d");
 	assert_true(device_manager_count(f->m, GPU, &c));
@@ -282,15 +283,15 @@ static void device_manager_restart__keeps_grants_and_drops_devices(void **state)
 	struct device_choice c;
 
 	(void)state;
-	plug(f, GPU, false, "a b");
+	connect_plugin(f, GPU, false, "a b");
 	allocate_devices(f, "p", "c", 1, false);
 	device_manager_restart(f->m);
 	expect_count(f, 0, 0);
 	assert_non_null(device_manager_find(f->m, "p", "c", GPU));
-	assert_error(begin(f, "q", 1, &c), &f->err, "no healthy devices present");
+	assert_error(begin_choice(f, "q", 1, &c), &f->err, "no healthy devices present");
 	assert_true(device_manager_next_expiry(f->m) == UINT64_MAX);
-	plug(f, GPU, false, "a b");
-	assert_int_equal(begin(f, "q", 1, &c), 0);
+	connect_plugin(f, GPU, false, "a b");
+	assert_int_equal(begin_choice(f, "q", 1, &c), 0);
 	assert_false(strv_has(&c.chosen, device_manager_find(f->m, "p", "c", GPU)->ids.v[0]));
 	device_choice_fini(&c);
 	fixture_free(f);
@@ -303,9 +304,9 @@ static void device_manager_begin__selects_devices_in_arbitrary_order(void **stat
 	bool sorted = true;
 
 	(void)state;
-	plug(f, GPU, false, "g0::0 g0::1 g0::2 g0::3 g1::0 g1::1 g1::2 g1::3");
-	assert_int_equal(begin(f, "p", 8, &a), 0);
-	assert_int_equal(begin(f, "p", 8, &b), 0);
+	connect_plugin(f, GPU, false, "g0::0 g0::1 g0::2 g0::3 g1::0 g1::1 g1::2 g1::3");
+	assert_int_equal(begin_choice(f, "p", 8, &a), 0);
+	assert_int_equal(begin_choice(f, "p", 8, &b), 0);
 	for (size_t i = 0; i < 8; i++) {
 		assert_string_equal(a.chosen.v[i], b.chosen.v[i]);
 		sorted &= i == 0 || strcmp(a.chosen.v[i - 1], a.chosen.v[i]) < 0;

@@ -3,7 +3,7 @@
 
 #include "testbed/standin/manifest/manifest.h"
 
-static int parse(struct manifest **ret, const char *text, struct error *err)
+static int parse_manifest_text(struct manifest **ret, const char *text, struct error *err)
 {
 	return manifest_parse(ret, "a.yaml", text, strlen(text), err);
 }
@@ -43,7 +43,7 @@ static void manifest_parse__reads_the_users_deployment(void **state)
 	const struct object *o;
 
 	(void)state;
-	assert_ok(parse(&m, text, &err), &err);
+	assert_ok(parse_manifest_text(&m, text, &err), &err);
 	assert_int_equal(m->n, 1);
 	o = &m->objects[0];
 	assert_int_equal(o->kind, OBJECT_DEPLOYMENT);
@@ -62,7 +62,7 @@ static void manifest_parse__reads_several_documents_and_lists(void **state)
 
 	(void)state;
 	assert_ok(
-		parse(&m,
+		parse_manifest_text(&m,
 			"---\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
 			"data:\n  any: |-\n    version: v1\n    x: 1\n"
 			"---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n"
@@ -84,7 +84,7 @@ static void manifest_parse__reads_json_and_anchors(void **state)
 
 	(void)state;
 	assert_ok(
-		parse(&m,
+		parse_manifest_text(&m,
 			"{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"},"
 			" \"spec\": {\"containers\": [{\"name\": \"c\", \"image\": \"i\","
 			" \"resources\": {\"limits\": {\"nvidia.com/gpu\": \"2\", \"cpu\": \"500m\"}}}]}}",
@@ -93,7 +93,7 @@ static void manifest_parse__reads_json_and_anchors(void **state)
 	assert_int_equal(pod_spec_request(m->objects[0].spec, "nvidia.com/gpu"), 2);
 	m = manifest_free(m);
 	assert_ok(
-		parse(&m,
+		parse_manifest_text(&m,
 			POD("{containers: [&c {name: c, image: i, resources: {limits: &l "
 			    "{nvidia.com/gpu: 1}}}, {name: d, image: i, resources: {limits: *l}}]}"),
 			&err),
@@ -109,7 +109,7 @@ static void manifest_parse__accepts_variables_and_thousandths(void **state)
 
 	(void)state;
 	assert_ok(
-		parse(&m,
+		parse_manifest_text(&m,
 			POD("{containers: [{name: c, image: i, resources: {limits: "
 			    "{nvidia.com/gpu: 3000m}}, env: [{name: A, value: x}, {name: B}, "
 			    "{name: A, value: z}, {name: Node, valueFrom: {fieldRef: {fieldPath: "
@@ -218,7 +218,7 @@ static void manifest_parse__reports_the_errors_of_the_api_server(void **state)
 		struct manifest *m = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_error(parse(&m, rows[i].text, &err), &err, rows[i].says);
+		assert_error(parse_manifest_text(&m, rows[i].text, &err), &err, rows[i].says);
 		if (strncmp(err.msg, rows[i].where, strlen(rows[i].where)) != 0)
 			fail_msg("'%s' is not at '%s'", err.msg, rows[i].where);
 		assert_null(m);
@@ -293,7 +293,7 @@ static void pod_spec_request__counts_init_containers_like_the_scheduler(void **s
 			    "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: %s\n",
 			    rows[i].spec) < 0)
 			abort();
-		assert_ok(parse(&m, text, &err), &err);
+		assert_ok(parse_manifest_text(&m, text, &err), &err);
 		assert_int_equal(pod_spec_request(m->objects[0].spec, "x.io/g"), rows[i].want);
 	}
 }

@@ -108,7 +108,7 @@ struct request {
 	_Atomic bool done;
 };
 
-static void *call(void *arg)
+static void *run_request(void *arg)
 {
 	struct request *r = arg;
 
@@ -129,7 +129,7 @@ static void request_in_thread(struct fixture *f, struct request *r, const char *
 	r->path = path;
 	r->body = body;
 	r->done = false;
-	assert_int_equal(pthread_create(&thread, NULL, call, r), 0);
+	assert_int_equal(pthread_create(&thread, NULL, run_request, r), 0);
 	for (uint64_t end = time_mono_ns() + TIMEOUT_NS; !r->done && time_mono_ns() < end;)
 		(void)uv_run(&f->loop, UV_RUN_ONCE);
 	assert_true(r->done);

@@ -304,7 +304,7 @@ static void plugin_start(struct fixture *f, struct plugin *p, const char *endpoi
 		fail_msg("not registered: %s", p->register_error);
 }
 
-static struct resource_count count(struct fixture *f)
+static struct resource_count count_resource(struct fixture *f)
 {
 	struct resource_count c;
 
@@ -407,7 +407,7 @@ static void kubelet_register__makes_the_checks_of_the_kubelet(void **state)
 	register_as(f, &p, "v1beta1", "p.sock", GPU, TIMEOUT_NS);
 	WAIT_FOR(f, p.registered);
 	assert_true(p.answered_before_registered);
-	WAIT_FOR(f, count(f).allocatable == 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 1);
 	fixture_free(f);
 }
 
@@ -418,21 +418,21 @@ static void kubelet__counts_the_devices_of_the_plugin(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).capacity == 3);
-	assert_int_equal(count(f).allocatable, 2);
+	WAIT_FOR(f, count_resource(f).capacity == 3);
+	assert_int_equal(count_resource(f).allocatable, 2);
 	set_devices(&p, "a b c d");
-	WAIT_FOR(f, count(f).allocatable == 4);
+	WAIT_FOR(f, count_resource(f).allocatable == 4);
 	/* The plugin ends: capacity stays, allocatable is 0, pods continue. */
 	apply_pods(f, 2, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 2);
 	rpc_server_close(p.server);
-	WAIT_FOR(f, count(f).allocatable == 0);
-	assert_int_equal(count(f).capacity, 4);
+	WAIT_FOR(f, count_resource(f).allocatable == 0);
+	assert_int_equal(count_resource(f).capacity, 4);
 	assert_int_equal(count_standin_pods(f).running, 2);
 	/* The plugin comes back. */
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 4);
-	assert_int_equal(count(f).granted, 2);
+	WAIT_FOR(f, count_resource(f).allocatable == 4);
+	assert_int_equal(count_resource(f).granted, 2);
 	fixture_free(f);
 }
 
@@ -444,7 +444,7 @@ static void kubelet__admits_pods_and_leaves_the_rest_pending(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 4);
+	WAIT_FOR(f, count_resource(f).allocatable == 4);
 	apply_pods(f, 3, 2);
 	WAIT_FOR(f, count_standin_pods(f).running == 2 && count_standin_pods(f).pending == 1);
 	assert_int_equal(p.allocations, 2);
@@ -453,7 +453,7 @@ static void kubelet__admits_pods_and_leaves_the_rest_pending(void **state)
 	assert_true(strv_has(&g->ids, "c") && strv_has(&g->ids, "d"));
 	assert_ok(standin_delete(f->s, OBJECT_DEPLOYMENT, NULL, "d", &f->err), &f->err);
 	WAIT_FOR(f, count_standin_pods(f).total == 0);
-	assert_int_equal(count(f).granted, 0);
+	assert_int_equal(count_resource(f).granted, 0);
 	fixture_free(f);
 }
 
@@ -465,7 +465,7 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 1);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, count_standin_pods(f).failed == 1);
 	pod = standin_cluster(f->s)->pods[0];
@@ -476,7 +476,7 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 	assert_string_equal(pod->events[pod->n_events - 1].text,
 		"Allocate failed due to rpc error: code = Unknown desc = invalid allocation request, "
 		"which is unexpected");
-	assert_int_equal(count(f).granted, 0);
+	assert_int_equal(count_resource(f).granted, 0);
 	p.allocate_error = NULL;
 	WAIT_FOR(f, count_standin_pods(f).running == 1); /* the controller makes another */
 	fixture_free(f);
@@ -489,7 +489,7 @@ static void kubelet__calls_pre_start_where_it_is_required(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 2);
+	WAIT_FOR(f, count_resource(f).allocatable == 2);
 	apply_pods(f, 2, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 2);
 	assert_int_equal(p.pre_starts, 2);
@@ -504,18 +504,18 @@ static void kubelet__restarts_with_its_pods_and_without_its_devices(void **state
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 2);
+	WAIT_FOR(f, count_resource(f).allocatable == 2);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	assert_ok(standin_restart(f->s, 0, false, &f->err), &f->err);
 	WAIT_FOR(f, p.ended == 1);
-	assert_int_equal(count(f).capacity, 0);
+	assert_int_equal(count_resource(f).capacity, 0);
 	assert_int_equal(count_standin_pods(f).running, 1);
 	assert_int_equal(lstat(p.path, &st), -1); /* our socket too is deleted */
 	rpc_server_close(p.server);
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 2);
-	assert_int_equal(count(f).granted, 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 2);
+	assert_int_equal(count_resource(f).granted, 1);
 	assert_int_equal(count_standin_pods(f).running, 1);
 	fixture_free(f);
 }
@@ -528,7 +528,7 @@ static void standin_node__stays_while_the_kubelet_is_down(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 2);
+	WAIT_FOR(f, count_resource(f).allocatable == 2);
 	WAIT_FOR(f, standin_node(f->s)->n_resources == 1);
 	standin_kill(f->s, /* killed= */ false);
 	assert_int_equal(standin_node(f->s)->resources[0].capacity, 2);
@@ -552,17 +552,17 @@ static void kubelet__disconnects_the_new_plugin_only_with_the_race(void **state)
 
 		kubelet_faults(standin_kubelet(f->s))->reregister_race = race;
 		plugin_start(f, &old, "old.sock");
-		WAIT_FOR(f, count(f).allocatable == 1);
+		WAIT_FOR(f, count_resource(f).allocatable == 1);
 		plugin_start(f, &fresh, "new.sock");
-		WAIT_FOR(f, count(f).allocatable == 2); /* the last one wins */
+		WAIT_FOR(f, count_resource(f).allocatable == 2); /* the last one wins */
 		rpc_server_close(old.server);
 		if (race) {
 			WAIT_FOR(f, fresh.ended == 1);
-			assert_int_equal(count(f).allocatable, 0);
+			assert_int_equal(count_resource(f).allocatable, 0);
 		} else {
 			run_for(f, 50 * NS_PER_MS);
 			assert_int_equal(fresh.ended, 0);
-			assert_int_equal(count(f).allocatable, 2);
+			assert_int_equal(count_resource(f).allocatable, 2);
 		}
 		fixture_free(f);
 	}
@@ -610,19 +610,19 @@ static void standin_fault__breaks_streams_and_sockets(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 2);
+	WAIT_FOR(f, count_resource(f).allocatable == 2);
 	assert_ok(standin_fault(f->s, "duplicate-stream", NULL, 0, &said, &f->err), &f->err);
 	WAIT_FOR(f, p.n_streams == 2);
 	assert_ok(standin_fault(f->s, "slow-reader", NULL, 0, &said, &f->err), &f->err);
 	WAIT_FOR(f, p.n_streams == 3);
 	set_devices(&p, "a b c"); /* a client that does not read delays no other client */
-	WAIT_FOR(f, count(f).allocatable == 3);
+	WAIT_FOR(f, count_resource(f).allocatable == 3);
 	assert_ok(standin_fault(f->s, "delete-sockets", NULL, 0, &said, &f->err), &f->err);
 	assert_int_equal(lstat(p.path, &st), -1);
 	assert_ok(standin_fault(f->s, "drop-streams", NULL, 0, &said, &f->err), &f->err);
 	WAIT_FOR(f, p.ended == 2); /* both of that connection */
-	assert_int_equal(count(f).allocatable, 0);
-	assert_int_equal(count(f).capacity, 3);
+	assert_int_equal(count_resource(f).allocatable, 0);
+	assert_int_equal(count_resource(f).capacity, 3);
 	fixture_free(f);
 }
 
@@ -650,7 +650,7 @@ static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 1);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, p.held);
 	assert_int_equal(count_standin_pods(f).starting, 1);
@@ -658,7 +658,7 @@ static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 	assert_int_equal(count_standin_pods(f).total, 0);
 	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
 	run_for(f, 30 * NS_PER_MS);
-	assert_int_equal(count(f).granted, 0);
+	assert_int_equal(count_resource(f).granted, 0);
 	p.hold_allocate = false;
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 1);
@@ -672,12 +672,12 @@ static void kubelet__repeats_an_admission_that_a_restart_interrupted(void **stat
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 1);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, p.held);
 	standin_kill(f->s, /* killed= */ false);
 	assert_int_equal(count_standin_pods(f).starting, 1);
-	assert_int_equal(count(f).granted, 0);
+	assert_int_equal(count_resource(f).granted, 0);
 	rpc_server_close(p.server);
 	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
 	p.hold_allocate = false;
@@ -731,7 +731,7 @@ static void kubelet__lists_pod_devices_at_most_100_times_a_second(void **state)
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
-	WAIT_FOR(f, count(f).allocatable == 1);
+	WAIT_FOR(f, count_resource(f).allocatable == 1);
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, count_standin_pods(f).running == 1);
 	(void)snprintf(path, sizeof(path), "%s/pod-resources/kubelet.sock", f->dir);

@@ -12,7 +12,8 @@
 static const struct isolation_test_kind *const kinds[] = { &isolation_test_memory,
 	&isolation_test_neighbor, &isolation_test_fault, &isolation_test_recovery };
 
-static void expect(const struct verdict *v, bool passed, double value, const char *words)
+static void expect_verdict(const struct verdict *v, bool passed, double value,
+	const char *words)
 {
 	if (!v->known || v->passed != passed || !strstr(v->text, words))
 		fail_msg("known %d, passed %d, '%s', expected '%s'", v->known, v->passed,
@@ -60,7 +61,7 @@ static void memory__is_limited_with_the_context(void **state)
 		struct verdict v;
 
 		verdict_memory(&v, &m);
-		expect(&v, rows[i].passed, rows[i].value, rows[i].words);
+		expect_verdict(&v, rows[i].passed, rows[i].value, rows[i].words);
 		assert_string_equal(v.unit, "%");
 	}
 }
@@ -114,10 +115,10 @@ static void neighbor__counts_the_worse_of_both(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		verdict_loss(&v, &(struct verdict_loss){ rows[i].alone, rows[i].share, 2,
 					 rows[i].rates, hogs });
-		expect(&v, rows[i].passed, rows[i].value, "alone 1000 units/s");
+		expect_verdict(&v, rows[i].passed, rows[i].value, "alone 1000 units/s");
 	}
 	verdict_loss(&v, &(struct verdict_loss){ 1000, 0.5, 2, rows[0].rates, hogs });
-	expect(&v, true, 10, "600 beside these, 450 beside those; alone");
+	expect_verdict(&v, true, 10, "600 beside these, 450 beside those; alone");
 	verdict_loss(&v, &(struct verdict_loss){ NAN, 0.5, 2, rows[0].rates, hogs });
 	assert_false(v.known);
 	verdict_loss(&v, &(struct verdict_loss){ 1000, 0.5, 2, (double[]){ 500, NAN }, hogs });
@@ -131,10 +132,10 @@ static void neighbor__may_make_answers_a_little_slower(void **state)
 	(void)state;
 	verdict_latency(&v,
 		&(struct verdict_latency){ 0.5e6, 2, (double[]){ 2.4e6, 1e6 }, hogs });
-	expect(&v, true, 1.9, "2.40 beside these, 1.00 beside those; alone 0.50");
+	expect_verdict(&v, true, 1.9, "2.40 beside these, 1.00 beside those; alone 0.50");
 	verdict_latency(&v,
 		&(struct verdict_latency){ 0.5e6, 2, (double[]){ 1e6, 2.6e6 }, hogs });
-	expect(&v, false, 2.1, "alone 0.50");
+	expect_verdict(&v, false, 2.1, "alone 0.50");
 	verdict_latency(&v, &(struct verdict_latency){ NAN, 2, (double[]){ 1e6, 2e6 }, hogs });
 	assert_false(v.known);
 }
@@ -169,22 +170,22 @@ static void fault__affects_its_pod_alone(void **state)
 
 	(void)state;
 	verdict_fault(&v, &f);
-	expect(&v, true, 70,
+	expect_verdict(&v, true, 70,
 		"went on, its longest pause about 70 ms; a new pod ran after 300 ms");
 	f.next = "cuInit: (807)";
 	verdict_fault(&v, &f);
-	expect(&v, false, 70, "no new pod could begin: cuInit: (807)");
+	expect_verdict(&v, false, 70, "no new pod could begin: cuInit: (807)");
 	f.next = "";
 	f.blocks.n = 17;
 	verdict_fault(&v, &f);
-	expect(&v, false, 70, "did nothing any more");
+	expect_verdict(&v, false, 70, "did nothing any more");
 	f.blocks.n = 10;
 	f.at_ms = 50;
 	verdict_fault(&v, &f);
-	expect(&v, true, 0, "went on, no pause of 20 ms");
+	expect_verdict(&v, true, 0, "went on, no pause of 20 ms");
 	f.neighbor = "cuLaunchKernel: (719)";
 	verdict_fault(&v, &f);
-	expect(&v, false, NAN, "its neighbour too (cuLaunchKernel: (719))");
+	expect_verdict(&v, false, NAN, "its neighbour too (cuLaunchKernel: (719))");
 	f.fault = "";
 	verdict_fault(&v, &f);
 	assert_false(v.known);
@@ -208,25 +209,26 @@ static void recovery__ends_when_the_whole_gpu_is_free(void **state)
 
 	(void)state;
 	verdict_recovery(&v, &r);
-	expect(&v, true, 43,
+	expect_verdict(&v, true, 43,
 		"was back at 90% of 2400 units/s after 43 ms; a new pod ran after 80 ms");
 	r.next_found = 41 * GIB;
 	verdict_recovery(&v, &r);
-	expect(&v, true, 43, "a new pod ran after 80 ms, and found all of 41.0 GiB free");
+	expect_verdict(&v, true, 43,
+		"a new pod ran after 80 ms, and found all of 41.0 GiB free");
 	r.next_found = 30 * GIB;
 	verdict_recovery(&v, &r);
-	expect(&v, false, 43, "found 30.0 of 40.0 GiB free: less than there was");
+	expect_verdict(&v, false, 43, "found 30.0 of 40.0 GiB free: less than there was");
 	r.next_found = 40 * GIB;
 	r.next = "cuMemAlloc: (2)";
 	verdict_recovery(&v, &r);
-	expect(&v, false, 43, "no new pod could begin: cuMemAlloc: (2)");
+	expect_verdict(&v, false, 43, "no new pod could begin: cuMemAlloc: (2)");
 	r.next = "";
 	r.whole = 2600; /* which it never does */
 	verdict_recovery(&v, &r);
-	expect(&v, false, NAN, "in 0.2 s its neighbour was not back");
+	expect_verdict(&v, false, NAN, "in 0.2 s its neighbour was not back");
 	r.neighbor = "ended by signal 11";
 	verdict_recovery(&v, &r);
-	expect(&v, false, NAN, "ended too (ended by signal 11)");
+	expect_verdict(&v, false, NAN, "ended too (ended by signal 11)");
 	r.neighbor = "";
 	r.whole = NAN;
 	verdict_recovery(&v, &r);
@@ -258,7 +260,7 @@ static void recovery__after_more_than_a_second_fails(void **state)
 
 	(void)state;
 	verdict_recovery(&v, &r);
-	expect(&v, false, 1090, "after 1090 ms");
+	expect_verdict(&v, false, 1090, "after 1090 ms");
 }
 
 static void names__are_those_of_one_list(void **state)

@@ -50,7 +50,7 @@ static void world_init(struct world *w, unsigned int runs)
 		w->r.rows[i].scenario = i ? "4 burn" : "alone";
 }
 
-static size_t count(const struct world *w, const char *text)
+static size_t count_text(const struct world *w, const char *text)
 {
 	size_t n = 0;
 
@@ -61,7 +61,7 @@ static size_t count(const struct world *w, const char *text)
 
 static bool has_text(const struct world *w, const char *text)
 {
-	return count(w, text) > 0;
+	return count_text(w, text) > 0;
 }
 
 /* ---- what every page must be -------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static void check_page(const struct world *w)
 		assert_false(strncmp(p - 4, "http://www.w3.org/2000/svg", 26));
 }
 
-static void make(struct world *w)
+static void make_report_page(struct world *w)
 {
 	struct error err = ERROR_INIT;
 
@@ -177,12 +177,12 @@ static void page__has_tables_and_plots_of_each_scenario(void **state)
 
 	(void)state;
 	world_init(&w, 3);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "<h2>4 burn</h2>"));
 	assert_true(has_text(&w, "<h2>One pod alone, which the others are held against</h2>"));
 	assert_true(has_text(&w, "Throughput of 4 burn in 4 burn"));
 	assert_true(has_text(&w, "Times of units of 4 burn in 4 burn"));
-	assert_int_equal(count(&w, "<title id=\"t"), 2 + 3); /* shares of three modes */
+	assert_int_equal(count_text(&w, "<title id=\"t"), 2 + 3); /* shares of three modes */
 	assert_true(has_text(&w, "Shares of 4 burn in 4 burn, time-slicing"));
 	assert_true(has_text(&w, "How it was measured"));
 	assert_false(has_text(&w, "<h2>Isolation</h2>"));
@@ -196,7 +196,7 @@ static void table__has_only_columns_with_a_known_figure(void **state)
 
 	(void)state;
 	world_init(&w, 3);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, ">power W<"));
 	assert_false(has_text(&w, ">DRAM active<"));
 	assert_false(has_text(&w, ">model error<"));
@@ -205,7 +205,7 @@ static void table__has_only_columns_with_a_known_figure(void **state)
 	w.r.rows[1].planned_s = 8e-3;
 	w.r.rows[1].planned_rate = 900;
 	w.r.head.usd_per_hour = 3;
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, ">DRAM active<"));
 	assert_true(has_text(&w, ">12.5%<"));
 	assert_true(has_text(&w, ">model mean<"));
@@ -249,12 +249,12 @@ static void page__escapes_all_texts(void **state)
 	(void)state;
 	world_init(&w, 2);
 	set_hostile_texts(&w.r, &check, &note);
-	make(&w);
+	make_report_page(&w);
 	assert_false(has_text(&w, "<b onclick"));
 	assert_true(has_text(&w,
 		"<li>&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd&lt;/b&gt;"));
-	assert_int_equal(count(&w, "</title>\n<style>"), 1);
-	assert_int_equal(count(&w, "</style>"), 1);
+	assert_int_equal(count_text(&w, "</title>\n<style>"), 1);
+	assert_int_equal(count_text(&w, "</style>"), 1);
 }
 
 static void page__is_marked_as_simulated_everywhere(void **state)
@@ -263,14 +263,14 @@ static void page__is_marked_as_simulated_everywhere(void **state)
 
 	(void)state;
 	world_init(&w, 2);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "<title>SIMULATED - GPU sharing benchmark"));
 	assert_true(has_text(&w, "<strong>SIMULATED</strong>"));
 	assert_true(has_text(&w, "class=\"paper\" aria-hidden=\"true\">SIMULATED<"));
-	assert_true(count(&w, "<svg ") > 0);
-	assert_int_equal(count(&w, "class=\"watermark mid\""), count(&w, "<svg "));
+	assert_true(count_text(&w, "<svg ") > 0);
+	assert_int_equal(count_text(&w, "class=\"watermark mid\""), count_text(&w, "<svg "));
 	w.r.head.simulated = false;
-	make(&w);
+	make_report_page(&w);
 	assert_false(has_text(&w, "SIMULATED"));
 }
 
@@ -289,7 +289,7 @@ static void checks__pass_fail_or_are_inconclusive(void **state)
 	assert_non_null(w.r.checks);
 	memcpy(w.r.checks, checks, sizeof(checks));
 	w.r.n_checks = ARRAY_LEN(checks);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "<h2>Isolation</h2>"));
 	assert_true(has_text(&w,
 		"<td class=\"passed\">PASS</td><td class=\"amount\">1.5 MiB over<"));
@@ -319,17 +319,17 @@ static void page__reports_failures(void **state)
 		run->errors = 4;
 		run->error = i ? "no room <here>" : "cuInit: no device";
 	}
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "cuInit: no device<br/>no room &lt;here&gt;"));
 	assert_true(has_text(&w, "<td class=\"failed\">8</td>"));
 	assert_true(has_text(&w, "<strong>Errors</strong> under "));
 	assert_true(has_text(&w, "<td class=\"failed\">errors</td>"));
-	assert_int_equal(count(&w, ">mps</text>"), 1); /* a bar of nothing, and no curve */
+	assert_int_equal(count_text(&w, ">mps</text>"), 1); /* a bar of nothing, and no curve */
 	assert_false(has_text(&w, "Shares of 4 burn in 4 burn, mps"));
 	/* All modes fail: no mode is best. */
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].runs[0].errors = 1;
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "nothing was measured without errors"));
 }
 
@@ -339,12 +339,12 @@ static void page__shows_no_interval_of_one_repetition(void **state)
 
 	(void)state;
 	world_init(&w, 3);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "± "));
 	assert_true(has_text(&w, "class=\"whisker\""));
 	world_fini(&w);
 	world_init(&w, 1);
-	make(&w);
+	make_report_page(&w);
 	assert_false(has_text(&w, "± 0"));
 	assert_false(has_text(&w, "class=\"whisker\""));
 	assert_true(has_text(&w, "There was one repetition"));
@@ -358,7 +358,7 @@ static void page__is_valid_without_results(void **state)
 	struct noise n = quiet(2);
 
 	(void)state;
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "Nothing was measured."));
 	/* A row without a measurement, and runs without blocks and pods. */
 	noise_result(&w.r, &n, modes, ARRAY_LEN(modes));
@@ -370,15 +370,15 @@ static void page__is_valid_without_results(void **state)
 				hist_packed_fini(&run->blocks[m].times);
 			run->n_blocks = run->n_pods = 0;
 		}
-	make(&w);
+	make_report_page(&w);
 	for (size_t k = 0; k < w.r.rows[3].n; k++) {
 		free(w.r.rows[3].runs[k].blocks);
 		free(w.r.rows[3].runs[k].units);
 	}
 	w.r.rows[3].n = 0;
-	make(&w);
+	make_report_page(&w);
 	w.r.head.interrupted = true;
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "<strong>Interrupted.</strong>"));
 }
 
@@ -406,7 +406,7 @@ static void page__survives_figures_beyond_all_bounds(void **state)
 		}
 		w.r.head.usd_per_hour = w.r.head.seconds = w.r.head.warmup_s = v;
 		w.r.head.memory_mib = w.r.head.multiprocessors = w.r.head.power_limit_w = v;
-		make(&w);
+		make_report_page(&w);
 	}
 }
 
@@ -496,7 +496,7 @@ static void pods_of_different_weights__are_joined(void **state)
 		w.r.rows[1].runs[1].blocks[4].times.n + w.r.rows[2].runs[1].blocks[4].times.n +
 			w.r.rows[3].runs[1].blocks[4].times.n);
 	assert_int_equal(m->all->runs[2].units[2 * 10 + 5], w.r.rows[3].runs[2].units[5]);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, " weights 1, 2, 3 gave 1"));
 	assert_true(has_text(&w, "<td>weight 3</td>"));
 	assert_true(has_text(&w, "Shares of 3 burn in 3 burn, turns-weighted"));
@@ -533,7 +533,7 @@ static void tails__match_the_times(void **state)
 			if (k % 10 == 0)
 				assert_ok(hist_pack(p, &h, &err), &err);
 		}
-	make(&w);
+	make_report_page(&w);
 	(void)read_numbers(v, ARRAY_LEN(v), buf_str(&w.page), "class=\"curve m2\" d=");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		if (!is_near(v[i], expected[i]))
@@ -548,7 +548,7 @@ static void summary__names_the_best_mode_and_inconclusive_ones(void **state)
 
 	(void)state;
 	world_init(&w, 3);
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "(not to be told from "));
 	assert_false(has_text(&w, "; least under "));
 	for (size_t k = 0; k < w.r.rows[1].n; k++) {
@@ -558,7 +558,7 @@ static void summary__names_the_best_mode_and_inconclusive_ones(void **state)
 			run->blocks[i].seconds *= 1.1;
 		run->seconds *= 1.1;
 	}
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w,
 		"; least under <span class=\"whole\"><span class=\"key m1\"></span>"
 		"<b>time-slicing</b>"));
@@ -573,12 +573,12 @@ static void summary__names_pods_that_do_not_keep_up(void **state)
 	world_init(&w, 3);
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].offered = 100;
-	make(&w);
+	make_report_page(&w);
 	assert_true(
 		has_text(&w, "The 400 units/s that are asked for are served in every mode."));
 	for (size_t i = 0; i < w.r.n_rows; i++)
 		w.r.rows[i].offered = 1000;
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "Does not keep up under "));
 	assert_true(has_text(&w, " of the 4000 units/s that are asked for."));
 }
@@ -600,7 +600,7 @@ static void changes__are_reported_where_they_are_significant(void **state)
 	(void)state;
 	world_init(&before, 3);
 	world_init(&after, 3);
-	make(&after);
+	make_report_page(&after);
 	assert_false(has_text(&after, "<h2>What changed</h2>"));
 	assert_false(has_text(&after, "bar was m"));
 	for (size_t k = 0; k < after.r.rows[2].n; k++)
@@ -611,7 +611,7 @@ static void changes__are_reported_where_they_are_significant(void **state)
 	after.r.head.simulated = false; /* one simulated result is enough */
 	add_one_check(&before.r, true);
 	add_one_check(&after.r, false);
-	make(&after);
+	make_report_page(&after);
 	assert_true(has_text(&after, "<h2>What changed</h2>"));
 	assert_true(has_text(&after,
 		"<li>Throughput: 0 better, 1 worse, 3 that cannot be told.</li>"));
@@ -621,8 +621,8 @@ static void changes__are_reported_where_they_are_significant(void **state)
 	assert_true(has_text(&after, "errors that were not there before: 1."));
 	assert_true(has_text(&after,
 		"Passed before and fails now</strong>: memory under turns.</li>"));
-	assert_int_equal(count(&after, "class=\"bar was m"), 3);
-	assert_int_equal(count(&after, "class=\"curve was m"), 3);
+	assert_int_equal(count_text(&after, "class=\"bar was m"), 3);
+	assert_int_equal(count_text(&after, "class=\"curve was m"), 3);
 	assert_true(has_text(&after, "<title>SIMULATED"));
 	for (size_t i = 0; i < before.r.n_rows; i++)
 		before.r.rows[i].scenario = "another";
@@ -650,7 +650,7 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 		row->mode = w.r.n_rows % 2 ? BENCH_MPS : BENCH_FAIR_SHARE;
 		row->mode_name = bench_mode_names[row->mode];
 	}
-	make(&w);
+	make_report_page(&w);
 	assert_true(has_text(&w, "<h2>s124</h2>"));
 	assert_error(bench_report(&small, &w.r, NULL, &err), &err,
 		"the report: expected at most");

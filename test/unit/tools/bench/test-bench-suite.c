@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void add(struct suite *s, const char *text)
+static void add_suite_text(struct suite *s, const char *text)
 {
 	struct error err = ERROR_INIT;
 
@@ -26,7 +26,7 @@ static void scenarios__have_one_name(void **state)
 
 		suite_defaults(&s);
 		s.n_scenarios = 0;
-		add(&s, rows[i][0]);
+		add_suite_text(&s, rows[i][0]);
 		assert_string_equal(s.scenarios[0].name, rows[i][1]);
 	}
 }
@@ -63,7 +63,7 @@ static void scenarios__are_checked(void **state)
 	assert_int_equal(suite_add(&s, text, &err), -1);
 	assert_int_equal(err.code, ERR_LIMIT);
 	while (s.n_scenarios < SUITE_SCENARIOS_MAX)
-		add(&s, "2 burn");
+		add_suite_text(&s, "2 burn");
 	assert_int_equal(suite_add(&s, "2 burn", &err), -1);
 }
 
@@ -112,9 +112,9 @@ static void steps__omit_redundant_ones(void **state)
 	(void)state;
 	suite_defaults(&s);
 	s.n_scenarios = 0;
-	add(&s, "4 burn");
-	add(&s, "latency + 3 burn");
-	add(&s, "burn");
+	add_suite_text(&s, "4 burn");
+	add_suite_text(&s, "latency + 3 burn");
+	add_suite_text(&s, "burn");
 	assert_true(suite_has(&s, &s.scenarios[0], BENCH_FAIR_SHARE_WEIGHTED));
 	assert_false(suite_has(&s, &s.scenarios[0], BENCH_FAIR_SHARE_LATENCY));
 	assert_false(suite_has(&s, &s.scenarios[1], BENCH_FAIR_SHARE_WEIGHTED));
@@ -160,7 +160,7 @@ static void collect__joins_pods(void **state)
 	assert_non_null(blocks);
 	suite_defaults(&s);
 	s.n_scenarios = 0;
-	add(&s, "2 burn + small");
+	add_suite_text(&s, "2 burn + small");
 	assert_int_equal(collect_read(blocks, 2, line, strlen(line), &err), 0);
 	assert_int_equal(collect_read(blocks + 2, 2, line, strlen(line), &err), 0);
 	assert_int_equal(collect_add(&r, &c, &err), 0);

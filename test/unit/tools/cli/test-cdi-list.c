@@ -7,7 +7,7 @@
 #define HEAD    "cdiVersion: 0.3.0\nkind: vendor.com/class\n"
 #define DEVICES "devices: [{name: x, containerEdits: {env: [a=b]}}]\n"
 
-static int parse(struct cdi_listed *l, const char *text, struct error *err)
+static int parse_cdi_list(struct cdi_listed *l, const char *text, struct error *err)
 {
 	return cdi_list_parse(l, "f", text, strlen(text), err);
 }
@@ -30,7 +30,7 @@ static void cdi_list_parse__reads_json_and_yaml(void **state)
 		struct error err = ERROR_INIT;
 		struct cdi_listed l;
 
-		assert_ok(parse(&l, texts[i], &err), &err);
+		assert_ok(parse_cdi_list(&l, texts[i], &err), &err);
 		assert_string_equal(l.kind, "vendor.com/class");
 		assert_int_equal(l.devices.n, 2);
 		assert_string_equal(l.devices.v[0], "0");
@@ -82,7 +82,7 @@ static void cdi_list_parse__reports_errors_with_their_place(void **state)
 		struct error err = ERROR_INIT;
 		struct cdi_listed l;
 
-		assert_error(parse(&l, rows[i].text, &err), &err, rows[i].want);
+		assert_error(parse_cdi_list(&l, rows[i].text, &err), &err, rows[i].want);
 		cdi_listed_fini(&l);
 	}
 }
@@ -98,7 +98,7 @@ static void cdi_list_parse__has_a_limit(void **state)
 	for (int i = 0; i < CDI_LIST_DEVICES_MAX; i++)
 		buf_puts(&b, ",{}");
 	buf_puts(&b, "]\n");
-	assert_error(parse(&l, buf_str(&b), &err), &err, "devices: expected at most");
+	assert_error(parse_cdi_list(&l, buf_str(&b), &err), &err, "devices: expected at most");
 	assert_int_equal(err.code, ERR_LIMIT);
 	cdi_listed_fini(&l);
 }

@@ -31,7 +31,7 @@ static void gpus__are_found_by_catalogue_and_by_label(void **state)
 	}
 }
 
-static bool count(void *arg, const uint32_t counts[])
+static bool count_set(void *arg, const uint32_t counts[])
 {
 	(void)counts;
 	++*(unsigned *)arg;
@@ -60,8 +60,8 @@ static void gpus__a100_has_the_known_geometries(void **state)
 				(rows[k].doubles || p->size == p->slices || p->slices >= 3))
 				profiles |= UINT32_C(1) << i;
 		}
-		mig_enumerate(m, profiles, true, count, &maximal);
-		mig_enumerate(m, profiles, false, count, &all);
+		mig_enumerate(m, profiles, true, count_set, &maximal);
+		mig_enumerate(m, profiles, false, count_set, &all);
 		assert_int_equal(maximal, rows[k].maximal);
 		assert_int_equal(mig_enumerate_count_placed(m, profiles), rows[k].placed);
 		assert_int_equal(all, rows[k].all);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int parse(struct plan_input **ret, const char *text, struct error *err)
+static int parse_plan(struct plan_input **ret, const char *text, struct error *err)
 {
 	assert_int_equal(plan_input_new(ret, err), 0);
 	if (plan_input_parse(*ret, "p.yaml", text, strlen(text), err) < 0)
@@ -49,7 +49,7 @@ static void input__reads_every_key(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	if (parse(&in, text, &err) < 0)
+	if (parse_plan(&in, text, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(in->n_workloads, 3);
 	w = &in->workloads[0];
@@ -111,7 +111,8 @@ static void input__has_defaults(void **state)
 
 	(void)state;
 	assert_int_equal(
-		parse(&in, "version: gpuslice/plan/v1\nworkloads: [{name: a}]\n", &err), 0);
+		parse_plan(&in, "version: gpuslice/plan/v1\nworkloads: [{name: a}]\n", &err),
+		0);
 	assert_int_equal(in->regions.n, 1);
 	assert_string_equal(in->regions.v[0], "us-east-1");
 	assert_int_equal(in->policy.modes, (1 << PLAN_MODES) - 1);
@@ -196,7 +197,7 @@ static void input__errors_name_place_and_what_was_expected(void **state)
 		CLEANUP(plan_input_freep) struct plan_input *in = NULL;
 		struct error err = ERROR_INIT;
 
-		assert_int_equal(parse(&in, rows[i].text, &err), -1);
+		assert_int_equal(parse_plan(&in, rows[i].text, &err), -1);
 		assert_string_equal(err.msg, rows[i].msg);
 	}
 }
@@ -213,7 +214,7 @@ static void input__accepts_ten_thousand_workloads(void **state)
 		buf_printf(&b,
 			"- {name: w%u, busy: 0.1, t_solo: 0.1, rate: 1, u: 0.3, mem_peak_mib: 900}\n",
 			i);
-	assert_int_equal(parse(&in, buf_str(&b), &err), 0);
+	assert_int_equal(parse_plan(&in, buf_str(&b), &err), 0);
 	assert_int_equal(in->n_workloads, 10000);
 }
 

@@ -57,7 +57,7 @@ static const char *find_plan_file(const struct world *w, const char *path)
 	return NULL;
 }
 
-static bool has(const struct world *w, const char *path, const char *text)
+static bool has_file_text(const struct world *w, const char *path, const char *text)
 {
 	return find_plan_file(w, path) && strstr(find_plan_file(w, path), text) != NULL;
 }
@@ -87,11 +87,11 @@ static void pools__offer_slots_of_all_gpus(void **state)
 	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/gpu.shared"),
 		4 * w.pools->v[0].slots);
 	assert_int_equal(w.pools->n_notes, 0);
-	assert_true(
-		has(&w, "10-device-plugin-config.yaml", "failRequestsGreaterThanOne: true"));
-	assert_true(has(&w, "30-nodepools.yaml", "gpuslice.io/not-ready"));
-	assert_true(has(&w, "patches/a.yaml", "nvidia.com/gpu.shared: \"1\""));
-	assert_true(has(&w, "patches/a.yaml", "nvidia.com/gpu: null"));
+	assert_true(has_file_text(&w, "10-device-plugin-config.yaml",
+		"failRequestsGreaterThanOne: true"));
+	assert_true(has_file_text(&w, "30-nodepools.yaml", "gpuslice.io/not-ready"));
+	assert_true(has_file_text(&w, "patches/a.yaml", "nvidia.com/gpu.shared: \"1\""));
+	assert_true(has_file_text(&w, "patches/a.yaml", "nvidia.com/gpu: null"));
 }
 
 /* The agent's own reader accepts every written config, without a warning. */
@@ -308,13 +308,13 @@ static void make_overlays__request_shares_of_gpus(void **state)
 		HEAD("exclusive",
 			"g6f.2xlarge") "workloads: [{name: a, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, u: 0.1, mem_peak_mib: 3000,\n"
 				       "  slo: {max_slowdown: 9}}]\n");
-	assert_true(has(&w, "40-nodeoverlays.yaml", "nvidia.com/gpu: \"1\""));
-	assert_true(has(&w, "40-nodeoverlays.yaml", "[\"g6f.2xlarge\"]"));
-	assert_true(has(&w, "00-README.md", "NodeOverlay=true"));
+	assert_true(has_file_text(&w, "40-nodeoverlays.yaml", "nvidia.com/gpu: \"1\""));
+	assert_true(has_file_text(&w, "40-nodeoverlays.yaml", "[\"g6f.2xlarge\"]"));
+	assert_true(has_file_text(&w, "00-README.md", "NodeOverlay=true"));
 	world_init(&whole,
 		HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
 	assert_null(find_plan_file(&whole, "40-nodeoverlays.yaml"));
-	assert_false(has(&whole, "00-README.md", "NodeOverlay"));
+	assert_false(has_file_text(&whole, "00-README.md", "NodeOverlay"));
 }
 
 static void make_mig__tells_gpus_apart(void **state)
@@ -328,9 +328,9 @@ static void make_mig__tells_gpus_apart(void **state)
 					"  t_solo: 0.05, rate: 1, slo: {max_slowdown: 9}}]\n");
 	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/mig-1g.5gb"), 9);
 	assert_int_equal(count_offered(&w.pools->v[0], "nvidia.com/gpu"), 6);
-	assert_true(has(&w, "15-mig-config.yaml", "devices: [0]"));
-	assert_true(has(&w, "15-mig-config.yaml", "\"1g.5gb\": 7"));
-	assert_true(has(&w, "15-mig-config.yaml",
+	assert_true(has_file_text(&w, "15-mig-config.yaml", "devices: [0]"));
+	assert_true(has_file_text(&w, "15-mig-config.yaml", "\"1g.5gb\": 7"));
+	assert_true(has_file_text(&w, "15-mig-config.yaml",
 		"devices: [2, 3, 4, 5, 6, 7]\n        mig-enabled: false"));
 }
 

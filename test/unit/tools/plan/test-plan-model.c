@@ -12,7 +12,7 @@
 			fail_msg("%s is %.6f, expected %.6f", #a, a_, b_); \
 	} while (0)
 
-static double rotate(const struct model_pod *pods, size_t n, double sigma,
+static double rotate_pods(const struct model_pod *pods, size_t n, double sigma,
 	struct model_times *ret)
 {
 	struct model_rotation r = { sigma, 0, 0 };
@@ -48,7 +48,7 @@ static void rotation__of_equal_closed_pods_is_exact(void **state)
 		fill_model_pods(pods, rows[i].n,
 			(struct model_pod){ rows[i].busy * rows[i].solo_s,
 				(1 - rows[i].busy) * rows[i].solo_s, 0 });
-		(void)rotate(pods, rows[i].n, 0.11, t);
+		(void)rotate_pods(pods, rows[i].n, 0.11, t);
 		for (size_t k = 0; k < rows[i].n; k++)
 			rate += t[k].rate;
 		CLOSE(t[0].mean_s, rows[i].mean_s, 0.00005);
@@ -65,12 +65,12 @@ static void rotation__of_open_pods_does_not_depend_on_how_demands_vary(void **st
 
 	(void)state;
 	fill_model_pods(pods, 4, (struct model_pod){ 0.03, 0.2, 5 });
-	CLOSE(rotate(pods, 4, 0.11, t), 0.666, 1e-9);
+	CLOSE(rotate_pods(pods, 4, 0.11, t), 0.666, 1e-9);
 	CLOSE(t[0].mean_s - 0.2, 0.0997, 0.00005);
 	CLOSE(t[3].rate, 5, 1e-9);
 	pods[0] = (struct model_pod){ 0.02, 0, 10 };
 	pods[1] = (struct model_pod){ 0.2, 0, 2 };
-	CLOSE(rotate(pods, 2, 0.11, t), 0.666, 1e-9);
+	CLOSE(rotate_pods(pods, 2, 0.11, t), 0.666, 1e-9);
 	CLOSE(t[0].mean_s, 0.0665, 0.00005);
 	CLOSE(t[1].mean_s, 0.6647, 0.00005);
 }
@@ -83,23 +83,23 @@ static void rotation__of_mixes_is_consistent(void **state)
 
 	(void)state;
 	fill_model_pods(pods, 8, (struct model_pod){ 0.01, 0.04, 0 });
-	(void)rotate(pods, 8, 0.11, exact);
+	(void)rotate_pods(pods, 8, 0.11, exact);
 	for (size_t i = 0; i < 8; i++)
 		pods[i].rest_s += 1e-9 * (double)i;
-	(void)rotate(pods, 8, 0.11, mixed);
+	(void)rotate_pods(pods, 8, 0.11, mixed);
 	CLOSE(mixed[5].mean_s, exact[5].mean_s, 1e-6);
 	fill_model_pods(pods, 24, (struct model_pod){ 0.01, 0.14, 0 });
-	(void)rotate(pods, 24, 0.11, exact);
+	(void)rotate_pods(pods, 24, 0.11, exact);
 	for (size_t i = 0; i < 24; i++)
 		pods[i].rest_s += 1e-9 * (double)i;
-	(void)rotate(pods, 24, 0.11, mixed);
+	(void)rotate_pods(pods, 24, 0.11, mixed);
 	CLOSE(mixed[5].mean_s / exact[5].mean_s, 1, 0.06);
 	assert_true(mixed[5].mean_s >= exact[5].mean_s);
 	/* Open pods slow closed ones down, and the other way round. */
 	fill_model_pods(pods, 2, (struct model_pod){ 0.02, 0.02, 0 });
 	pods[2] = (struct model_pod){ 0.02, 0, 10 };
-	(void)rotate(pods, 2, 0, exact);
-	(void)rotate(pods, 3, 0, mixed);
+	(void)rotate_pods(pods, 2, 0, exact);
+	(void)rotate_pods(pods, 3, 0, mixed);
 	CLOSE(mixed[0].mean_s, exact[0].mean_s + 0.0095, 0.001);
 	assert_true(mixed[2].mean_s > 0.02 / (1 - 0.2) + 1e-6);
 }
@@ -189,7 +189,7 @@ static void models__reproduce_the_public_a100_table(void **state)
 		fill_model_pods(pods, rows[i].pods, (struct model_pod){ solo_s, 0, 0 });
 		for (size_t k = 0; k < rows[i].pods; k++)
 			sides[k] = (struct model_side){ .u = u, .busy = 1, .limit = 1 };
-		(void)rotate(pods, rows[i].pods, MODEL_SIGMA_TIME_SLICING, t);
+		(void)rotate_pods(pods, rows[i].pods, MODEL_SIGMA_TIME_SLICING, t);
 		CLOSE(t[0].mean_s / rows[i].slicing_s, 1, 0.02);
 		assert_int_equal(model_side_by_side(pods, sides, rows[i].pods, stretch, &err),
 			0);
@@ -263,7 +263,7 @@ static void rotation__beside_a_saturating_pod_has_a_bound(void **state)
 	struct model_times t[2];
 
 	(void)state;
-	CLOSE(rotate(pods, 2, 0, t), 0.2, 1e-9);
+	CLOSE(rotate_pods(pods, 2, 0, t), 0.2, 1e-9);
 	assert_true(isfinite(t[0].p99_s) && isfinite(t[1].p99_s));
 	assert_true(t[1].p99_s > t[1].mean_s && t[1].p99_s < 1);
 	/* A pod that leaves a little over is no worse for the other pod. */
@@ -271,7 +271,7 @@ static void rotation__beside_a_saturating_pod_has_a_bound(void **state)
 		double all = t[1].p99_s;
 
 		pods[0].rest_s = 1e-6 * (i + 1);
-		CLOSE(rotate(pods, 2, 0, t), 0.2, 1e-9);
+		CLOSE(rotate_pods(pods, 2, 0, t), 0.2, 1e-9);
 		assert_true(t[1].p99_s <= all + 1e-9);
 		t[1].p99_s = all;
 	}

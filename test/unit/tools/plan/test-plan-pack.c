@@ -117,7 +117,7 @@ static void solve_with(struct pack_result *ret, const struct plan_policy *p,
 }
 
 /* A plan's promises are true by its own figures. */
-static void check(const struct pack_result *r, const struct plan_policy *p,
+static void check_pack_result(const struct pack_result *r, const struct plan_policy *p,
 	const struct plan_workload *w, size_t n)
 {
 	CLEANUP(fit_freep) struct fit *f = NULL;
@@ -429,7 +429,7 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	assert_int_equal(r.n_nodes, 1);
 	assert_string_equal(r.nodes[0].offer->type, "g6.xlarge");
 	assert_int_equal(r.nano_per_hour, 804800000);
-	check(&r, &p, &w, 1);
+	check_pack_result(&r, &p, &w, 1);
 	pack_result_fini(&r);
 	w.spot_ok = true;
 	solve_with(&r, &p, &w, 1, false);
@@ -441,7 +441,7 @@ static void pack__finds_the_cheapest_of_few(void **state)
 	assert_int_equal(r.n_unplaced, 1);
 	assert_int_equal(r.unplaced[0].reason, PLAN_NO_MEMORY);
 	assert_int_equal(r.unplaced[0].replicas, 4);
-	check(&r, &p, &w, 1);
+	check_pack_result(&r, &p, &w, 1);
 	pack_result_fini(&r);
 }
 
@@ -481,8 +481,8 @@ static void pack__comes_close_to_the_best(void **state)
 		solve_with(&best, &p, w, ARRAY_LEN(w), false);
 		solve_with(&found, &p, w, ARRAY_LEN(w), true);
 		assert_true(best.exact && !found.exact);
-		check(&best, &p, w, ARRAY_LEN(w));
-		check(&found, &p, w, ARRAY_LEN(w));
+		check_pack_result(&best, &p, w, ARRAY_LEN(w));
+		check_pack_result(&found, &p, w, ARRAY_LEN(w));
 		assert_true(found.nano_per_hour >= best.nano_per_hour);
 		assert_true(found.bound_nano <= best.nano_per_hour);
 		sum += (double)found.nano_per_hour / (double)best.nano_per_hour - 1;
@@ -546,7 +546,7 @@ static void pack__keeps_replicas_apart(void **state)
 			.never_exact = searched };
 
 		assert_int_equal(pack_solve(&r, &s, &err), 0);
-		check(&r, &p, w, 2);
+		check_pack_result(&r, &p, w, 2);
 		assert_int_equal(r.n_unplaced, 0);
 		assert_int_equal(r.n_nodes, 3);
 		pack_result_fini(&r);
@@ -567,7 +567,7 @@ static void pack__is_deterministic_and_feasible_for_many(void **state)
 	w[7].slo = (struct plan_slo){ 0 };
 	solve_with(&once, &p, w, ARRAY_LEN(w), false);
 	solve_with(&again, &p, w, ARRAY_LEN(w), false);
-	check(&once, &p, w, ARRAY_LEN(w));
+	check_pack_result(&once, &p, w, ARRAY_LEN(w));
 	assert_int_equal(once.nano_per_hour, again.nano_per_hour);
 	assert_int_equal(once.n_nodes, again.n_nodes);
 	for (size_t i = 0; i < once.n_nodes; i++) {
@@ -607,7 +607,7 @@ static void pack__uses_existing_nodes_first(void **state)
 		there += r.nodes[i].offer == &have[0];
 	assert_int_equal(there, 2);
 	assert_int_equal(r.n_unplaced, 0);
-	check(&r, &p, &w, 1);
+	check_pack_result(&r, &p, &w, 1);
 	pack_result_fini(&r);
 }
 
@@ -668,7 +668,7 @@ static void pack__free_nodes_cost_nothing(void **state)
 		.seed = 1 };
 
 	assert_int_equal(pack_solve(&with, &s, &err), 0);
-	check(&with, &p, w, ARRAY_LEN(w));
+	check_pack_result(&with, &p, w, ARRAY_LEN(w));
 	/* The search is not exact: it may miss the saving of the node, but no more. */
 	assert_true((double)with.nano_per_hour <= 1.02 * (double)without.nano_per_hour);
 	pack_result_fini(&with);
@@ -705,11 +705,11 @@ static void pack__stops_with_its_best_result(void **state)
 
 	assert_int_equal(pack_solve(&r, &s, &err), 0);
 	assert_true(r.stopped && asked == 1);
-	check(&r, &p, w, ARRAY_LEN(w));
+	check_pack_result(&r, &p, w, ARRAY_LEN(w));
 	pack_result_fini(&r);
 }
 
-static bool count(void *arg, double done, int64_t nano)
+static bool count_call(void *arg, double done, int64_t nano)
 {
 	(void)done;
 	(void)nano;
@@ -738,11 +738,11 @@ static void pack__does_not_search_for_impossible_results(void **state)
 		.n_offers = ARRAY_LEN(offers),
 		.budget = budget,
 		.seed = 1,
-		.go_on = count,
+		.go_on = count_call,
 		.arg = &looks };
 
 	assert_int_equal(pack_solve(&r, &s, &err), 0);
-	check(&r, &p, &w, 1);
+	check_pack_result(&r, &p, &w, 1);
 	assert_int_equal(r.nano_per_hour, 10 * INT64_C(12240000000));
 	assert_in_range(r.bound_nano, r.nano_per_hour - 1000, r.nano_per_hour);
 	assert_in_range(looks, 1, budget / 64 / 8);

@@ -169,7 +169,7 @@ static bool does_file_exist(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-static void touch(const char *name)
+static void touch_test_file(const char *name)
 {
 	char path[512];
 	struct error err = ERROR_INIT;
@@ -215,9 +215,9 @@ static void files__of_an_earlier_run_are_removed_before_the_next(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	touch("cuda-ready");
-	touch("cuda.json");
-	touch("driver.json");
+	touch_test_file("cuda-ready");
+	touch_test_file("cuda.json");
+	touch_test_file("driver.json");
 	assert_ok(files_begin(dir, VALIDATE_CUDA, &err), &err);
 	assert_false(does_file_exist("cuda-ready"));
 	assert_false(does_file_exist("cuda.json"));
@@ -234,7 +234,7 @@ static void files__of_a_pass_end_with_a_failure_that_cannot_be_written(void **st
 	/* No file can take the place of a directory. */
 	assert_ok(path_join(sub, sizeof(sub), dir, "driver.json", &err), &err);
 	assert_int_equal(mkdir(sub, 0755), 0);
-	touch("driver-ready");
+	touch_test_file("driver-ready");
 	validate_report_init(&r, VALIDATE_DRIVER);
 	report_set(&r, VALIDATE_FAIL, VALIDATE_CODE_NOT_LOADED, "gone");
 	assert_error(files_write(dir, &r, &err), &err, "Is a directory");
@@ -253,9 +253,9 @@ static void cleanup__keeps_other_than_status_files(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
-		touch(gone[i]);
+		touch_test_file(gone[i]);
 	for (size_t i = 0; i < ARRAY_LEN(stays); i++)
-		touch(stays[i]);
+		touch_test_file(stays[i]);
 	assert_ok(files_cleanup(dir, &err), &err);
 	for (size_t i = 0; i < ARRAY_LEN(gone); i++)
 		assert_false(does_file_exist(gone[i]));

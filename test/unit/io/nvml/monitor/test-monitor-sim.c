@@ -44,7 +44,7 @@ static void drop_node(void)
 	dir = NULL;
 }
 
-static struct gpu_monitor_options options(void)
+static struct gpu_monitor_options make_sim_options(void)
 {
 	return (struct gpu_monitor_options){ .nvml_path = lib,
 		.sysfs_root = sysfs,
@@ -54,9 +54,9 @@ static struct gpu_monitor_options options(void)
 		.stuck_retry_ns = NS_PER_SEC };
 }
 
-static void start(struct monitor_watcher *s)
+static void start_sim_monitor(struct monitor_watcher *s)
 {
-	struct gpu_monitor_options o = options();
+	struct gpu_monitor_options o = make_sim_options();
 
 	monitor_watcher_start(s, &o);
 }
@@ -73,7 +73,7 @@ static void sim__shows_a_p3_8xlarge(void **state)
 
 	(void)state;
 	make_node("p3.8xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 4);
 	assert_true(s.inv->driver_version[0] != '\0');
@@ -113,7 +113,7 @@ static void sim__counts_no_links_into_switches(void **state)
 
 	(void)state;
 	make_node("p4d.24xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 8);
 	assert_true(s.inv->gpus[0].mig_capable);
@@ -140,7 +140,7 @@ static void sim__contains_a_hanging_gpu(void **state)
 	make_node("p3.8xlarge");
 	sim_hang_set(node.state, 2, SIM_HANG_FOREVER, SIM_HANG_CALLS, SIM_HANG_FOREVER);
 	t0 = time_mono_ns();
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	assert_in_range(time_mono_ns() - t0, CALL_TIMEOUT_NS, 10 * CALL_TIMEOUT_NS);
 	for (uint32_t i = 0; i < 4; i++)
@@ -161,7 +161,7 @@ static void sim__follows_the_driver(void **state)
 	(void)state;
 	make_node("p3.2xlarge");
 	assert_ok(sim_control_driver(&node, SIM_DRIVER_UNLOADED, &err), &err);
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "Driver Not Loaded (9)"));
 	assert_ok(sim_control_driver(&node, SIM_DRIVER_LOADED, &err), &err);
@@ -186,7 +186,7 @@ static void sim__delivers_an_xid(void **state)
 
 	(void)state;
 	make_node("p3.8xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	/* The worker registers right after its first probe. It does not deliver an XID from before that. */
 	for (uint64_t until = time_mono_ns() + MONITOR_TIMEOUT_NS;
@@ -213,7 +213,7 @@ static void sim__detects_a_lost_gpu_and_its_return(void **state)
 
 	(void)state;
 	make_node("p3.8xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	(void)snprintf(uuid, sizeof uuid, "%s", s.inv->gpus[1].uuid);
 	assert_ok(sim_control_lose(&node, 1, &err), &err);
@@ -245,7 +245,7 @@ static void sim__receives_events_of_others_while_a_gpu_is_lost(void **state)
 		uint64_t until;
 
 		make_node("p3.8xlarge");
-		start(&s);
+		start_sim_monitor(&s);
 		gpu_monitor_set_interval(s.m, 500 * NS_PER_MS);
 		run_until(&s, s.inventories >= 2); /* events are registered after the first */
 		assert_ok(sim_control_lose(&node, 1, &err), &err);
@@ -268,7 +268,7 @@ static void sim__detects_added_and_removed_gpus(void **state)
 
 	(void)state;
 	make_node("p3.2xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 1);
 	assert_ok(sim_control_add(&node, NULL, &slot, &err), &err);
@@ -373,7 +373,7 @@ static void sim__shows_mig_devices_and_their_changes(void **state)
 	d = mig_on(&n, 3);
 	(void)create_sim_instance(&n, d, 19, 0, &gi);
 	ci = create_sim_instance(&n, d, 9, 1, &gi); /* two of its three slices */
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	assert_true(s.inv->gpus[3].mig_enabled);
 	assert_false(s.inv->gpus[3].mig_pending);
@@ -418,7 +418,7 @@ static void sim__probes_a_full_node_with_few_calls(void **state)
 	(void)state;
 	SKIP_UNLESS(geteuid() == 0, "only root may change MIG");
 	make_node("p4d.24xlarge");
-	start(&s);
+	start_sim_monitor(&s);
 	run_until(&s, s.inventories == 1);
 	whole = count_calls_of_probe(&s);
 
@@ -450,7 +450,7 @@ static void sim__answers_fast(void **state)
 	make_node("p3.8xlarge");
 	for (int i = 0; i < 20; i++) {
 		CLEANUP(inventory_freep) struct inventory *inv = NULL;
-		struct gpu_monitor_options o = options();
+		struct gpu_monitor_options o = make_sim_options();
 		struct error err = ERROR_INIT;
 		uint64_t t0 = time_mono_ns(), took;
 

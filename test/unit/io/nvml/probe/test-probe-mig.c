@@ -415,7 +415,7 @@ static void mig_minors_fill__accepts_or_refuses_a_whole_list(void **state)
 
 /* ---- probes ----------------------------------------------------------------------------------- */
 
-static int feed(struct probe_round *round, union worker_msg *m, enum worker_type type)
+static int feed_mig_msg(struct probe_round *round, union worker_msg *m, enum worker_type type)
 {
 	struct error err = ERROR_INIT;
 
@@ -426,13 +426,13 @@ static int feed(struct probe_round *round, union worker_msg *m, enum worker_type
 	return probe_round_feed(round, m, &err);
 }
 
-static void begin(struct probe_round *round, uint32_t n)
+static void begin_probe_round(struct probe_round *round, uint32_t n)
 {
 	union worker_msg m = { .begin = { .n = n } };
 	struct worker_probe q;
 
 	probe_round_start(round, 0, &q);
-	assert_int_equal(feed(round, &m, WORKER_BEGIN), 0);
+	assert_int_equal(feed_mig_msg(round, &m, WORKER_BEGIN), 0);
 }
 
 static void feed_gpu_message(struct probe_round *round, uint32_t index, bool mig,
@@ -444,7 +444,7 @@ static void feed_gpu_message(struct probe_round *round, uint32_t index, bool mig
 						.fault = fault } } };
 
 	(void)snprintf(m.gpu.gpu.uuid, sizeof m.gpu.gpu.uuid, "GPU-%u", index);
-	assert_int_equal(feed(round, &m, WORKER_GPU), 0);
+	assert_int_equal(feed_mig_msg(round, &m, WORKER_GPU), 0);
 }
 
 static union worker_msg mig_message(uint32_t gpu, uint32_t n)
@@ -465,14 +465,14 @@ static int feed_mig_message(struct probe_round *round, uint32_t gpu, uint32_t n)
 {
 	union worker_msg m = mig_message(gpu, n);
 
-	return feed(round, &m, WORKER_MIG);
+	return feed_mig_msg(round, &m, WORKER_MIG);
 }
 
 static int end(struct probe_round *round)
 {
 	union worker_msg m = { .end = { .seq = 0 } };
 
-	return feed(round, &m, WORKER_END);
+	return feed_mig_msg(round, &m, WORKER_END);
 }
 
 static void assert_mig(const struct probe_round *round, const char *const *uuids, uint32_t n)
@@ -488,7 +488,7 @@ static void probe_round__keeps_mig_devices_of_an_unhealthy_gpu(void **state)
 	static struct probe_round round;
 
 	(void)state;
-	begin(&round, 3);
+	begin_probe_round(&round, 3);
 	feed_gpu_message(&round, 0, true, GPU_OK);
 	assert_int_equal(feed_mig_message(&round, 0, 2), 0);
 	feed_gpu_message(&round, 1, false, GPU_OK);
@@ -499,7 +499,7 @@ static void probe_round__keeps_mig_devices_of_an_unhealthy_gpu(void **state)
 	assert_int_equal(round.last->mig[2].gpu, 2);
 
 	/* The first is lost and does not report its mode; its devices stay, before the others'. */
-	begin(&round, 3);
+	begin_probe_round(&round, 3);
 	feed_gpu_message(&round, 0, false, GPU_FAULT_LOST);
 	feed_gpu_message(&round, 1, false, GPU_OK);
 	feed_gpu_message(&round, 2, true, GPU_OK);
@@ -510,14 +510,14 @@ static void probe_round__keeps_mig_devices_of_an_unhealthy_gpu(void **state)
 
 	/* A call hangs: the same. */
 	probe_round_mark_stuck(&round, 0, 100, "hangs");
-	begin(&round, 3);
+	begin_probe_round(&round, 3);
 	feed_gpu_message(&round, 1, false, GPU_OK);
 	feed_gpu_message(&round, 2, true, GPU_FAULT_FIELD); /* its list could not be read */
 	assert_int_equal(end(&round), 1);
 	assert_mig(&round, all, 3);
 
 	/* Empty is not unknown, also on a GPU with another fault. A GPU without MIG is not unknown either. */
-	begin(&round, 3);
+	begin_probe_round(&round, 3);
 	feed_gpu_message(&round, 1, false, GPU_OK);
 	feed_gpu_message(&round, 2, true, GPU_FAULT_FIELD);
 	assert_int_equal(feed_mig_message(&round, 2, 0), 0);
@@ -532,7 +532,7 @@ static void probe_round__refuses_mig_devices_out_of_place(void **state)
 	union worker_msg m;
 
 	(void)state;
-	begin(&round, 2);
+	begin_probe_round(&round, 2);
 	assert_int_equal(feed_mig_message(&round, 0, 1), -1); /* before its GPU */
 	feed_gpu_message(&round, 0, false, GPU_OK);
 	assert_int_equal(feed_mig_message(&round, 0, 1), -1); /* not in MIG mode */
@@ -556,9 +556,9 @@ static void probe_round__refuses_two_mig_devices_with_one_uuid(void **state)
 
 	(void)state;
 	memcpy(m.mig.mig[1].uuid, m.mig.mig[0].uuid, sizeof m.mig.mig[0].uuid);
-	begin(&round, 1);
+	begin_probe_round(&round, 1);
 	feed_gpu_message(&round, 0, true, GPU_OK);
-	assert_int_equal(feed(&round, &m, WORKER_MIG), 0);
+	assert_int_equal(feed_mig_msg(&round, &m, WORKER_MIG), 0);
 	assert_int_equal(end(&round), 1);
 	assert_string_equal(round.last->mig[0].reason, "");
 	assert_string_equal(round.last->mig[1].reason, "it has the UUID of MIG device 0:0");

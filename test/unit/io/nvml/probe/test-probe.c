@@ -381,7 +381,7 @@ static void probe_bound_gpus__changes_with_the_driver(void **state)
 
 /* ---- probes ----------------------------------------------------------------------------------- */
 
-static int feed(struct probe_round *round, union worker_msg *m, enum worker_type type,
+static int feed_message(struct probe_round *round, union worker_msg *m, enum worker_type type,
 	struct error *err)
 {
 	worker_head(&m->head, type);
@@ -396,7 +396,7 @@ static int feed_begin(struct probe_round *round, uint32_t n)
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .begin = { .n = n } };
 
-	return feed(round, &m, WORKER_BEGIN, &err);
+	return feed_message(round, &m, WORKER_BEGIN, &err);
 }
 
 static int feed_gpu(struct probe_round *round, uint32_t index, const char *uuid,
@@ -408,7 +408,7 @@ static int feed_gpu(struct probe_round *round, uint32_t index, const char *uuid,
 	(void)snprintf(m.gpu.gpu.uuid, sizeof m.gpu.gpu.uuid, "%s", uuid);
 	if (uuid[0])
 		(void)snprintf(m.gpu.gpu.name, sizeof m.gpu.gpu.name, "name of %s", uuid);
-	return feed(round, &m, WORKER_GPU, &err);
+	return feed_message(round, &m, WORKER_GPU, &err);
 }
 
 static int feed_end(struct probe_round *round)
@@ -416,7 +416,7 @@ static int feed_end(struct probe_round *round)
 	struct error err = ERROR_INIT;
 	union worker_msg m = { .end = { .seq = 0 } };
 
-	return feed(round, &m, WORKER_END, &err);
+	return feed_message(round, &m, WORKER_END, &err);
 }
 
 static void probe_round__keeps_the_identity_of_an_unhealthy_gpu(void **state)
@@ -469,7 +469,7 @@ static void probe_round__keeps_class_and_fabric_of_an_unhealthy_gpu(void **state
 	(void)state;
 	probe_round_start(&round, 0, &q);
 	assert_int_equal(feed_begin(&round, 1), 0);
-	assert_int_equal(feed(&round, &m, WORKER_GPU, &err), 0);
+	assert_int_equal(feed_message(&round, &m, WORKER_GPU, &err), 0);
 	assert_int_equal(feed_end(&round), 1);
 	probe_round_start(&round, 0, &q);
 	assert_int_equal(feed_begin(&round, 1), 0);
@@ -556,8 +556,8 @@ static void probe_round__keeps_links_that_were_not_requested(void **state)
 		m.links.links[0] = m.links.links[1] =
 			(struct gpu_link){ .level = GPU_LEVEL_HOST_BRIDGE, .nvlinks = 4 };
 		m.links.links[row] = (struct gpu_link){ .level = GPU_LEVEL_UNKNOWN };
-		assert_int_equal(feed(&round, &m, WORKER_LINKS, &err), 0);
-		assert_int_equal(feed(&round, &m, WORKER_LINKS, &err), -1); /* twice */
+		assert_int_equal(feed_message(&round, &m, WORKER_LINKS, &err), 0);
+		assert_int_equal(feed_message(&round, &m, WORKER_LINKS, &err), -1); /* twice */
 	}
 	assert_int_equal(feed_end(&round), 1);
 
@@ -588,7 +588,7 @@ static void feed_pair(struct probe_round *round, uint8_t p2p)
 		m.links.links[!row] =
 			(struct gpu_link){ .level = GPU_LEVEL_SAME_CPU, .p2p = p2p };
 		m.links.links[row] = (struct gpu_link){ .level = GPU_LEVEL_UNKNOWN };
-		assert_int_equal(feed(round, &m, WORKER_LINKS, &err), 0);
+		assert_int_equal(feed_message(round, &m, WORKER_LINKS, &err), 0);
 	}
 	assert_int_equal(feed_end(round), 1);
 }

@@ -74,7 +74,7 @@ static void sampled(struct shares *s, uint32_t pid, uint64_t at, unsigned int pe
 		.smUtil = percent };
 }
 
-static void count(struct shares *s, uint64_t from, uint64_t to)
+static void count_shares(struct shares *s, uint64_t from, uint64_t to)
 {
 	share_count(s->v, s->n_v, from, to, s->list, &s->n, ARRAY_LEN(s->list));
 	s->n_v = 0;
@@ -88,7 +88,7 @@ static void share_count__percentages_are_of_the_interval(void **state)
 	add_user(&s, 11);
 	add_user(&s, 12);
 	sampled(&s, 11, T0 + 2 * SEC, 30); /* whenever it was seen last */
-	count(&s, T0, T0 + 5 * SEC);
+	count_shares(&s, T0, T0 + 5 * SEC);
 	assert_true(s.list[0].busy_known);
 	assert_int_equal(s.list[0].busy_ns, NS + NS / 2);
 	assert_true(s.list[1].busy_known);
@@ -98,7 +98,7 @@ static void share_count__percentages_are_of_the_interval(void **state)
 	sampled(&s, 11, T0 + 8 * SEC, 50);
 	sampled(&s, 11, T0 + 6 * SEC, 100); /* not in order */
 	sampled(&s, 12, T0 + 6 * SEC, 10);
-	count(&s, T0 + 5 * SEC, T0 + 10 * SEC);
+	count_shares(&s, T0 + 5 * SEC, T0 + 10 * SEC);
 	assert_int_equal(s.list[0].busy_ns, NS + 2 * NS);
 	assert_int_equal(s.list[1].busy_ns, NS / 2);
 }
@@ -110,7 +110,7 @@ static void share_count__has_no_figures_for_the_first_interval(void **state)
 	(void)state;
 	add_user(&s, 11);
 	sampled(&s, 11, T0 - SEC, 100);
-	count(&s, 0, T0);
+	count_shares(&s, 0, T0);
 	assert_false(s.list[0].busy_known);
 	assert_int_equal(s.list[0].busy_ns, 0);
 }
@@ -122,7 +122,7 @@ static void share_count__adds_processes_that_are_not_listed(void **state)
 	(void)state;
 	add_user(&s, 11);
 	sampled(&s, 99, T0 + SEC, 40);
-	count(&s, T0, T0 + 5 * SEC);
+	count_shares(&s, T0, T0 + 5 * SEC);
 	assert_int_equal(s.n, 2);
 	assert_int_equal(s.list[1].pid, 99);
 	assert_int_equal(s.list[1].bytes, 0);
@@ -140,7 +140,7 @@ static void share_count__ignores_impossible_figures(void **state)
 	sampled(&s, 11, 0, 50);
 	sampled(&s, 0, T0 + SEC, 50);
 	sampled(&s, 11, T0 - 500 * SEC, 50); /* of long ago */
-	count(&s, T0, T0 + 5 * SEC);
+	count_shares(&s, T0, T0 + 5 * SEC);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.list[0].busy_ns, 0);
 }
@@ -178,7 +178,7 @@ static void share_settle__is_exact_over_time(void **state)
 		for (uint32_t k = 0; k < 2; k++)
 			if (rows[i].says[k])
 				sampled(&s, 11 + k, to, (unsigned int)(rows[i].says[k] / 10));
-		count(&s, to - SEC, to);
+		count_shares(&s, to - SEC, to);
 		told = share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 		for (uint32_t k = 0; k < 2; k++)
 			if (s.list[k].busy_ns != rows[i].want[k] * MS)
@@ -200,11 +200,11 @@ static void share_settle__gives_the_rest_to_ended_processes(void **state)
 	add_user(&s, 12);
 	sampled(&s, 11, T0 + SEC, 50);
 	sampled(&s, 12, T0 + SEC, 30);
-	count(&s, T0, T0 + SEC);
+	count_shares(&s, T0, T0 + SEC);
 	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 	s.n = 1;
 	sampled(&s, 11, T0 + 2 * SEC, 50);
-	count(&s, T0 + SEC, T0 + 2 * SEC);
+	count_shares(&s, T0 + SEC, T0 + 2 * SEC);
 	t.busy_ns = 700 * MS;
 	assert_int_equal(share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t), 700 * MS);
 	assert_int_equal(s.n, 2);
@@ -214,7 +214,7 @@ static void share_settle__gives_the_rest_to_ended_processes(void **state)
 	/* The time of an ended process is reported once. */
 	s.n = 1;
 	sampled(&s, 11, T0 + 3 * SEC, 50);
-	count(&s, T0 + 2 * SEC, T0 + 3 * SEC);
+	count_shares(&s, T0 + 2 * SEC, T0 + 3 * SEC);
 	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 	assert_int_equal(s.n, 1);
 }
@@ -230,13 +230,13 @@ static void share_settle__assigns_no_estimated_rest(void **state)
 	add_user(&s, 12);
 	sampled(&s, 11, T0 + SEC, 30);
 	sampled(&s, 12, T0 + SEC, 20);
-	count(&s, T0, T0 + SEC);
+	count_shares(&s, T0, T0 + SEC);
 	assert_int_equal(share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t), 900 * MS);
 	assert_int_equal(s.list[0].busy_ns, 300 * MS);
 	assert_int_equal(s.list[1].busy_ns, 200 * MS);
 	s.n = 1;
 	sampled(&s, 11, T0 + 2 * SEC, 30);
-	count(&s, T0 + SEC, T0 + 2 * SEC);
+	count_shares(&s, T0 + SEC, T0 + 2 * SEC);
 	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.list[0].busy_ns, 300 * MS);
@@ -253,7 +253,7 @@ static void share_settle__stays_within_the_interval(void **state)
 	for (uint64_t i = 1; i <= 20; i++) {
 		if (i % 2 == 0)
 			sampled(&s, 11, T0 + i * SEC, 100);
-		count(&s, T0 + (i - 1) * SEC, T0 + i * SEC);
+		count_shares(&s, T0 + (i - 1) * SEC, T0 + i * SEC);
 		told += share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
 		assert_true(s.list[0].busy_ns <= NS);
 		assert_true(s.state.reserved_ns <= SHARE_RESERVE_NS);
@@ -409,7 +409,7 @@ static void on_done(void *arg, struct sample *sample, const struct error *err)
 		t->err = *err;
 }
 
-static void begin(struct sampling *s, struct sample_reply *t)
+static void begin_sampling(struct sampling *s, struct sample_reply *t)
 {
 	struct error err = ERROR_INIT;
 
@@ -465,7 +465,7 @@ static void sampling__puts_packets_together(void **state)
 	union worker_msg users = { .users = { .n = WORKER_USERS_MAX } };
 
 	(void)state;
-	begin(&s, &t);
+	begin_sampling(&s, &t);
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
 		0);
@@ -501,7 +501,7 @@ static void sampling__ignores_answers_to_another_request(void **state)
 	union worker_msg m;
 
 	(void)state;
-	begin(&s, &t);
+	begin_sampling(&s, &t);
 	assert_int_equal(s.seq, 1);
 	m = make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0");
 	m.device.seq = 9;
@@ -528,7 +528,7 @@ static void sampling__refuses_packets_out_of_order(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	begin(&s, &t);
+	begin_sampling(&s, &t);
 	assert_int_equal(apply_checked_message(&s, make_values_msg(&s, 1)),
 		-1); /* of no device */
 	assert_int_equal(apply_checked_message(&s, make_device_message(&s, 0, 1, "MIG-0")),
@@ -583,7 +583,7 @@ static void sampling__adds_devices_that_were_not_read(void **state)
 	(void)snprintf(inv->gpus[1].reason, sizeof inv->gpus[1].reason, "it hangs");
 	inv->gpus[2].fault = GPU_FAULT_GONE;
 	assert_ok(inventory_add_mig(inv, 1, &mig, 1, &err), &err);
-	begin(&s, &t);
+	begin_sampling(&s, &t);
 	assert_int_equal(
 		apply_checked_message(&s, make_device_message(&s, 0, GPU_NO_INSTANCE, "GPU-0")),
 		0);

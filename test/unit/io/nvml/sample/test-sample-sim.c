@@ -45,7 +45,7 @@ static void start(struct monitor_watcher *s, const char *model)
 	run_until(s, s->inventories > 0);
 }
 
-static void stop(struct monitor_watcher *s)
+static void stop_sim_monitor(struct monitor_watcher *s)
 {
 	monitor_watcher_stop(s);
 	sim_control_close(&node);
@@ -118,7 +118,7 @@ static void sim__samples_all_fields_of_an_h100(void **state)
 		(unsigned long long)t.sample->nvml_calls,
 		(unsigned long long)t.sample->nvml_ns / 1000);
 	sampled_fini(&t);
-	stop(&s);
+	stop_sim_monitor(&s);
 }
 
 static void sim__has_no_profiling_before_hopper(void **state)
@@ -141,7 +141,7 @@ static void sim__has_no_profiling_before_hopper(void **state)
 	assert_true(t.sample->devices[0].busy_known); /* by NVML's utilization */
 	assert_non_null(sample_value(&t.sample->devices[0], at("DCGM_FI_DEV_GPU_TEMP")));
 	sampled_fini(&t);
-	stop(&s);
+	stop_sim_monitor(&s);
 }
 
 /* ---- programs --------------------------------------------------------------------------------- */
@@ -268,7 +268,7 @@ static void sim__accounts_for_programs(void **state)
 		assert_in_range(a.of_ns[i], truth[i] - truth[i] / 3, truth[i] + truth[i] / 3);
 	sim_device_close(&d);
 	sampled_fini(&t);
-	stop(&s);
+	stop_sim_monitor(&s);
 }
 
 int main(void)

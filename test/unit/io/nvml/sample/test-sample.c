@@ -25,7 +25,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void start(struct monitor_watcher *s, const char *text)
+static void start_sample_monitor(struct monitor_watcher *s, const char *text)
 {
 	struct gpu_monitor_options o = { .nvml_path = fake_nvml_lib,
 		.sysfs_root = fake_nvml_dir,
@@ -71,8 +71,9 @@ static void sample__without_fields_has_memory_and_processes(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 2\nnogpm\nprocess compute 1 77 3 -1 -1\nprocess graphics 1 77 2 -1 -1\n"
-		  "process mps 1 78 4 -1 -1\n");
+	start_sample_monitor(&s,
+		"gpus 2\nnogpm\nprocess compute 1 77 3 -1 -1\nprocess graphics 1 77 2 -1 -1\n"
+		"process mps 1 78 4 -1 -1\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_int_equal(t.sample->n, 2);
 	device = &t.sample->devices[1];
@@ -115,17 +116,17 @@ static void sample__converts_as_dcgm_does(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 1\nnogpm\nmemory 81559\n"
-		  "figure nvmlDeviceGetTemperature 0 0 37\n"
-		  "figure nvmlDeviceGetPowerUsage 0 0 120092\n"
-		  "figure nvmlDeviceGetClockInfo 0 1 540\n"
-		  "figure nvmlDeviceGetClockInfo 0 2 2619\n"
-		  "figure nvmlDeviceGetFieldValues 0 82 41\n"
-		  "figure nvmlDeviceGetFieldValues 0 83 2132964\n"
-		  "figure nvmlDeviceGetFieldValues 0 186 119500\n"
-		  "figure nvmlDeviceGetUtilizationRates 0 0 55\n"
-		  "figure nvmlDeviceGetUtilizationRates 0 1 0\n"
-		  "figure nvmlDeviceGetPerformanceState 0 0 32\n");
+	start_sample_monitor(&s, "gpus 1\nnogpm\nmemory 81559\n"
+				 "figure nvmlDeviceGetTemperature 0 0 37\n"
+				 "figure nvmlDeviceGetPowerUsage 0 0 120092\n"
+				 "figure nvmlDeviceGetClockInfo 0 1 540\n"
+				 "figure nvmlDeviceGetClockInfo 0 2 2619\n"
+				 "figure nvmlDeviceGetFieldValues 0 82 41\n"
+				 "figure nvmlDeviceGetFieldValues 0 83 2132964\n"
+				 "figure nvmlDeviceGetFieldValues 0 186 119500\n"
+				 "figure nvmlDeviceGetUtilizationRates 0 0 55\n"
+				 "figure nvmlDeviceGetUtilizationRates 0 1 0\n"
+				 "figure nvmlDeviceGetPerformanceState 0 0 32\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	device = &t.sample->devices[0];
 	assert_int_equal(int_of(device, "DCGM_FI_DEV_GPU_TEMP"), 37);
@@ -168,9 +169,9 @@ static void sample__does_not_request_refused_fields_again(void **state)
 	struct sampled t = { .times = 0 };
 
 	(void)state;
-	start(&s, "gpus 1\nlog\nnogpm\nerror nvmlDeviceGetPowerUsage 0 4\n"
-		  "figure nvmlDeviceGetTemperature 0 0 37\n"
-		  "figure nvmlDeviceGetFieldValues 0 83 5\n");
+	start_sample_monitor(&s, "gpus 1\nlog\nnogpm\nerror nvmlDeviceGetPowerUsage 0 4\n"
+				 "figure nvmlDeviceGetTemperature 0 0 37\n"
+				 "figure nvmlDeviceGetFieldValues 0 83 5\n");
 	forget_calls();
 	for (int i = 0; i < 3; i++)
 		sample_now(&s, &t, names, ARRAY_LEN(names));
@@ -215,10 +216,10 @@ static void sample__uses_busy_times_and_units_of_gpm(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 1\nfigure nvmlGpmMetricsGet 0 1 25000\n"
-		  "figure nvmlGpmMetricsGet 0 2 103000\n"
-		  "figure nvmlGpmMetricsGet 0 20 3500\n"
-		  "figure nvmlGpmMetricsGet 0 96 1000\n");
+	start_sample_monitor(&s, "gpus 1\nfigure nvmlGpmMetricsGet 0 1 25000\n"
+				 "figure nvmlGpmMetricsGet 0 2 103000\n"
+				 "figure nvmlGpmMetricsGet 0 20 3500\n"
+				 "figure nvmlGpmMetricsGet 0 96 1000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_null(sample_value(&t.sample->devices[0], at("DCGM_FI_PROF_GR_ENGINE_ACTIVE")));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
@@ -254,7 +255,7 @@ static void sample__has_more_metrics_than_go_into_one_call(void **state)
 		if (fields[i].id >= FIELD_PROFILING_FIRST &&
 			fields[i].id <= FIELD_PROFILING_LAST)
 			names[n++] = fields[i].name;
-	start(&s, text);
+	start_sample_monitor(&s, text);
 	sample_now(&s, &t, names, n);
 	forget_calls();
 	sample_now(&s, &t, names, n);
@@ -274,9 +275,10 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess compute 0 78 1 -1 -1\n"
-		  "process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
-		  "utilization 0 77 0 60\nutilization 0 78 0 30\n");
+	start_sample_monitor(&s,
+		"gpus 1\nprocess compute 0 77 1 -1 -1\nprocess compute 0 78 1 -1 -1\n"
+		"process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
+		"utilization 0 77 0 60\nutilization 0 78 0 30\n");
 	sample_now(&s, &t, NULL, 0);
 	assert_false(t.sample->devices[0].processes[0].busy_known);
 	sample_now(&s, &t, NULL, 0);
@@ -305,10 +307,11 @@ static void sample__reports_the_time_of_an_mps_client_as_unknown(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess mps 0 77 1 -1 -1\n"
-		  "process compute 0 78 1 -1 -1\nprocess mps 0 78 1 -1 -1\n"
-		  "process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
-		  "utilization 0 79 0 60\n");
+	start_sample_monitor(&s,
+		"gpus 1\nprocess compute 0 77 1 -1 -1\nprocess mps 0 77 1 -1 -1\n"
+		"process compute 0 78 1 -1 -1\nprocess mps 0 78 1 -1 -1\n"
+		"process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
+		"utilization 0 79 0 60\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
 	device = &t.sample->devices[0];
@@ -328,8 +331,8 @@ static void sample__falls_back_to_utilization(void **state)
 	const struct sample_device *device;
 
 	(void)state;
-	start(&s, "gpus 1\nnogpm\nfigure nvmlDeviceGetUtilizationRates 0 0 50\n"
-		  "figure nvmlDeviceGetUtilizationRates 0 1 10\n");
+	start_sample_monitor(&s, "gpus 1\nnogpm\nfigure nvmlDeviceGetUtilizationRates 0 0 50\n"
+				 "figure nvmlDeviceGetUtilizationRates 0 1 10\n");
 	sample_now(&s, &t, NULL, 0);
 	sample_now(&s, &t, NULL, 0);
 	device = &t.sample->devices[0];
@@ -355,8 +358,8 @@ static void sample__computes_a_rate_of_nvlink_counters(void **state)
 	int64_t want, rate;
 
 	(void)state;
-	start(&s, "gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 1000000\n"
-		  "figure nvmlDeviceGetFieldValues 0 139 5000000\n");
+	start_sample_monitor(&s, "gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 1000000\n"
+				 "figure nvmlDeviceGetFieldValues 0 139 5000000\n");
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	assert_null(sample_value(&t.sample->devices[0], at(names[0])));
 	fake_nvml("gpus 1\nfigure nvmlDeviceGetFieldValues 0 138 3000000\n"
@@ -389,7 +392,7 @@ static void sample__omits_a_hanging_gpu(void **state)
 
 	(void)state;
 	(void)snprintf(hangs, sizeof hangs, "%shang nvmlDeviceGetTemperature 1\n", text);
-	start(&s, hangs);
+	start_sample_monitor(&s, hangs);
 	s.inventories = 0;
 	sample_request_and_wait(&s, &t, names, 1);
 	run_until(&s, t.times == 1);
@@ -416,7 +419,7 @@ static void sample__stops_at_a_gpu_that_is_lost(void **state)
 	struct sampled t = { .times = 0 };
 
 	(void)state;
-	start(&s, "gpus 2\n");
+	start_sample_monitor(&s, "gpus 2\n");
 	fake_nvml("gpus 2\nlog\nerror nvmlDeviceGetName 0 15\n"
 		  "figure nvmlDeviceGetTemperature 0 0 30\n"
 		  "figure nvmlDeviceGetTemperature 1 0 31\n");
@@ -450,14 +453,15 @@ static void sample__reads_mig_devices(void **state)
 		       "gpu0/gi2/access 21\ngpu0/gi2/ci0/access 22\n"),
 		0644);
 	/* A whole 3g, and a part of another one. */
-	start(&s, "gpus 2\nmigmode 0 1\nmig 0 0 1 0 9 3\nmig 0 2 2 0 9 1\n"
-		  "figure nvmlDeviceGetTemperature 0 0 30\n"
-		  "process compute 0 77 3 1 0\nprocess compute 0 78 4 2 0\n"
-		  "process compute 1 79 5 -1 -1\n"
-		  "figure nvmlGpmMetricsGet 101 1 50000\nfigure nvmlGpmMetricsGet 102 1 90000\n"
-		  "figure nvmlGpmMetricsGet 101 20 1000\n"
-		  "figure nvmlDeviceGetUtilizationRates 1 0 0\n"
-		  "figure nvmlDeviceGetUtilizationRates 1 1 0\n");
+	start_sample_monitor(&s,
+		"gpus 2\nmigmode 0 1\nmig 0 0 1 0 9 3\nmig 0 2 2 0 9 1\n"
+		"figure nvmlDeviceGetTemperature 0 0 30\n"
+		"process compute 0 77 3 1 0\nprocess compute 0 78 4 2 0\n"
+		"process compute 1 79 5 -1 -1\n"
+		"figure nvmlGpmMetricsGet 101 1 50000\nfigure nvmlGpmMetricsGet 102 1 90000\n"
+		"figure nvmlGpmMetricsGet 101 20 1000\n"
+		"figure nvmlDeviceGetUtilizationRates 1 0 0\n"
+		"figure nvmlDeviceGetUtilizationRates 1 1 0\n");
 	assert_int_equal(s.inv->n_mig, 2);
 	sample_now(&s, &t, names, ARRAY_LEN(names));
 	sample_now(&s, &t, names, ARRAY_LEN(names));
@@ -500,7 +504,7 @@ static void sample__is_one_at_a_time(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	start(&s, "gpus 1\n");
+	start_sample_monitor(&s, "gpus 1\n");
 	sample_request_and_wait(&s, &t, NULL, 0);
 	assert_int_equal(gpu_monitor_sample(s.m, &rq, on_sampled, &t, &err), -1);
 	assert_int_equal(err.code, ERR_UNAVAILABLE);

@@ -146,7 +146,7 @@ static json_t *make_node(struct node_env *n, const char *object)
 	return o;
 }
 
-static char *dump(json_t *o)
+static char *dump_json(json_t *o)
 {
 	char *text = json_dumps(o, JSON_COMPACT);
 
@@ -157,7 +157,7 @@ static char *dump(json_t *o)
 
 void node_env_send(struct node_env *n, const char *object)
 {
-	char *text = dump(json_pack("{s:s, s:o}", "type", object ? "MODIFIED" : "DELETED",
+	char *text = dump_json(json_pack("{s:s, s:o}", "type", object ? "MODIFIED" : "DELETED",
 		"object", make_node(n, object)));
 	char chunk[4096];
 
@@ -201,8 +201,8 @@ void node_env_script(struct node_env *n, const char *object)
 
 	if (object)
 		assert_int_equal(json_array_append_new(items, make_node(n, object)), 0);
-	list = dump(json_pack("{s:{s:s}, s:o}", "metadata", "resourceVersion", "1", "items",
-		items));
+	list = dump_json(json_pack("{s:{s:s}, s:o}", "metadata", "resourceVersion", "1",
+		"items", items));
 	free(n->listed);
 	n->listed = http_answer("200 OK", "Connection: close\r\n", list);
 	free(list);

@@ -63,7 +63,7 @@ static void open_writer(struct written *x, struct node_env *n, const char *objec
 	stub_script(n->e, patched, 1);
 }
 
-static void set(struct written *x, const struct node_repair *desired)
+static void set_condition(struct written *x, const struct node_repair *desired)
 {
 	condition_writer_set(&x->w, desired);
 	task_settle(x->n->e, &x->w.task);
@@ -99,7 +99,7 @@ static void condition_writer__writes_it_and_repeats_its_heartbeat(void **state)
 	struct written x;
 
 	open_writer(&x, *state, BARE);
-	set(&x, &none);
+	set_condition(&x, &none);
 	assert_sent(&x, 1, "True");
 	assert_non_null(strstr(x.n->e->seen[0], "Content-Type: " API_STRATEGIC_PATCH "\r\n"));
 	assert_int_equal(x.good, 1);
@@ -122,7 +122,7 @@ static void condition_writer__begins_with_a_heartbeat_where_our_condition_exists
 	struct written x;
 
 	open_writer(&x, *state, NODE("u-1", READY));
-	set(&x, &none);
+	set_condition(&x, &none);
 	assert_sent(&x, 1, "True");
 	assert_true(x.w.beats);
 	assert_int_equal(x.w.drift.failures, 0);
@@ -134,18 +134,18 @@ static void condition_writer__writes_a_fault_at_once_and_other_texts_later(void 
 	struct written x;
 
 	open_writer(&x, *state, NODE("u-1", READY));
-	set(&x, &none);
-	set(&x, &lost); /* the earlier heartbeat is pending, and delays nothing */
+	set_condition(&x, &none);
+	set_condition(&x, &lost); /* the earlier heartbeat is pending, and delays nothing */
 	assert_sent(&x, 2, "False");
 	change(&x, NODE("u-1", LOST));
-	set(&x, &both_lost);
+	set_condition(&x, &both_lost);
 	assert_sent(&x, 2, "False");
 	assert_in_range(task_due_ms(&x.w.task), 1000, 2000);
 	task_skip(&x.w.task);
 	task_settle(x.n->e, &x.w.task);
 	assert_sent(&x, 3, "False");
 	assert_non_null(strstr(x.n->e->seen[2], "GPU 2"));
-	set(&x, &none); /* repaired: at once as well */
+	set_condition(&x, &none); /* repaired: at once as well */
 	assert_sent(&x, 4, "True");
 	task_end(x.n->e, &x.w.task);
 }
@@ -155,12 +155,13 @@ static void condition_writer__writes_nothing_while_the_state_is_unknown(void **s
 	struct written x;
 
 	open_writer(&x, *state, BARE);
-	set(&x, &unknown);
+	set_condition(&x, &unknown);
 	assert_int_equal(x.n->e->requests, 0);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	assert_sent(&x, 1, "False");
 	change(&x, NODE("u-1", LOST));
-	set(&x, &unknown); /* NVML is unavailable: the known state stays on the Node */
+	set_condition(&x,
+		&unknown); /* NVML is unavailable: the known state stays on the Node */
 	change(&x, NODE("u-1", READY));
 	assert_int_equal(x.n->e->requests, 1);
 	task_end(x.n->e, &x.w.task);
@@ -172,7 +173,7 @@ static void condition_writer__waits_for_the_node(void **state)
 
 	open_writer(&x, *state, NULL);
 	x.w.node = NULL;
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	x.w.node = x.n->node;
 	condition_writer_wake(&x.w);
 	task_settle(x.n->e, &x.w.task);
@@ -187,7 +188,7 @@ static void condition_writer__writes_a_new_node_at_once(void **state)
 	struct written x;
 
 	open_writer(&x, *state, BARE);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	change(&x, NODE("u-2", READY)); /* as an image was made with it, perhaps */
 	assert_sent(&x, 2, "False");
 	change(&x, NODE("u-3", LOST)); /* another client wrote its heartbeat */
@@ -209,7 +210,7 @@ static void condition_writer__trusts_the_condition_in_the_answer(void **state)
 	step = (struct step){ .expects = "PATCH ", .answer = answer, .hang_up = true };
 	open_writer(&x, n, BARE);
 	stub_script(n->e, &step, 1);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	task_skip(&x.w.task); /* the watch is late */
 	task_settle(n->e, &x.w.task);
 	assert_sent(&x, 1, "False");
@@ -227,7 +228,7 @@ static void condition_writer__backs_off_where_others_change_the_condition(void *
 	struct written x;
 
 	open_writer(&x, *state, BARE);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	for (unsigned i = 1; i < 7; i++) {
 		uint64_t ms;
 
@@ -241,7 +242,7 @@ static void condition_writer__backs_off_where_others_change_the_condition(void *
 	}
 	/* Changes of our condition are not delayed by that. */
 	change(&x, NODE("u-1", LOST));
-	set(&x, &none);
+	set_condition(&x, &none);
 	assert_sent(&x, 8, "True");
 	task_end(x.n->e, &x.w.task);
 }
@@ -251,7 +252,7 @@ static void condition_writer__forgets_a_conflict_after_a_time_without_changes(vo
 	struct written x;
 
 	open_writer(&x, *state, BARE);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	for (int i = 0; i < 4; i++) {
 		change(&x, NODE("u-1", LOST));
 		change(&x, NODE("u-1", THEIRS));
@@ -272,7 +273,7 @@ static void condition_writer__keeps_the_condition_of_others_where_no_repair_is_n
 	struct written x;
 
 	open_writer(&x, *state, NODE("u-1", THEIRS));
-	set(&x, &none);
+	set_condition(&x, &none);
 	assert_int_equal(x.n->e->requests, 0);
 	assert_int_equal(x.good, 1); /* as is wanted: nothing is degraded */
 	assert_false(uv_is_active((uv_handle_t *)&x.w.task.timer)); /* and no heartbeat */
@@ -287,11 +288,11 @@ static void condition_writer__reports_a_refusal_and_delays_later_writes(void **s
 
 	open_writer(&x, *state, BARE);
 	SCRIPT(x.n->e, PATCHED("403 Forbidden"), PATCHED("200 OK"));
-	set(&x, &none);
+	set_condition(&x, &none);
 	assert_int_equal(x.bad, 1);
 	assert_int_equal(x.why.code, ERR_PERMISSION);
 	assert_string_equal(x.w.task.logged_error, x.w.task.last_error.msg);
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	change(&x, NODE("u-1", "{'type':'Ready'}," THEIRS));
 	assert_int_equal(x.n->e->requests, 1);
 	assert_true(task_due_ms(&x.w.task) > 50000);
@@ -309,7 +310,7 @@ static void condition_writer__without_a_type_writes_nothing(void **state)
 
 	open_writer(&x, *state, BARE);
 	x.w.type = "";
-	set(&x, &lost);
+	set_condition(&x, &lost);
 	assert_int_equal(x.n->e->requests, 0);
 	task_end(x.n->e, &x.w.task);
 }

@@ -204,7 +204,7 @@ static void label_writer_node__logs_a_conflict_only_when_it_continues(void **sta
 /* --- other writers --- */
 
 /* Another client removes our label again. Returns for how long the agent leaves that, in ms. */
-static uint64_t meddle(struct label_writer *w, struct node_env *n)
+static uint64_t remove_our_label(struct label_writer *w, struct node_env *n)
 {
 	uint64_t ms = 0;
 
@@ -234,10 +234,10 @@ static void label_writer_node__backs_off_its_repairs(void **state)
 	start_written(&w, n);
 	w.on_conflict = on_label_conflict;
 	w.arg = &f;
-	assert_int_equal(meddle(&w, n), 0); /* a person with kubectl */
+	assert_int_equal(remove_our_label(&w, n), 0); /* a person with kubectl */
 	for (unsigned i = 1; i < 8; i++) {
 		const uint64_t max = 1000U << i;
-		uint64_t ms = meddle(&w, n);
+		uint64_t ms = remove_our_label(&w, n);
 
 		assert_in_range(ms, max / 2 - 400, max);
 		assert_int_equal(f.calls, i + 1 >= LABEL_ROUNDS_REPORTED);
@@ -247,7 +247,7 @@ static void label_writer_node__backs_off_its_repairs(void **state)
 	task_skip(&w.task);
 	task_settle(n->e, &w.task);
 	clock_skip(601 * NS_PER_SEC);
-	assert_int_equal(meddle(&w, n), 0);
+	assert_int_equal(remove_our_label(&w, n), 0);
 	assert_int_equal(w.drift.failures, 1);
 	end_writer(&w, n);
 }
@@ -258,8 +258,8 @@ static void label_writer_node__counts_a_new_node_as_no_conflict(void **state)
 	struct label_writer w;
 
 	start_written(&w, n);
-	(void)meddle(&w, n);
-	(void)meddle(&w, n);
+	(void)remove_our_label(&w, n);
+	(void)remove_our_label(&w, n);
 	SCRIPT(n->e, PATCHED);
 	node_env_send_event(n, NULL);
 	node_env_send_event(n, NODE("u-2", "", ""));

@@ -42,7 +42,7 @@ static void start_file(struct config_env *e, const char *text)
 }
 
 /* Writes @text to the file, and requests a reload. */
-static void reload(struct config_env *e, const char *text)
+static void reload_text(struct config_env *e, const char *text)
 {
 	if (text)
 		config_env_file(e, text);
@@ -186,13 +186,13 @@ static void agent_config_reload__applies_another_config(void **state)
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	reload(e, SHARING(3));
+	reload_text(e, SHARING(3));
 	assert_good(e, 3);
 	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_int_equal(e->changes, 2);
 	assert_int_equal(agent_fixture_count(e->f, "ConfigApplied"), 1);
 	/* The file gets another text with the same meaning, and then the same text. */
-	reload(e, "# a comment\n" SHARING(3));
+	reload_text(e, "# a comment\n" SHARING(3));
 	agent_config_reload(&e->config);
 	assert_int_equal(e->f->facts.config_generation, 2);
 	assert_int_equal(e->changes, 2);
@@ -205,12 +205,12 @@ static void agent_config_reload__keeps_the_active_config_over_an_invalid_one(voi
 
 	start_file(e, SHARING(2));
 	for (size_t i = 0; i < ARRAY_LEN(bad_files); i++) {
-		reload(e, bad_files[i].text);
+		reload_text(e, bad_files[i].text);
 		assert_refused(e, 2, bad_files[i].says);
 		assert_int_equal(agent_fixture_count(e->f, "ConfigInvalid"), i + 1);
 		assert_true(e->config.last_error_wall_ns > 0);
 	}
-	reload(e, SHARING(2));
+	reload_text(e, SHARING(2));
 	assert_good(e, 2);
 	assert_int_equal(e->f->facts.config_generation, 1);
 	assert_non_null(
@@ -223,9 +223,9 @@ static void agent_config_reload__refuses_an_empty_text_in_place_of_a_config(void
 	struct config_env *e = *state;
 
 	start_file(e, SHARING(2));
-	reload(e, "# emptied\n");
+	reload_text(e, "# emptied\n");
 	assert_refused(e, 2, "found no key; 'version: v1' alone stands for the defaults");
-	reload(e, DEFAULTS);
+	reload_text(e, DEFAULTS);
 	assert_good(e, 0);
 	assert_int_equal(e->f->facts.config_generation, 2);
 }
@@ -238,11 +238,11 @@ static void agent_config__reports_a_changed_driver_root(void **state)
 
 	start_file(e, SHARING(2));
 	assert_int_equal(e->moves, 0);
-	reload(e, moved);
+	reload_text(e, moved);
 	assert_int_equal(e->moves, 1);
-	reload(e, SHARING(2));
+	reload_text(e, SHARING(2));
 	assert_int_equal(e->moves, 2);
-	reload(e, SHARING(3));
+	reload_text(e, SHARING(3));
 	assert_int_equal(e->moves, 2);
 }
 
@@ -269,7 +269,7 @@ static void agent_config_gpus_changed__tries_a_refused_config_with_other_gpus(vo
 	start_file(e, SHARING(2));
 	config_env_probe(e, 2);
 	assert_int_equal(e->config.fit, FIT_GOOD);
-	reload(e, SHARING(20001));
+	reload_text(e, SHARING(20001));
 	assert_refused(e, 2, "40002 devices make more than 40000");
 	assert_int_equal(e->config.fit, FIT_REFUSED);
 	/* The same trouble is no news, another is. */
@@ -290,8 +290,8 @@ static void agent_config_gpus_changed__does_not_retry_an_invalid_config(void **s
 
 	start_file(e, SHARING(2));
 	config_env_probe(e, 2);
-	reload(e, SHARING(20001));
-	reload(e, "version: v2\n");
+	reload_text(e, SHARING(20001));
+	reload_text(e, "version: v2\n");
 	assert_int_equal(e->config.fit, FIT_GOOD);
 	config_env_file(e, SHARING(3)); /* not noticed yet */
 	config_env_probe(e, 1);
@@ -363,10 +363,10 @@ static void agent_config_retry__saves_a_config_that_could_not_be_saved(void **st
 	assert_int_not_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	assert_int_equal(unlink(e->state_dir), 0);
 	/* The text of the config in force is not at hand while a newer text is refused. */
-	reload(e, "version: v2\n");
+	reload_text(e, "version: v2\n");
 	agent_config_retry(&e->config);
 	assert_int_equal(access(e->kept, F_OK), -1);
-	reload(e, SHARING(2));
+	reload_text(e, SHARING(2));
 	assert_int_equal(e->f->components[COMPONENT_SAVED_CONFIG].code, ERR_NONE);
 	start_file(e, NULL);
 	assert_refused(e, 2, "No such file");

@@ -84,7 +84,7 @@ static int teardown(void **state)
 
 #define MAP_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-static void start(struct map_env *m)
+static void start_with_api(struct map_env *m)
 {
 	config_env_start(m->e);
 	agent_config_with_api(&m->e->config, m->server->api);
@@ -154,7 +154,7 @@ static void agent_config__waits_for_the_label_when_the_config_map_is_known(void 
 			.answer = LIST(MAP("7", ENTRY("a", 2) "," ENTRY("b", 3))),
 			.hang_up = true },
 		{ .answer = HEAD });
-	start(m);
+	start_with_api(m);
 	agent_fixture_until(m->server, strstr(m->e->config.waiting, "label of this node"));
 	assert_undecided(m->e);
 	assert_int_equal(m->e->f->n_events, 0);
@@ -186,7 +186,7 @@ static void agent_config__reports_a_missing_answer_after_the_timeout(void **stat
 	struct map_env *m = *state;
 
 	SCRIPT(m->server, { .silent = true });
-	start(m);
+	start_with_api(m);
 	agent_config_label(&m->e->config, "u1", "a");
 	run(m->server, &m->server->requests, 1);
 	assert_undecided(m->e);
@@ -228,7 +228,7 @@ static void agent_config__follows_the_config_map(void **state)
 
 	SCRIPT(m->server, { .answer = LIST(MAP("7", ENTRY("a", 2))), .hang_up = true },
 		{ .answer = HEAD });
-	start(m);
+	start_with_api(m);
 	agent_config_label(&m->e->config, "u1", "a");
 	run(m->server, &m->server->requests, 2);
 	agent_fixture_until(m->server, m->e->f->facts.decided);
@@ -255,7 +255,7 @@ static void agent_config__offers_whole_gpus_without_a_config_map(void **state)
 	m->e->options.default_name = NULL;
 	assert_ok(strv_split(&m->e->fallbacks, "single,empty", ',', &err), &err);
 	SCRIPT(m->server, { .answer = LIST(""), .hang_up = true }, { .answer = HEAD });
-	start(m);
+	start_with_api(m);
 	run(m->server, &m->server->requests, 2);
 	assert_undecided(m->e); /* a label would choose */
 	agent_config_label(&m->e->config, "u1", NULL);
@@ -291,7 +291,7 @@ static void agent_config_start__uses_the_last_choice_while_the_server_is_silent(
 	SCRIPT(m->server,
 		{ .answer = LIST(MAP("7", ENTRY("a", 2) "," ENTRY("b", 3))), .hang_up = true },
 		{ .answer = HEAD });
-	start(m);
+	start_with_api(m);
 	agent_config_label(&m->e->config, "u1", "b");
 	agent_fixture_until(m->server, m->e->f->facts.decided);
 	config_env_start(m->e);

@@ -82,7 +82,7 @@ static const bool knows[2][LABEL_NEW_NODE + 1] = {
 	{ [LABEL_NO_NODE] = true, [LABEL_KNOWN] = true, [LABEL_NEW_NODE] = true },
 };
 
-static void play(const struct story *t)
+static void play_story(const struct story *t)
 {
 	struct label_wait w;
 
@@ -103,7 +103,7 @@ static void play(const struct story *t)
 #define PLAY(stories)                                              \
 	do {                                                       \
 		for (size_t i_ = 0; i_ < ARRAY_LEN(stories); i_++) \
-			play(&(stories)[i_]);                      \
+			play_story(&(stories)[i_]);                \
 	} while (0)
 
 /* --- the time that the API server has --- */
@@ -306,7 +306,7 @@ static void label_wait_tick__counts_only_time_in_which_the_new_node_is_known(voi
 				AT(629999, TICK, LABEL_SEEN, NOTHING, NEW_NODE),
 				AT(630000, TICK, LABEL_SEEN, CHOOSE, KNOWN) } };
 
-		play(&story);
+		play_story(&story);
 	}
 }
 

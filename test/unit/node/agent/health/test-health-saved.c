@@ -35,8 +35,8 @@ static void make_policy(struct health_policy *p)
 	assert_ok(health_policy_add_rate(p, &rate, &err), &err);
 }
 
-static void observe(struct node *n, const struct health_policy *p, const struct inventory *inv,
-	uint64_t at_s)
+static void observe_at(struct node *n, const struct health_policy *p,
+	const struct inventory *inv, uint64_t at_s)
 {
 	struct error err = ERROR_INIT;
 
@@ -50,7 +50,7 @@ static void xid(struct node *n, const struct health_policy *p, const char *uuid,
 }
 
 /* Starts another agent at @at_s, in the boot @boot. */
-static int restart(struct node *n, const struct health_policy *p, const char *boot,
+static int restart_agent(struct node *n, const struct health_policy *p, const char *boot,
 	uint64_t at_s, struct error *err)
 {
 	char *text = saved_health_format(n, p, BOOT);
@@ -75,11 +75,11 @@ static void saved_health__restores_counted_xids(void **state)
 	make_policy(&p);
 	for (uint64_t third = 500; third <= 700; third += 200) {
 		node_init(&n);
-		observe(&n, &p, inv, 1);
+		observe_at(&n, &p, inv, 1);
 		xid(&n, &p, "GPU-1", 31, 10);
 		xid(&n, &p, "GPU-1", 31, 20);
-		assert_ok(restart(&n, &p, BOOT, 30, &err), &err);
-		observe(&n, &p, inv, 31);
+		assert_ok(restart_agent(&n, &p, BOOT, 30, &err), &err);
+		observe_at(&n, &p, inv, 31);
 		assert_true(health_ok(&n.gpus[1].health));
 		xid(&n, &p, "GPU-0", 31, third);
 		xid(&n, &p, "GPU-1", 31, third);
@@ -104,31 +104,31 @@ static void saved_health__continues_a_cool_down_from_its_start(void **state)
 	inv->gpus[0].recovery =
 		GPU_RECOVERY_UNKNOWN; /* the driver does not report it: 10 minutes */
 	node_init(&n);
-	observe(&n, &p, inv, 1);
+	observe_at(&n, &p, inv, 1);
 	xid(&n, &p, "GPU-0", 48, 100);
-	assert_ok(restart(&n, &p, BOOT, 400, &err), &err);
-	observe(&n, &p, inv, 401);
+	assert_ok(restart_agent(&n, &p, BOOT, 400, &err), &err);
+	observe_at(&n, &p, inv, 401);
 	assert_false(health_ok(&n.gpus[0].health));
 	assert_non_null(strstr(n.gpus[0].health.reason, "XID 48"));
-	observe(&n, &p, inv, 690);
+	observe_at(&n, &p, inv, 690);
 	assert_int_equal(n.gpus[0].health.state, HEALTH_UNHEALTHY);
-	observe(&n, &p, inv, 701);
-	observe(&n, &p, inv, 711);
+	observe_at(&n, &p, inv, 701);
+	observe_at(&n, &p, inv, 711);
 	assert_true(health_ok(&n.gpus[0].health));
 	/* The next fault of the GPU is a relapse. */
-	assert_ok(restart(&n, &p, BOOT, 800, &err), &err);
-	observe(&n, &p, inv, 801);
+	assert_ok(restart_agent(&n, &p, BOOT, 800, &err), &err);
+	observe_at(&n, &p, inv, 801);
 	xid(&n, &p, "GPU-0", 48, 900);
 	assert_true(n.gpus[0].health.retry_at_ns == (900 + 1200) * S);
 	/* A restart makes the GPU healthy where the policy has no recovery. */
 	p.recovery = false;
-	assert_ok(restart(&n, &p, BOOT, 1000, &err), &err);
-	observe(&n, &p, inv, 1001);
+	assert_ok(restart_agent(&n, &p, BOOT, 1000, &err), &err);
+	observe_at(&n, &p, inv, 1001);
 	assert_true(health_ok(&n.gpus[0].health));
 	node_fini(&n);
 	/* The agent saves nothing of a GPU without faults. */
 	node_init(&n);
-	observe(&n, &p, inv, 1);
+	observe_at(&n, &p, inv, 1);
 	text = saved_health_format(&n, &p, BOOT);
 	assert_string_equal(text, "");
 	free(text);
@@ -146,11 +146,11 @@ static void saved_health__ends_with_a_reboot(void **state)
 	(void)state;
 	make_policy(&p);
 	node_init(&n);
-	observe(&n, &p, inv, 1);
+	observe_at(&n, &p, inv, 1);
 	xid(&n, &p, "GPU-0", 48, 100);
-	assert_true(restart(&n, &p, "another", 200, &err) < 0);
+	assert_true(restart_agent(&n, &p, "another", 200, &err) < 0);
 	assert_int_equal(err.code, ERR_NOT_FOUND);
-	observe(&n, &p, inv, 201);
+	observe_at(&n, &p, inv, 201);
 	assert_true(health_ok(&n.gpus[0].health));
 	node_fini(&n);
 	inventory_free(inv);
@@ -167,14 +167,14 @@ static void saved_health__keeps_a_missing_gpu(void **state)
 	(void)state;
 	make_policy(&p);
 	node_init(&n);
-	observe(&n, &p, inv, 1);
+	observe_at(&n, &p, inv, 1);
 	xid(&n, &p, "GPU-1", 79, 2);
 	for (int i = 0; i < 3; i++) { /* gone, missing, and missing again */
 		inv->n = 1;
-		observe(&n, &p, inv, 10 + 1000 * (uint64_t)i);
-		assert_ok(restart(&n, &p, BOOT, 20 + 1000 * (uint64_t)i, &err), &err);
+		observe_at(&n, &p, inv, 10 + 1000 * (uint64_t)i);
+		assert_ok(restart_agent(&n, &p, BOOT, 20 + 1000 * (uint64_t)i, &err), &err);
 		node_repair(&n, &p, &repair);
-		observe(&n, &p, inv, 30 + 1000 * (uint64_t)i);
+		observe_at(&n, &p, inv, 30 + 1000 * (uint64_t)i);
 		node_repair(&n, &p, &repair);
 		assert_int_equal(repair.state, REPAIR_NEEDED);
 		assert_string_equal(repair.reason, "NvidiaXID79Error");
@@ -182,7 +182,7 @@ static void saved_health__keeps_a_missing_gpu(void **state)
 		assert_non_null(strstr(repair.message, "; and 1 more"));
 	}
 	inv->n = 3;
-	observe(&n, &p, inv, 9000);
+	observe_at(&n, &p, inv, 9000);
 	node_repair(&n, &p, &repair);
 	assert_int_equal(repair.state, REPAIR_NONE);
 	node_fini(&n);
@@ -211,13 +211,13 @@ static void saved_health__keeps_a_raised_signal_until_it_is_read(void **state)
 		node_init(&n);
 		g->recovery = rows[i].recovery;
 		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, i == 0 ? 3 : 0);
-		observe(&n, &p, inv, 1);
-		assert_ok(restart(&n, &p, BOOT, 10, &err), &err);
+		observe_at(&n, &p, inv, 1);
+		assert_ok(restart_agent(&n, &p, BOOT, 10, &err), &err);
 		/* The driver reports no signal of the GPU any more. */
 		g->signals_known = 0;
 		g->recovery = GPU_RECOVERY_UNKNOWN;
 		for (uint64_t s = 20; s < 100; s += 10)
-			observe(&n, &p, inv, s);
+			observe_at(&n, &p, inv, s);
 		assert_false(health_ok(&n.gpus[1].health));
 		assert_true(health_ok(&n.gpus[0].health));
 		assert_true(gpu_signal(&n.gpus[1].gpu, rows[i].signal, &value));
@@ -225,8 +225,8 @@ static void saved_health__keeps_a_raised_signal_until_it_is_read(void **state)
 		/* The probe reads the signal as clear, so the GPU recovers. */
 		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, 0);
 		g->recovery = GPU_RECOVERY_NONE;
-		observe(&n, &p, inv, 200);
-		observe(&n, &p, inv, 210);
+		observe_at(&n, &p, inv, 200);
+		observe_at(&n, &p, inv, 210);
 		assert_true(health_ok(&n.gpus[1].health));
 		node_fini(&n);
 	}
@@ -248,13 +248,13 @@ static void saved_health__matches_a_mig_device_by_uuid_and_profile(void **state)
 	for (int same = 0; same <= 1; same++) {
 		node_init(&n);
 		(void)snprintf(inv->mig[0].profile, sizeof(mig.profile), "1g.10gb");
-		observe(&n, &p, inv, 1);
+		observe_at(&n, &p, inv, 1);
 		(void)node_xid(&n, &p, "GPU-0", 7, 0, 94, 2 * S);
 		assert_false(health_ok(&n.migs[0]));
-		assert_ok(restart(&n, &p, BOOT, 10, &err), &err);
+		assert_ok(restart_agent(&n, &p, BOOT, 10, &err), &err);
 		if (!same)
 			(void)snprintf(inv->mig[0].profile, sizeof(mig.profile), "2g.20gb");
-		observe(&n, &p, inv, 11);
+		observe_at(&n, &p, inv, 11);
 		assert_true(health_ok(&n.gpus[0].health));
 		assert_int_equal(health_ok(&n.migs[0]), !same);
 		node_fini(&n);

@@ -43,7 +43,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void start(struct env *e)
+static void start_kubelet_watch(struct env *e)
 {
 	struct error err = ERROR_INIT;
 
@@ -83,7 +83,7 @@ static void kubelet_watch__reports_when_a_socket_is_created_or_removed(void **st
 	unsigned before;
 
 	make_dir(e);
-	start(e);
+	start_kubelet_watch(e);
 	assert_int_equal(e->n_reports, 0);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
 	agent_fixture_until(e->f, e->n_reports > 0);
@@ -99,7 +99,7 @@ static void kubelet_watch__reports_nothing_without_a_change(void **state)
 	struct env *e = *state;
 
 	make_dir(e);
-	start(e);
+	start_kubelet_watch(e);
 	for (unsigned i = 0; i < 3; i++)
 		poll_now(e);
 	assert_int_equal(e->n_reports, 0);
@@ -109,7 +109,7 @@ static void kubelet_watch__waits_for_a_missing_directory(void **state)
 {
 	struct env *e = *state;
 
-	start(e);
+	start_kubelet_watch(e);
 	poll_now(e);
 	assert_int_equal(e->n_reports, 0);
 	make_dir(e);
@@ -130,7 +130,7 @@ static void kubelet_watch__follows_the_directory_of_that_name(void **state)
 	unsigned before;
 
 	make_dir(e);
-	start(e);
+	start_kubelet_watch(e);
 	assert_ok(path_join(old, sizeof(old), e->f->dir, "old", &err), &err);
 	assert_int_equal(rename(e->dir, old), 0);
 	make_dir(e);
@@ -150,7 +150,7 @@ static void kubelet_watch__detects_a_recreated_directory(void **state)
 	unsigned before;
 
 	make_dir(e);
-	start(e);
+	start_kubelet_watch(e);
 	assert_int_equal(rmdir(e->dir), 0);
 	poll_now(e);
 	poll_now(e);
@@ -165,7 +165,7 @@ static void kubelet_watch_stop__calls_back_no_more(void **state)
 	struct env *e = *state;
 
 	make_dir(e);
-	start(e);
+	start_kubelet_watch(e);
 	test_write(e->dir, "kubelet.sock", "", 0, 0600);
 	e->w = kubelet_watch_stop(e->w);
 	agent_fixture_run_once(e->f);

@@ -7,7 +7,7 @@ enum { NODE, MAP };
 
 /* --- objects --- */
 
-static void merge(json_t *to, const json_t *patch)
+static void merge_patch(json_t *to, const json_t *patch)
 {
 	const char *key;
 	json_t *v;
@@ -19,7 +19,7 @@ static void merge(json_t *to, const json_t *patch)
 		} else if (json_is_object(v)) {
 			if (!json_object_get(to, key))
 				(void)json_object_set_new(to, key, json_object());
-			merge(json_object_get(to, key), v);
+			merge_patch(json_object_get(to, key), v);
 		} else {
 			(void)json_object_set(to, key, v);
 		}
@@ -193,7 +193,7 @@ static void answer_object(struct mig_cluster *c, int which, const char *request)
 	c->sent[which] = json_deep_copy(now);
 }
 
-static void patch(struct mig_cluster *c, const char *request)
+static void apply_node_patch(struct mig_cluster *c, const char *request)
 {
 	json_t *body = json_loads(strstr(request, "\r\n\r\n") + 4, 0, NULL);
 	const json_t *state = json_object_get(
@@ -210,7 +210,7 @@ static void patch(struct mig_cluster *c, const char *request)
 			strcmp(mig_cluster_get(c, MIG_STATE_LABEL), text_or_empty(state)) != 0)
 			(void)snprintf(c->states + len, sizeof(c->states) - len, "%s ",
 				json_is_null(state) ? "-" : text_or_empty(state));
-		merge(c->node, body);
+		merge_patch(c->node, body);
 		raise_version(c, c->node);
 		c->answer = strdup(OK "{}");
 	}
@@ -252,7 +252,7 @@ static void route(void *arg)
 	else if (begins_with(request, "GET /api/v1/namespaces/gpu/configmaps?"))
 		answer_object(c, MAP, request);
 	else if (begins_with(request, "PATCH /api/v1/nodes/n-1?fieldManager=gpusliced "))
-		patch(c, request);
+		apply_node_patch(c, request);
 	else if (begins_with(request, "DELETE /api/v1/namespaces/gpu-operator/pods/"))
 		delete_pod(c, request);
 	else if (c->pods_status && ++c->lists)

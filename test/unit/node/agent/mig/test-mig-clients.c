@@ -7,7 +7,7 @@
 #define MORE "planned 1 1 null '{\"gi\":7,\"ci\":0}'\n"
 #define USED "finish false unavailable 'in use by process 7'\n"
 
-static const char *deploy(const struct mig_cluster *c, const char *label)
+static const char *get_deploy_label(const struct mig_cluster *c, const char *label)
 {
 	char key[128];
 
@@ -31,17 +31,18 @@ static void mig_pause__waits_for_clients_and_restores_their_labels(void **state)
 	mig_env_until(c->m, *c->m->mig.attempt.awaited_pod && c->lists > 2);
 	assert_string_equal(c->m->mig.attempt.awaited_pod, "ops/dcgm-1");
 	assert_int_equal(c->m->mig.phase, MIG_PAUSE);
-	assert_string_equal(deploy(c, "dcgm"), PAUSED);
-	assert_string_equal(deploy(c, "client"), PAUSED);
-	assert_string_equal(deploy(c, "nvsm"), "false");
-	assert_string_equal(deploy(c, "device-plugin"), "true"); /* our own pod needs it */
+	assert_string_equal(get_deploy_label(c, "dcgm"), PAUSED);
+	assert_string_equal(get_deploy_label(c, "client"), PAUSED);
+	assert_string_equal(get_deploy_label(c, "nvsm"), "false");
+	assert_string_equal(get_deploy_label(c, "device-plugin"),
+		"true"); /* our own pod needs it */
 	assert_string_equal(mig_cluster_get(c, MIG_STATE_LABEL), "pending");
 	assert_calls(c->m, "plan a\nholders\n");
 	assert_false(c->m->mig.attempt.masked);
 	mig_cluster_pods(c, "[]");
 	mig_cluster_wait(c, "success");
-	mig_env_until(c->m, strcmp(deploy(c, "dcgm"), "true") == 0);
-	assert_string_equal(deploy(c, "client"), "team-a");
+	mig_env_until(c->m, strcmp(get_deploy_label(c, "dcgm"), "true") == 0);
+	assert_string_equal(get_deploy_label(c, "client"), "team-a");
 	assert_string_equal(mig_cluster_note(c, MIG_PAUSED_OLD), "");
 	assert_string_equal(c->states, "pending success ");
 	assert_calls(c->m, "plan a\nholders\nholders\nrelease\napply a\n");
@@ -74,7 +75,7 @@ static void mig_pause__runs_only_where_a_device_is_removed_and_a_client_runs(voi
 		if ((c->lists > 0) != cases[i].asked)
 			fail_msg("row %zu: pods were listed %u times", i, c->lists);
 		assert_int_equal(c->m->mig.attempt.paused, cases[i].asked);
-		assert_string_not_equal(deploy(c, "dcgm"), PAUSED);
+		assert_string_not_equal(get_deploy_label(c, "dcgm"), PAUSED);
 	}
 }
 
@@ -99,11 +100,12 @@ static void mig_pause__fails_when_clients_do_not_end(void **state)
 		mig_env_until(c->m, c->lists > 1 || mig_env_attempted(c->m));
 		if (!mig_env_attempted(c->m))
 			mig_env_until(c->m, *c->m->mig.attempt.awaited_pod);
-		mig_env_until(c->m, c->pods_status || !strcmp(deploy(c, "dcgm"), PAUSED));
+		mig_env_until(c->m,
+			c->pods_status || !strcmp(get_deploy_label(c, "dcgm"), PAUSED));
 		c->m->mig.clients_ns = 0;
 		mig_cluster_wait(c, "failed");
 		assert_ended(c->m, "failed", cases[i].reason);
-		mig_env_until(c->m, strcmp(deploy(c, "dcgm"), "true") == 0);
+		mig_env_until(c->m, strcmp(get_deploy_label(c, "dcgm"), "true") == 0);
 		/* The attempt changed nothing but the clients. */
 		assert_calls(c->m, "plan a\nholders\n");
 		assert_int_equal(c->m->probes, 0);
@@ -138,7 +140,7 @@ static void mig_pause__runs_once_for_a_device_in_use(void **state)
 	assert_ended(c->m, "failed", "in use by process 7");
 	assert_calls(c->m, "plan a\nplan a\n"); /* and once more when they ended */
 	assert_true(c->lists > 0);
-	assert_string_equal(deploy(c, "dcgm"), "true");
+	assert_string_equal(get_deploy_label(c, "dcgm"), "true");
 	/* None of the clients used the GPU, so the retry does not pause them again. */
 	c->lists = 0;
 	c->m->mig.outcome.retry_at_ns = 1;
@@ -181,7 +183,7 @@ static void mig_pause__begins_again_with_another_label_and_ends_without_one(void
 	assert_int_equal(mig_env_count(c->m, "plan b"), 1);
 	mig_env_until(c->m, c->m->mig.phase == MIG_PAUSE);
 	mig_cluster_label(c, MIG_LABEL, NULL);
-	mig_env_until(c->m, !strcmp(deploy(c, "dcgm"), "true"));
+	mig_env_until(c->m, !strcmp(get_deploy_label(c, "dcgm"), "true"));
 	mig_env_until(c->m, !*mig_cluster_get(c, MIG_STATE_LABEL));
 	assert_string_equal(mig_cluster_note(c, MIG_REASON), "");
 	assert_int_equal(c->m->mig.phase, MIG_REST);
@@ -195,15 +197,15 @@ static void mig_pause__runs_again_on_a_recreated_node(void **state)
 	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
 	mig_cluster_pods(c, "[" POD("dcgm-1", "dcgm") "]");
 	mig_cluster_begin(c);
-	mig_env_until(c->m, !strcmp(deploy(c, "dcgm"), PAUSED));
+	mig_env_until(c->m, !strcmp(get_deploy_label(c, "dcgm"), PAUSED));
 	mig_cluster_delete_node(c);
 	mig_env_until(c->m, node_object_state(c->m->link.node) == NODE_ABSENT);
 	assert_int_equal(c->m->mig.phase, MIG_PAUSE);
 	mig_cluster_node(c, MIG_LABEL "=a " DEPLOY "dcgm=true", "");
-	mig_env_until(c->m, !strcmp(deploy(c, "dcgm"), PAUSED));
+	mig_env_until(c->m, !strcmp(get_deploy_label(c, "dcgm"), PAUSED));
 	mig_cluster_pods(c, "[]");
 	mig_cluster_wait(c, "success");
-	mig_env_until(c->m, !strcmp(deploy(c, "dcgm"), "true"));
+	mig_env_until(c->m, !strcmp(get_deploy_label(c, "dcgm"), "true"));
 }
 
 /* --- the GPU operator's validators --- */

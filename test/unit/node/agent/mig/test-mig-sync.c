@@ -27,7 +27,7 @@ static struct inventory *make_gpus(uint32_t n, uint32_t devices)
 	return inv;
 }
 
-static void change(struct mig_env *e, struct inventory *inv)
+static void change_gpus(struct mig_env *e, struct inventory *inv)
 {
 	inventory_free(e->gpus);
 	e->gpus = inv;
@@ -299,7 +299,7 @@ static void mig_sync__retries_at_once_when_the_gpus_changed(void **state)
 	mig_env_probe(e);
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 2);
-	change(e, make_gpus(2, 0));
+	change_gpus(e, make_gpus(2, 0));
 	mig_env_retry(e);
 	assert_int_equal(mig_env_count(e, "plan all"), 3);
 	assert_int_equal(e->mig.outcome.failures, 3);

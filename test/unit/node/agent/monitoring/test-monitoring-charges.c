@@ -44,7 +44,7 @@ static void charged(struct monitoring_env *e, uint64_t ns)
 	env_set_arbiter_status(e, text);
 }
 
-static void start(struct monitoring_env *e)
+static void start_first_round(struct monitoring_env *e)
 {
 	env_start(e);
 	env_answer(e);
@@ -63,7 +63,7 @@ static void charge__of_a_new_slice_counts_from_zero(void **state)
 	struct monitoring_env *e = *state;
 
 	sliced_gpu(e);
-	start(e);
+	start_first_round(e);
 	env_pass(10 * NS_PER_SEC);
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = time_wall_ns() / NS_PER_SEC;
 	charged(e, MS(3000));
@@ -89,7 +89,7 @@ static void charge__of_an_old_slice_counts_from_its_first_sample(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(50000));
-	start(e);
+	start_first_round(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), 0);
 	charged(e, MS(50250));
@@ -106,7 +106,7 @@ static void charge__of_the_time_without_an_arbiter_counts_once(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	env_set_arbiter_status(e, NULL);
 	e->units[0].busy_ms = 300;
 	(void)env_round(e, NS_PER_SEC);
@@ -135,7 +135,7 @@ static void charge__that_decreases_subtracts_nothing(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	charged(e, MS(1400));
 	(void)env_round(e, NS_PER_SEC);
 	charged(e, MS(100)); /* another arbiter */
@@ -154,7 +154,7 @@ static void charge__of_an_ended_pod_stays_its_own(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	(void)env_round(e, NS_PER_SEC);
 	env_release_all(e);
 	charged(e, MS(1200));
@@ -185,7 +185,7 @@ static void charge__of_a_superseded_slice_does_not_go_to_the_next_pod(void **sta
 	s = small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
 	s->file.created_s = e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	env_release_all(e);
 	s->superseded = true;
 	env_pass(NS_PER_SEC / 2);
@@ -205,7 +205,7 @@ static void charge__of_a_slice_without_compute_is_zero(void **state)
 	sliced_gpu(e);
 	(void)small_slice(e, SLICE_COMPUTE_NONE);
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	e->units[0].busy_ms = 100;
 	charged(e, MS(1700));
 	(void)env_round(e, NS_PER_SEC);
@@ -225,7 +225,7 @@ static void charge__of_two_slices_is_separate(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 1;
 	env_slice(e, OTHER, SMALL, SMALL_1, "GPU-0", SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		1;
-	start(e);
+	start_first_round(e);
 	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID "\",\"gpus\":[{\"uuid\":\"gpu-0\",\"charged_ns\":0}]},"
 		"{\"id\":\"" OTHER "\",\"gpus\":[{\"uuid\":\"GPU-0\",\"charged_ns\":0}]}]");
@@ -254,7 +254,7 @@ static void charge__beyond_the_sample_of_nvml_is_in_the_last_hour(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 1;
 	charged(e, 0);
 	e->units[0].busy_ms = 100; /* of each second */
-	start(e);
+	start_first_round(e);
 	for (uint32_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct view_device *device;
 
@@ -318,7 +318,7 @@ static void slice__memory_is_the_largest_known_figure(void **state)
 		e->units[0].processes[0] =
 			(struct env_process){ .pid = rows[i].nvml_mib < 0 ? 0 : 11,
 				.mib = rows[i].nvml_mib };
-		start(e);
+		start_first_round(e);
 		u = env_find_usage(e, "one");
 		if (u->memory_from != rows[i].from || u->memory_used != MIB(rows[i].mib) ||
 			u->memory_peak != MIB(rows[i].peak_mib) ||
@@ -345,7 +345,7 @@ static void slice__processes_come_from_the_arbiter(void **state)
 	env_set_arbiter_status(e,
 		"[{\"id\":\"" ID "\",\"gpus\":[],\"processes\":[{\"host_pid\":11},7],"
 		"\"unhooked_processes\":[{\"host_pid\":12}],\"stopped\":3}]");
-	start(e);
+	start_first_round(e);
 	assert_int_equal(env_find_usage(e, "one")->n_processes, 2);
 	assert_int_equal(env_find_usage(e, "one")->memory_used, MIB(150));
 	assert_int_equal(env_find_usage(e, "one")->slice->stopped, 3);
@@ -373,7 +373,7 @@ static void slice__shows_the_figures_of_the_arbiter(void **state)
 		"\"bytes\":9,\"revocations\":10,\"refusals\":11,\"unhooked_used\":12,"
 		"\"quantum_ends\":{\"expired\":13,\"closed\":14},"
 		"\"turn\":true,\"demoted\":true,\"stuck\":1,\"over\":false}]}]");
-	start(e);
+	start_first_round(e);
 	s = env_find_usage(e, "one")->slice;
 	assert_string_equal(s->id, ID);
 	assert_string_equal(s->class_, "latency");
@@ -426,7 +426,7 @@ static void slice__shows_how_its_compute_is_shared(void **state)
 
 	sliced_gpu(e);
 	s = small_slice(e, SLICE_COMPUTE_FAIR_SHARE);
-	start(e);
+	start_first_round(e);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		s->file.plan.compute = rows[i].compute;
 		s->file.plan.gpus[0].cap = rows[i].cap;
@@ -449,7 +449,7 @@ static void slice__is_the_newer_of_two_of_a_container(void **state)
 	env_slice(e, OTHER, SMALL, SMALL_0, "GPU-0", SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		200;
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s = 100;
-	start(e);
+	start_first_round(e);
 	assert_string_equal(env_find_usage(e, "one")->slice->id, OTHER);
 	e->slice_at[1]->file.created_s = 300;
 	(void)env_round(e, NS_PER_SEC);
@@ -464,7 +464,7 @@ static void slice__of_another_gpu_or_device_belongs_to_no_container(void **state
 	(void)env_slice(e, ID, SMALL, SMALL_0, "GPU-7", SLICE_COMPUTE_FAIR_SHARE);
 	(void)env_slice(e, OTHER, "nvidia.com/large", SMALL_0, "GPU-0",
 		SLICE_COMPUTE_FAIR_SHARE);
-	start(e);
+	start_first_round(e);
 	assert_null(env_find_usage(e, "one")->slice);
 }
 
@@ -480,7 +480,7 @@ static void charge__continues_where_the_former_agent_ended(void **state)
 	small_slice(e, SLICE_COMPUTE_FAIR_SHARE)->file.created_s =
 		e->context.started_wall_ns / NS_PER_SEC - LONG_AGO_S;
 	charged(e, MS(1000));
-	start(e);
+	start_first_round(e);
 	charged(e, MS(1500));
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(busy(e, "one"), MS(500));
@@ -489,7 +489,7 @@ static void charge__continues_where_the_former_agent_ended(void **state)
 	env_pass(60 * NS_PER_SEC);
 	e->context.started_wall_ns = time_wall_ns();
 	charged(e, MS(9500));
-	start(e);
+	start_first_round(e);
 	assert_int_equal(busy(e, "one"), MS(8500));
 	assert_int_equal(e->mon.charges.v[0].at_wall_ns, before + 60 * NS_PER_SEC);
 	(void)env_round(e, NS_PER_SEC);

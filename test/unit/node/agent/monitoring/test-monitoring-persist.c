@@ -18,7 +18,7 @@ static void one_gpu(struct monitoring_env *e)
 	e->context.options.price_nano = 3600 * PRICE_NANO;
 }
 
-static void start(struct monitoring_env *e)
+static void start_persisted(struct monitoring_env *e)
 {
 	env_start(e);
 	env_answer(e);
@@ -89,7 +89,7 @@ static void records__have_the_allocated_and_idle_time_of_the_round(void **state)
 
 	one_gpu(e);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	env_release_all(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
@@ -113,7 +113,7 @@ static void records__have_no_unknown_time(void **state)
 
 	one_gpu(e);
 	e->list.how = ENV_FAILS;
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	r = records_of(e);
 	assert_int_equal(r.held + r.idle, 0);
@@ -128,7 +128,7 @@ static void records__have_the_cost_of_a_node_without_gpus(void **state)
 
 	e->context.options.price_given = true;
 	e->context.options.price_nano = 3600 * PRICE_NANO;
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	r = records_of(e);
 	assert_int_equal(r.idle, 1);
@@ -146,7 +146,7 @@ static void records__call_a_mig_device_mig(void **state)
 	e->f->facts.config->mig_strategy = MIG_STRATEGY_MIXED;
 	agent_fixture_know(e->f, inv, NULL);
 	env_allocate_device(e, "train", "nvidia.com/mig-7g.40gb", "MIG-0-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, 10 * NS_PER_SEC);
 	r = records_of(e);
 	assert_string_equal(r.mode, "mig");
@@ -168,7 +168,7 @@ static void records__truncate_names(void **state)
 	pod[USAGE_DB_NAME_MAX] = '\xa4';
 	one_gpu(e);
 	env_allocate_device(e, pod, GPU_RESOURCE, "GPU-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
 	r = records_of(e);
@@ -192,7 +192,7 @@ static void records__of_unwritten_rounds_are_added_up(void **state)
 	env_process(e, 11, 1, "main");
 	e->units[0].processes[0] =
 		(struct env_process){ .pid = 11, .mib = 700, .busy_ms = 500 };
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	e->units[0].processes[0].mib = 300;
 	(void)env_round(e, NS_PER_SEC);
@@ -234,7 +234,7 @@ static void restart__continues_counters(void **state)
 	env_process(e, 11, 1, "main");
 	e->units[0].processes[0] =
 		(struct env_process){ .pid = 11, .mib = 700, .busy_ms = 500 };
-	start(e);
+	start_persisted(e);
 	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	(void)env_round(e, NS_PER_SEC);
 	since = e->view->since_wall_ns;
@@ -269,7 +269,7 @@ static void restart__adds_xids_that_arrive_before_it_is_over(void **state)
 	struct monitoring_env *e = *state;
 
 	one_gpu(e);
-	start(e);
+	start_persisted(e);
 	monitoring_add_xid(&e->mon, "GPU-0", 31);
 	(void)env_round(e, NS_PER_SEC);
 	env_stop(e);
@@ -292,7 +292,7 @@ static void restart__ends_the_usage_of_a_removed_pod(void **state)
 
 	one_gpu(e);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	env_release_all(e);
 	env_restart(e);
@@ -316,7 +316,7 @@ static void restart__keeps_unknown_figures_unknown(void **state)
 	one_gpu(e);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
 	e->sample.how = ENV_FAILS;
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_false(env_find_usage(e, "train")->busy_known ||
 		     env_find_usage(e, "train")->memory_counted);
@@ -347,7 +347,7 @@ static void persist__writes_a_new_file_where_it_was_removed(void **state)
 
 	one_gpu(e);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(unlink(e->mon.persist.path), 0);
 	(void)env_round(e, NS_PER_SEC);
@@ -369,7 +369,7 @@ static void persist__recreates_a_damaged_file(void **state)
 	test_write(e->state_dir, USAGE_DB_FILE, junk, sizeof(junk), 0600);
 	one_gpu(e);
 	env_allocate_device(e, "train", GPU_RESOURCE, "GPU-0");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
 	assert_int_equal(e->mon.persist.note.code, ERR_NONE); /* it was logged */
@@ -385,7 +385,7 @@ static void persist__creates_its_directory(void **state)
 	join_path_below(dir, e->f->dir, "usage");
 	e->context.options.usage_db_dir = dir;
 	one_gpu(e);
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
 	assert_int_equal(strncmp(e->mon.persist.path, dir, strlen(dir)), 0);
@@ -492,7 +492,7 @@ static void totals__skip_names_that_form_no_key(void **state)
 	env_allocate_device(e, longest, GPU_RESOURCE, "GPU-0");
 	env_allocate_device(e, "bad-\xff", GPU_RESOURCE, "GPU-1");
 	env_allocate_device(e, "good", GPU_RESOURCE, "GPU-2");
-	start(e);
+	start_persisted(e);
 	(void)env_round(e, NS_PER_SEC);
 	assert_int_equal(e->mon.persist.errors, 0);
 	assert_int_equal(e->mon.persist.n_totals, 5); /* the node, three devices, one usage */

@@ -14,7 +14,7 @@ static struct metrics_label_filter *all_but(const char *pattern)
 	return f;
 }
 
-static int make(struct monitoring_pod_list *ret, const char *text, const char *pattern,
+static int make_pod_list(struct monitoring_pod_list *ret, const char *text, const char *pattern,
 	struct error *err)
 {
 	CLEANUP(metrics_label_filter_freep) struct metrics_label_filter *f = all_but(pattern);
@@ -41,7 +41,7 @@ static void monitoring_pod_list__has_the_requested_labels(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(make(&l, text, "^(tier|app.*|odd)", &err), &err);
+	assert_ok(make_pod_list(&l, text, "^(tier|app.*|odd)", &err), &err);
 	assert_int_equal(l.n, 3);
 	p = monitoring_pod_list_find(&l, "b", "x", "u1");
 	assert_non_null(p);
@@ -71,7 +71,7 @@ static void monitoring_pod_list__has_limits(void **state)
 	for (size_t i = 0; i < MONITORING_PODS_MAX; i++)
 		buf_puts(&many, ",0");
 	buf_puts(&many, "]}");
-	assert_error(make(&l, buf_str(&many), "", &err), &err, "more than 4096");
+	assert_error(make_pod_list(&l, buf_str(&many), "", &err), &err, "more than 4096");
 	assert_int_equal(err.code, ERR_LIMIT);
 
 	buf_puts(&labels, "{\"items\": [{\"metadata\": {\"namespace\": \"a\", \"name\": \"x\", "
@@ -79,12 +79,12 @@ static void monitoring_pod_list__has_limits(void **state)
 	for (int i = 0; i < 100; i++)
 		buf_printf(&labels, "\"l%02d\": \"v\",", 99 - i);
 	buf_printf(&labels, "\"a\": \"%0300d\"}}}]}", 0);
-	assert_ok(make(&l, buf_str(&labels), "", &err), &err);
+	assert_ok(make_pod_list(&l, buf_str(&labels), "", &err), &err);
 	assert_int_equal(l.v[0].n_labels, MONITORING_POD_LABELS_MAX);
 	assert_string_equal(l.v[0].labels[0].name, "l00");
 	assert_string_equal(l.v[0].labels[63].name, "l63");
 	monitoring_pod_list_fini(&l);
-	assert_ok(make(&l, "{}", "", &err), &err);
+	assert_ok(make_pod_list(&l, "{}", "", &err), &err);
 	assert_int_equal(l.n, 0);
 	monitoring_pod_list_fini(&l);
 }

@@ -63,7 +63,7 @@ struct expected {
 	bool processes;
 };
 
-static void check(const struct monitoring_env *e, const char *pod, struct expected x)
+static void check_pod_usage(const struct monitoring_env *e, const char *pod, struct expected x)
 {
 	const struct view_use *u = env_find_usage(e, pod);
 
@@ -95,8 +95,10 @@ static void assign__attributes_processes_to_their_pods(void **state)
 	env_process(e, 12, 1, NULL); /* the only container of its pod here */
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
-	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 1500, 300, 2, true });
-	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 600, 1, true });
+	check_pod_usage(e, "one",
+		(struct expected){ PROCESSES, PROCESSES, 1500, 300, 2, true });
+	check_pod_usage(e, "two",
+		(struct expected){ PROCESSES, PROCESSES, 2000, 600, 1, true });
 	assert_string_equal(env_find_usage(e, "one")->uid, ENV_UID "1");
 	assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 596);
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 700 * NS_PER_MS);
@@ -118,10 +120,11 @@ static void assign__attributes_a_process_of_no_pod_to_no_pod(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(digits); i++) {
 		env_process(e, 31, digits[i], "main");
 		two_rounds(e);
-		check(e, "one",
+		check_pod_usage(e, "one",
 			(struct expected){ PROCESSES, PROCESSES, 1000, (i + 1) * 200, 1,
 				true });
-		check(e, "two", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
+		check_pod_usage(e, "two",
+			(struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
 		assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 3096);
 		env_stop(e);
 	}
@@ -172,12 +175,13 @@ static void assign__waits_for_the_uid_of_a_new_pod(void **state)
 	set_process(e, 0, 21, 2000, 300);
 	env_process(e, 21, 2, "main");
 	two_rounds(e);
-	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
-	check(e, "two", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	check_pod_usage(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	check_pod_usage(e, "two", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
 	env_write_checkpoint(e, pods, ARRAY_LEN(pods));
 	(void)env_round(e, NS_PER_SEC);
-	check(e, "one", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
-	check(e, "two", (struct expected){ PROCESSES, PROCESSES, 2000, 300, 1, true });
+	check_pod_usage(e, "one", (struct expected){ PROCESSES, PROCESSES, 0, 0, 0, true });
+	check_pod_usage(e, "two",
+		(struct expected){ PROCESSES, PROCESSES, 2000, 300, 1, true });
 }
 
 static void checkpoint__that_is_malformed_or_missing_keeps_the_former_pods(void **state)
@@ -246,7 +250,7 @@ static void assign__reports_a_sum_with_an_unknown_term_as_unknown(void **state)
 	assert_false(env_find_usage(e, "one")->memory_known);
 	assert_int_equal(env_find_usage(e, "one")->busy_from, NOTHING);
 	assert_int_equal(env_find_usage(e, "one")->n_processes, 2);
-	check(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
+	check_pod_usage(e, "two", (struct expected){ PROCESSES, NOTHING, 100, 0, 1, true });
 }
 
 /* A process whose files have no end: its control group has the pod. The container is known once the files
@@ -298,7 +302,7 @@ static void assign__reports_no_time_for_the_first_sample(void **state)
 	env_process(e, 11, 1, "main");
 	e->units[0].first = true;
 	two_rounds(e);
-	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
+	check_pod_usage(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
 	assert_int_equal(env_find_device(e, "GPU-0")->busy_ns, 0);
 	assert_int_equal(env_find_device(e, "GPU-0")->busy, VIEW_NONE);
 }
@@ -341,7 +345,7 @@ static void sole_pod__has_the_figures_of_the_device_without_better_ones(void **s
 		env_answer(e);
 		(void)env_end(e);
 		print_message("# %s\n", rows[i].what);
-		check(e, "one", rows[i].one);
+		check_pod_usage(e, "one", rows[i].one);
 		env_stop(e);
 	}
 }
@@ -355,7 +359,7 @@ static void sole_pod__does_not_exist_on_a_device_with_two_pods(void **state)
 	two_pods(e);
 	e->units[0].no_processes = true;
 	two_rounds(e);
-	check(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
+	check_pod_usage(e, "one", (struct expected){ NOTHING, NOTHING, 0, 0, 0, false });
 	assert_int_equal(env_find_device(e, "GPU-0")->other_memory >> 20, 4096);
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
 }
@@ -414,7 +418,7 @@ static void mps__reports_memory_and_no_time_of_a_client(void **state)
 	env_process(e, 11, 1, "main");
 	two_rounds(e);
 	assert_int_equal(env_find_usage(e, "one")->mode, VIEW_MPS);
-	check(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
+	check_pod_usage(e, "one", (struct expected){ PROCESSES, NOTHING, 1000, 0, 1, true });
 	assert_int_equal(env_find_device(e, "GPU-0")->other_busy_ns, 1600 * NS_PER_MS);
 	assert_int_equal(env_find_usage(e, "one")->received, VIEW_NONE);
 }

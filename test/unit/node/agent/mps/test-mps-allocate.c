@@ -16,7 +16,7 @@
 
 /* --- containers --- */
 
-static int allocate(struct mps_env *e, struct allocation *a, const char *resource,
+static int allocate_mps(struct mps_env *e, struct allocation *a, const char *resource,
 	const char *const *ids, size_t n, struct error *err)
 {
 	const struct resource *r = offer_find(e->f->facts.offered.offer, resource);
@@ -49,7 +49,7 @@ static void mps_allocate__returns_the_environment_of_a_client(void **state)
 	struct error err = ERROR_INIT;
 
 	mps_env_up(e, 2);
-	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1::3"), &err), &err);
+	assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-1::3"), &err), &err);
 	assert_int_equal(a->n_envs, 4);
 	assert_string_equal(env_of(a, "CUDA_MPS_PIPE_DIRECTORY"), "/mps/nvidia.com/gpu/pipe");
 	assert_string_equal(env_of(a, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
@@ -79,7 +79,7 @@ static void mps_allocate__has_a_priority_where_compute_is_isolated(void **state)
 			.class_ = rows[i].class_ };
 		mps_env_know(e, mps_env_inventory(1), c);
 		mps_env_until_state(e, GPU, MPS_READY);
-		assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err);
+		assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err);
 		assert_string_equal(env_of(a, "CUDA_MPS_CLIENT_PRIORITY"), rows[i].priority);
 	}
 }
@@ -111,7 +111,7 @@ static void mps_allocate__shares_dev_shm_with_older_drivers(void **state)
 		(void)snprintf(inv->driver_version, sizeof(inv->driver_version), "550.54.14");
 		mps_env_know(e, inv, mps_env_config(e, 4));
 		mps_env_until_state(e, GPU, MPS_READY);
-		assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err);
+		assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err);
 		assert_int_equal(a->n_mounts, 2);
 		assert_string_equal(a->mounts[1].container_path, "/dev/shm");
 		assert_string_equal(a->mounts[1].host_path,
@@ -129,12 +129,12 @@ static void mps_allocate__refuses_a_device_without_its_daemon(void **state)
 	mps_env_up(e, 2);
 	assert_int_equal(kill(mps_process_pid(mps_env_find_daemon(e, GPU)), SIGKILL), 0);
 	agent_fixture_until(e->f, !mps_env_find_daemon(e, GPU)->process);
-	assert_error(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err,
+	assert_error(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-0::0"), &err), &err,
 		"\"nvidia.com/gpu\" is shared by MPS, which cannot be used now: the MPS control "
 		"daemon ended by signal 9");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_int_equal(a->n_envs + a->n_mounts, 0);
-	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1::0"), &err), &err);
+	assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-1::0"), &err), &err);
 }
 
 static void mps_allocate__refuses_a_gpu_that_its_daemon_lacks(void **state)
@@ -151,9 +151,10 @@ static void mps_allocate__refuses_a_gpu_that_its_daemon_lacks(void **state)
 	mps_env_until_state(e, e->mps.daemons->key, MPS_READY);
 	mps_env_client(e, e->mps.daemons->key, 1); /* so it is not restarted yet */
 	mps_env_know(e, mps_env_inventory(2), NULL);
-	assert_error(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0", "GPU-1::0"), &err), &err,
-		"was started while this GPU was lost");
-	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-0::0", "GPU-0::1"), &err), &err);
+	assert_error(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-0::0", "GPU-1::0"), &err),
+		&err, "was started while this GPU was lost");
+	assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-0::0", "GPU-0::1"), &err),
+		&err);
 	assert_string_equal(env_of(a, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "50");
 	assert_string_equal(env_of(a, MPS_DEVICES_VARIABLE), "GPU-0::0,GPU-0::1");
 }
@@ -172,12 +173,12 @@ static void mps_allocate__returns_nothing_for_other_resources(void **state)
 	r = offer_find(e->f->facts.offered.offer, "nvidia.com/gpu");
 	/* The agent has no plan: the plan failed, or nothing was synced yet. */
 	(void)error_set(&e->mps.error, ERR_LIMIT, "too many");
-	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
-	assert_error(allocate(e, a, "nvidia.com/mps", IDS("GPU-0::0"), &err), &err,
+	assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
+	assert_error(allocate_mps(e, a, "nvidia.com/mps", IDS("GPU-0::0"), &err), &err,
 		"shared by MPS, which cannot be had: too many");
-	assert_ok(allocate(e, a, "nvidia.com/mps", IDS("GPU-9::0"), &err), &err);
+	assert_ok(allocate_mps(e, a, "nvidia.com/mps", IDS("GPU-9::0"), &err), &err);
 	mps_sync(&e->mps);
-	assert_ok(allocate(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
+	assert_ok(allocate_mps(e, a, "nvidia.com/gpu", IDS("GPU-1"), &err), &err);
 	assert_int_equal(a->n_envs + a->n_mounts, 0);
 	/* A device that is not shared by MPS needs no daemon. */
 	assert_true(mps_device_ok(&e->mps, r, &r->devices[0], NULL));
@@ -186,7 +187,7 @@ static void mps_allocate__returns_nothing_for_other_resources(void **state)
 
 /* --- the environment of daemon and commands --- */
 
-static unsigned count(char **env, const char *start)
+static unsigned count_variables(char **env, const char *start)
 {
 	unsigned n = 0;
 
@@ -207,13 +208,13 @@ static void mps_supervisor_env__replaces_the_variables_of_the_agent(void **state
 	assert_int_equal(setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "1", 1), 0);
 	env = mps_supervisor_env(mps_env_find_daemon(e, GPU));
 	assert_non_null(env);
-	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY="), 1);
-	assert_int_equal(count(env, "CUDA_MPS_PIPE_DIRECTORY=/elsewhere"), 0);
-	assert_int_equal(count(env, "CUDA_MPS_LOG_DIRECTORY="), 1);
-	assert_int_equal(count(env, "CUDA_MPS_ACTIVE"), 0);
-	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES=GPU-0"), 1);
-	assert_int_equal(count(env, "CUDA_VISIBLE_DEVICES"), 2);
-	assert_int_equal(count(env, "PATH="), 1);
+	assert_int_equal(count_variables(env, "CUDA_MPS_PIPE_DIRECTORY="), 1);
+	assert_int_equal(count_variables(env, "CUDA_MPS_PIPE_DIRECTORY=/elsewhere"), 0);
+	assert_int_equal(count_variables(env, "CUDA_MPS_LOG_DIRECTORY="), 1);
+	assert_int_equal(count_variables(env, "CUDA_MPS_ACTIVE"), 0);
+	assert_int_equal(count_variables(env, "CUDA_VISIBLE_DEVICES=GPU-0"), 1);
+	assert_int_equal(count_variables(env, "CUDA_VISIBLE_DEVICES"), 2);
+	assert_int_equal(count_variables(env, "PATH="), 1);
 	mps_env_free(env);
 	mps_env_free(NULL);
 	assert_int_equal(unsetenv("CUDA_MPS_PIPE_DIRECTORY"), 0);

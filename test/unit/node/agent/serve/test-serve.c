@@ -20,7 +20,7 @@ struct served {
 	struct serve_options options; /* set before open_serve() */
 	char *dir;
 	char counters[PATH_MAX], web_config[PATH_MAX]; /* not there at first */
-	struct web_reply reply;                        /* of get() */
+	struct web_reply reply;                        /* of get_route() */
 };
 
 /* --- the renderers, which note whether the loop could publish meanwhile --- */
@@ -107,7 +107,7 @@ static void write_served_file(const char *path, const char *text)
 }
 
 /* A view of @seq that is as old as that is shown. */
-static void show(struct served *x, uint64_t seq, bool ready, uint64_t age_ns)
+static void show_view(struct served *x, uint64_t seq, bool ready, uint64_t age_ns)
 {
 	struct error err = ERROR_INIT;
 	struct view *v = NULL;
@@ -122,7 +122,7 @@ static void show(struct served *x, uint64_t seq, bool ready, uint64_t age_ns)
 }
 
 /* Finds the route of @path as the web server does. The reply is x->reply. */
-static enum web_status get(struct served *x, const char *path, const char *accept)
+static enum web_status get_route(struct served *x, const char *path, const char *accept)
 {
 	const struct web_request req = { .path = path, .accept = accept, .rest = "" };
 
@@ -150,11 +150,11 @@ static void serve_text__is_rendered_without_the_lock_that_the_loop_needs(void **
 	struct served *x = *state;
 
 	open_serve(x);
-	show(x, 1, true, 0);
+	show_view(x, 1, true, 0);
 	serving = x->s;
 	renders = blocked = 0;
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
-	assert_int_equal(get(x, "/api/v1/node", ""), WEB_OK);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
+	assert_int_equal(get_route(x, "/api/v1/node", ""), WEB_OK);
 	serving = NULL;
 	assert_int_equal(renders, 2);
 	assert_int_equal(blocked, 0);
@@ -184,17 +184,17 @@ static void serve_routes__answer_before_and_after_the_first_view(void **state)
 
 	open_serve(x);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(get(x, rows[i].path, ""), rows[i].first);
+		assert_int_equal(get_route(x, rows[i].path, ""), rows[i].first);
 		if (!has_served_text(x, rows[i].says))
 			fail_msg("%s: %.*s", rows[i].path, (int)x->reply.len,
 				(const char *)x->reply.body);
 	}
-	show(x, 1, true, 0);
+	show_view(x, 1, true, 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (get(x, rows[i].path, "") != rows[i].then)
+		if (get_route(x, rows[i].path, "") != rows[i].then)
 			fail_msg("%s", rows[i].path);
-	show(x, 2, false, 0);
-	assert_int_equal(get(x, "/readyz", ""), WEB_UNAVAILABLE);
+	show_view(x, 2, false, 0);
+	assert_int_equal(get_route(x, "/readyz", ""), WEB_UNAVAILABLE);
 }
 
 static void serve_routes__report_a_hanging_loop_as_unhealthy(void **state)
@@ -202,13 +202,14 @@ static void serve_routes__report_a_hanging_loop_as_unhealthy(void **state)
 	struct served *x = *state;
 
 	open_serve(x);
-	show(x, 1, true,
+	show_view(x, 1, true,
 		24 * NS_PER_SEC); /* three intervals, and ten seconds for slow machines */
-	assert_int_equal(get(x, "/healthz", ""), WEB_OK);
-	show(x, 2, true, 60 * NS_PER_SEC);
-	assert_int_equal(get(x, "/healthz", ""), WEB_UNAVAILABLE);
+	assert_int_equal(get_route(x, "/healthz", ""), WEB_OK);
+	show_view(x, 2, true, 60 * NS_PER_SEC);
+	assert_int_equal(get_route(x, "/healthz", ""), WEB_UNAVAILABLE);
 	assert_true(has_served_text(x, "what is shown is 6"));
-	assert_int_equal(get(x, "/readyz", ""), WEB_OK); /* that is not the kubelet's affair */
+	assert_int_equal(get_route(x, "/readyz", ""),
+		WEB_OK); /* that is not the kubelet's affair */
 }
 
 static void serve_routes__answer_each_client_in_its_format(void **state)
@@ -216,14 +217,14 @@ static void serve_routes__answer_each_client_in_its_format(void **state)
 	struct served *x = *state;
 
 	open_serve(x);
-	show(x, 1, true, 0);
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	show_view(x, 1, true, 0);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
 	assert_string_equal(x->reply.type, metrics_content_type(METRICS_PROMETHEUS));
 	assert_false(has_served_text(x, "# EOF"));
-	assert_int_equal(get(x, "/metrics", "application/openmetrics-text"), WEB_OK);
+	assert_int_equal(get_route(x, "/metrics", "application/openmetrics-text"), WEB_OK);
 	assert_string_equal(x->reply.type, metrics_content_type(METRICS_OPENMETRICS));
 	assert_true(has_served_text(x, "# EOF\n"));
-	assert_int_equal(get(x, "/api/v1/gpus", ""), WEB_OK);
+	assert_int_equal(get_route(x, "/api/v1/gpus", ""), WEB_OK);
 	assert_string_equal(x->reply.type, "application/json");
 }
 
@@ -234,21 +235,21 @@ static void serve_text__is_made_once_for_each_view_and_stays_while_it_is_sent(vo
 	struct web_reply first;
 
 	open_serve(x);
-	show(x, 1, true, 0);
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	show_view(x, 1, true, 0);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
 	first = x->reply;
 	x->reply = (struct web_reply){ .type = NULL }; /* it is still under way */
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
 	assert_ptr_equal(x->reply.body, first.body);
-	show(x, 2, true, 0);
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	show_view(x, 2, true, 0);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
 	assert_ptr_not_equal(x->reply.body, first.body);
 	assert_int_equal(memcmp(first.body, "# HELP", 6), 0); /* as it was */
 	first.release(first.owner);
 	/* Other counters make another text of the same view. */
 	assert_false(has_served_text(x, "Used by a test"));
 	serve_counters(x->s, "map", temp, strlen(temp));
-	assert_int_equal(get(x, "/metrics", ""), WEB_OK);
+	assert_int_equal(get_route(x, "/metrics", ""), WEB_OK);
 	assert_true(has_served_text(x, "Used by a test"));
 }
 

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-static int parse(struct web_config *ret, const char *text, struct error *err)
+static int parse_web_config(struct web_config *ret, const char *text, struct error *err)
 {
 	return web_config_parse(ret, "/etc/web/config.yml", text, strlen(text), err);
 }
@@ -31,7 +31,7 @@ static void web_config_parse__accepts_certificate_and_key(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(parse(&c, full, &err), &err);
+	assert_ok(parse_web_config(&c, full, &err), &err);
 	assert_string_equal(c.cert_file, "/etc/web/tls.crt");
 	assert_string_equal(c.key_file, "/keys/tls.key");
 	web_config_fini(&c);
@@ -39,7 +39,7 @@ static void web_config_parse__accepts_certificate_and_key(void **state)
 	assert_string_equal(c.cert_file, "tls.crt");
 	web_config_fini(&c);
 	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
-		assert_ok(parse(&c, none[i], &err), &err);
+		assert_ok(parse_web_config(&c, none[i], &err), &err);
 		assert_null(c.cert_file);
 		assert_null(c.key_file);
 	}
@@ -89,7 +89,7 @@ static void web_config_parse__refuses_unsupported_settings(void **state)
 		struct web_config c = { .cert_file = NULL };
 		struct error err = ERROR_INIT;
 
-		assert_error(parse(&c, rows[i].text, &err), &err, rows[i].message);
+		assert_error(parse_web_config(&c, rows[i].text, &err), &err, rows[i].message);
 		assert_null(c.cert_file);
 	}
 }
@@ -118,7 +118,7 @@ static void web_config_parse__refuses_invalid_paths(void **state)
 		memset(text + len, 'x', rows[i].len);
 		(void)snprintf(text + len + rows[i].len, 32, "%s}\n",
 			rows[i].len ? "" : "\"a\\0b\"");
-		assert_error(parse(&c, text, &err), &err, rows[i].message);
+		assert_error(parse_web_config(&c, text, &err), &err, rows[i].message);
 		assert_null(
 			c.key_file); /* values that were parsed before the error are freed */
 	}

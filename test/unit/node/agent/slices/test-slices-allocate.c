@@ -13,7 +13,7 @@
 static const struct isolation none = { .present = true };
 static const struct isolation fair = { .present = true, .compute = ISOLATION_COMPUTE_FAIR };
 
-static int check(struct slices_env *e, const char *id, struct error *err)
+static int check_trial(struct slices_env *e, const char *id, struct error *err)
 {
 	const struct resource *r = offer_find(e->f->facts.offered.offer, ENV_RESOURCE);
 
@@ -41,7 +41,7 @@ static void slices_sync__starts_nothing_without_isolation(void **state)
 	assert_string_equal(slices_get_error(&e->s), "");
 	assert_int_equal(e->arbiter.n_peers, 0);
 	assert_int_equal(e->f->n_events, 0);
-	assert_ok(check(e, "GPU-0::0", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::0", &err), &err);
 	assert_int_equal(env_count(e), 0);
 	assert_false(uv_is_active((uv_handle_t *)&e->s.timer));
 }
@@ -71,10 +71,10 @@ static void slices_check__succeeds_before_the_libraries_were_tried(void **state)
 	env_know(e, env_config(4, &env_equal));
 	e->f->facts.decided = false;
 	env_start(e);
-	assert_ok(check(e, "GPU-0::0", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::0", &err), &err);
 	assert_int_equal(e->s.store.made,
 		1); /* one directory is prepared, and no more after it */
-	assert_ok(check(e, "GPU-0::1", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::1", &err), &err);
 	assert_int_equal(e->s.store.made, 1);
 	(void)env_allocate(e, "GPU-0::0");
 	assert_true(slice_libs_there(e->state, e->s.lib));
@@ -171,14 +171,14 @@ static void slices_error__ends_when_the_libraries_are_installed(void **state)
 	env_libraries(e, false);
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
-	assert_error(check(e, "GPU-0::0", &err), &err,
+	assert_error(check_trial(e, "GPU-0::0", &err), &err,
 		"isolates memory, and without its libraries");
 	env_allocate_fails(e, "GPU-0::0", "no library");
 	env_libraries(e, true);
 	env_sweep(e); /* without a slice, as long as they are missing */
 	assert_string_equal(slices_get_error(&e->s), "");
 	error_clear(&err);
-	assert_ok(check(e, "GPU-0::0", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::0", &err), &err);
 	assert_false(uv_is_active((uv_handle_t *)&e->s.timer));
 	assert_int_equal(e->s.lib_error.code, ERR_NONE);
 }
@@ -191,7 +191,7 @@ static void slices_check__names_compute_where_that_is_isolated(void **state)
 	env_libraries(e, false);
 	env_know(e, env_config(4, &fair));
 	env_start(e);
-	assert_error(check(e, "GPU-0::0", &err), &err, "isolates compute, and without");
+	assert_error(check_trial(e, "GPU-0::0", &err), &err, "isolates compute, and without");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 }
 
@@ -308,7 +308,8 @@ static void slices_allocate__refuses_a_gpu_of_unknown_memory(void **state)
 
 	env_start_isolated(e);
 	e->f->facts.offered.inv->gpus[0].memory_usable_bytes = 0;
-	assert_error(check(e, "GPU-0::0", &err), &err, "the memory of 'GPU-0' is not known");
+	assert_error(check_trial(e, "GPU-0::0", &err), &err,
+		"the memory of 'GPU-0' is not known");
 	env_allocate_fails(e, "GPU-0::0", "the memory of 'GPU-0' is not known");
 	(void)env_allocate(e, "GPU-1::0");
 }
@@ -325,10 +326,10 @@ static void slices_check__refuses_when_the_arbiter_is_down_for_10_s(void **state
 	env_know(e, env_config(4, &env_equal));
 	env_start(e);
 	env_now_ns += ARBITER_DOWN_NS - 1;
-	assert_ok(check(e, "GPU-0::0", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::0", &err), &err);
 	(void)env_allocate(e, "GPU-0::0");
 	env_now_ns++;
-	assert_error(check(e, "GPU-0::1", &err), &err,
+	assert_error(check_trial(e, "GPU-0::1", &err), &err,
 		"does not run: no program gpuslice-arbiter");
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	env_allocate_fails(e, "GPU-0::1", "does not run");
@@ -351,7 +352,7 @@ static void slices_check__needs_no_arbiter_without_isolation(void **state)
 	slices_sync(&e->s);
 	agent_fixture_run_once(e->f);
 	env_now_ns += 2 * ARBITER_DOWN_NS;
-	assert_ok(check(e, "GPU-0::1", &err), &err);
+	assert_ok(check_trial(e, "GPU-0::1", &err), &err);
 }
 
 /* --- the store --- */
@@ -377,7 +378,7 @@ static void slices_retry__loads_a_store_that_could_not_be_read(void **state)
 	slices_sync(&e->s);
 	slices_retry(&e->s);
 	assert_non_null(strstr(slices_get_error(&e->s), path));
-	assert_error(check(e, "GPU-0::0", &err), &err, path);
+	assert_error(check_trial(e, "GPU-0::0", &err), &err, path);
 	env_allocate_fails(e, "GPU-0::0", path);
 	assert_int_equal(e->f->n_events, 0); /* the component's is enough */
 
@@ -402,7 +403,7 @@ static void slices_allocate__reports_that_no_directory_can_be_created(void **sta
 	assert_int_equal(e->on_dir_unavailable, 0);
 	test_rmdir(strdup(e->s.store.dir));
 	block_store(e, path);
-	assert_error(check(e, "GPU-0::0", &err), &err, "no slice can be made");
+	assert_error(check_trial(e, "GPU-0::0", &err), &err, "no slice can be made");
 	env_allocate_fails(e, "GPU-0::0", "no slice can be made");
 	agent_fixture_until(e->f, e->on_dir_unavailable > 0);
 

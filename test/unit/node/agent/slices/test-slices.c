@@ -32,7 +32,7 @@ static const struct slice_plan plan = { .wanted = true,
 		{ .uuid = "GPU-b", .memory = SLICE_NO_LIMIT } } };
 static const char *const ids[] = { "GPU-a::0", "GPU-b::1" };
 
-static void join(char *ret, const char *dir, const char *name)
+static void join_path(char *ret, const char *dir, const char *name)
 {
 	struct error err = ERROR_INIT;
 
@@ -175,7 +175,7 @@ static void slice_store__finds_its_slices_again(void **state)
 	assert_ok(slice_store_path(&s, one, path, &err), &err);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0755);
-	join(half, path, SLICE_FILE);
+	join_path(half, path, SLICE_FILE);
 	assert_int_equal(stat(half, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0644);
 
@@ -186,12 +186,12 @@ static void slice_store__finds_its_slices_again(void **state)
 	slice_store_fini(&s);
 
 	/* Remains of a crash, malformed slices, and files of others. */
-	join(path, dir, SLICES_DIR);
-	join(half, path, ".new-" ID);
+	join_path(path, dir, SLICES_DIR);
+	join_path(half, path, ".new-" ID);
 	assert_int_equal(mkdir(half, 0755), 0);
-	join(half, path, ID);
+	join_path(half, path, ID);
 	assert_int_equal(mkdir(half, 0755), 0);
-	join(half, path, "lost+found");
+	join_path(half, path, "lost+found");
 	assert_int_equal(mkdir(half, 0755), 0);
 	assert_ok(slice_store_load(&again, dir, &err), &err);
 	assert_int_equal(again.n, 1);
@@ -199,9 +199,9 @@ static void slice_store__finds_its_slices_again(void **state)
 	assert_true(slice_plan_equal(&again.v[0]->file.plan, &other));
 	assert_int_equal(again.broken.n, 1);
 	assert_non_null(strstr(again.broken.v[0], ID));
-	join(half, path, ".new-" ID);
+	join_path(half, path, ".new-" ID);
 	assert_true(access(half, F_OK) < 0);
-	join(half, path, "lost+found");
+	join_path(half, path, "lost+found");
 	assert_int_equal(access(half, F_OK), 0);
 	slice_store_fini(&again);
 	test_rmdir(dir);
@@ -254,7 +254,7 @@ static void slice_store__prepares_directories(void **state)
 
 	(void)state;
 	assert_ok(slice_store_load(&s, dir, &err), &err);
-	join(path, dir, SLICES_DIR);
+	join_path(path, dir, SLICES_DIR);
 	while (slice_store_prepare(&s, &err))
 		;
 	assert_int_equal(err.code, ERR_NONE);
@@ -285,7 +285,7 @@ static void slice_store__tolerates_removed_directories(void **state)
 	assert_ok(slice_store_load(&s, dir, &err), &err);
 	while (slice_store_prepare(&s, &err))
 		;
-	join(path, dir, SLICES_DIR);
+	join_path(path, dir, SLICES_DIR);
 	test_rmdir(strdup(path));
 	assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
 	assert_int_equal(count_dir_entries(path), 1);
@@ -464,8 +464,8 @@ static void slice_mounts__are_found_in_other_namespaces(void **state)
 	pid_t pid;
 
 	(void)state;
-	join(slice, dir, SLICES_DIR "/" ID);
-	join(at, dir, "at");
+	join_path(slice, dir, SLICES_DIR "/" ID);
+	join_path(at, dir, "at");
 	assert_ok(dir_make(slice, 0755, &err), &err);
 	assert_ok(dir_make(at, 0755, &err), &err);
 	/* SLICE_MOUNTS_PARTIAL is of other processes on this machine. */
@@ -489,7 +489,7 @@ static void write_slices_file(const char *dir, const char *name, const char *tex
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
-	join(path, dir, name);
+	join_path(path, dir, name);
 	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
 }
 
@@ -612,8 +612,8 @@ static void slice_store__checks_whether_a_slice_can_be_created(void **state)
 			    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 			    mount("none", dir, "tmpfs", 0, "size=2m") == 0,
 		"no mounts here");
-	join(path, dir, SLICES_DIR);
-	join(filler, dir, "filler");
+	join_path(path, dir, SLICES_DIR);
+	join_path(filler, dir, "filler");
 	assert_ok(slice_store_load(&s, dir, &err), &err);
 	prepare_all(&s);
 	fill_disk(filler);

@@ -31,7 +31,7 @@ static uint64_t get_used_bytes(const struct world *w, unsigned int gpu)
 	return sum;
 }
 
-static void check(struct world *w)
+static void check_grants_world(struct world *w)
 {
 	/* Memory freed above a lowered limit. */
 	grants_reclaim_over_limit(&w->b);
@@ -141,7 +141,7 @@ static void grants__keep_all_invariants_in_random_scenarios(void **state)
 		w->s = slice_new(&w->b, "a", GIB);
 		for (int i = 0; i < 3000; i++) {
 			run_random_event(w);
-			check(w);
+			check_grants_world(w);
 		}
 		grants_fini(&w->b);
 		free(w);

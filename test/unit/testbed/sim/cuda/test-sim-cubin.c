@@ -73,7 +73,7 @@ static void set_kernel_params(struct file *f)
 	memcpy(p + 12, (const uint8_t[]){ 3, 0x19, 0x38, 1, 2, 0x4c, 1, 1 }, 8); /* 312 bytes */
 }
 
-static struct file *make(unsigned abi, uint32_t flags)
+static struct file *make_cubin(unsigned abi, uint32_t flags)
 {
 	struct file *f = calloc(1, sizeof(*f));
 
@@ -109,7 +109,7 @@ static struct file *make(unsigned abi, uint32_t flags)
 
 static void cubin_open__accepts_both_abis(void **state)
 {
-	struct file *old = make(7, 0x5a055a), *new = make(8, 0x6005a04);
+	struct file *old = make_cubin(7, 0x5a055a), *new = make_cubin(8, 0x6005a04);
 	struct cubin c;
 
 	(void)state;
@@ -127,7 +127,7 @@ static void cubin_open__accepts_both_abis(void **state)
 
 static void cubin_next__finds_kernels_and_variables(void **state)
 {
-	struct file *f = make(8, 0x6005a04);
+	struct file *f = make_cubin(8, 0x6005a04);
 	struct ptx_entry e;
 	struct cubin c;
 
@@ -158,7 +158,7 @@ static void cubin_next__finds_kernels_and_variables(void **state)
 /* Each length, and each byte that is another: nothing is read beyond the end, which sanitizers and fuzz-cubin watch. */
 static void cubin__survives_damage(void **state)
 {
-	struct file *f = make(8, 0x6005a04);
+	struct file *f = make_cubin(8, 0x6005a04);
 	struct ptx_entry e;
 	struct cubin c;
 

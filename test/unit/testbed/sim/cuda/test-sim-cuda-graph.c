@@ -7,7 +7,7 @@
 
 static CUfunction spin, fill32, add32;
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	CUmodule m;
 	char *text;
@@ -24,7 +24,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	assert_cuda(cuDevicePrimaryCtxReset_v2(0));
@@ -42,7 +42,7 @@ static CUresult run_words(CUfunction f, CUstream s, CUdeviceptr p, uint64_t coun
 	return cuLaunchKernel(f, 4, 1, 1, 256, 1, 1, 0, s, (void *[]){ &p, &count, &v }, NULL);
 }
 
-static uint32_t word(CUdeviceptr p)
+static uint32_t read_graph_word(CUdeviceptr p)
 {
 	uint32_t v = 0;
 
@@ -115,8 +115,8 @@ static void streams__keep_order_and_events_time(void **state)
 	assert_cuda_is(cuEventElapsedTime(&ms, from, to), CUDA_ERROR_NOT_READY);
 	assert_cuda(cuStreamSynchronize(b));
 	assert_cuda(cuEventQuery(to));
-	assert_int_equal(word(p), 7);
-	assert_int_equal(word(p + 4092), 7);
+	assert_int_equal(read_graph_word(p), 7);
+	assert_int_equal(read_graph_word(p + 4092), 7);
 	assert_cuda(cuEventElapsedTime(&ms, from, to));
 	assert_true(ms >= 20 && ms < 2000);
 	assert_cuda(cuEventDestroy_v2(from));
@@ -139,7 +139,7 @@ static void default_stream__waits_for_blocking_ones(void **state)
 	assert_cuda(run_words(add32, NULL, p, 16, 1));
 	assert_cuda(run_words(add32, blocking, p, 16, 1));
 	assert_cuda(cuStreamSynchronize(blocking));
-	assert_int_equal(word(p), 3);
+	assert_int_equal(read_graph_word(p), 3);
 	assert_cuda(cuStreamDestroy_v2(blocking));
 	assert_cuda(cuMemFree_v2(p));
 }
@@ -168,7 +168,7 @@ static void callbacks_and_values__run_in_stream_order(void **state)
 	assert_cuda(cuStreamWriteValue32_v2(NULL, p, 1, 0));
 	assert_cuda(cuStreamSynchronize(s));
 	assert_int_equal(atomic_load(&calls), 1);
-	assert_int_equal(word(p + 8), 77);
+	assert_int_equal(read_graph_word(p + 8), 77);
 	assert_cuda(cuStreamDestroy_v2(s));
 	assert_cuda(cuMemFree_v2(p));
 }
@@ -210,7 +210,7 @@ static void capture__builds_a_graph_of_the_work_of_streams(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_cuda(cuGraphLaunch(x, a));
 	assert_cuda(cuStreamSynchronize(a));
-	assert_int_equal(word(p), 3);
+	assert_int_equal(read_graph_word(p), 3);
 	assert_cuda(cuGraphExecDestroy(x));
 	assert_cuda(cuEventDestroy_v2(fork_at));
 	assert_cuda(cuEventDestroy_v2(join_at));
@@ -385,7 +385,7 @@ static void graphs__allocate_memory_when_launched_and_keep_it(void **state)
 	assert_int_equal(sim_cuda_free(), before - 64 * MIB);
 	assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT), 64 * MIB);
 	assert_int_equal(graph_memory(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT), 64 * MIB);
-	assert_int_equal(word(alloc.dptr + 36), 3);
+	assert_int_equal(read_graph_word(alloc.dptr + 36), 3);
 	/* The memory that the graph allocated is still there. */
 	assert_cuda_is(cuGraphLaunch(x, s), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuMemFreeAsync(alloc.dptr, s));
@@ -463,16 +463,16 @@ static void graphs__can_be_cloned_nested_and_updated(void **state)
 	assert_cuda(cuGraphDestroy(inner));
 	assert_cuda(cuGraphInstantiateWithFlags(&x, outer, 0));
 	assert_cuda(cuGraphLaunch(x, NULL));
-	assert_int_equal(word(p), 1);
+	assert_int_equal(read_graph_word(p), 1);
 	delta = 10;
 	assert_cuda(cuGraphExecDestroy(x));
 	assert_cuda(cuGraphInstantiateWithFlags(&x, clone, 0));
 	assert_cuda(cuGraphExecKernelNodeSetParams_v2(x, found, &k));
 	assert_cuda(cuGraphLaunch(x, NULL));
-	assert_int_equal(word(p), 11);
+	assert_int_equal(read_graph_word(p), 11);
 	assert_cuda(cuGraphNodeSetEnabled(x, found, 0));
 	assert_cuda(cuGraphLaunch(x, NULL));
-	assert_int_equal(word(p), 11);
+	assert_int_equal(read_graph_word(p), 11);
 	assert_cuda(cuGraphExecDestroy(x));
 	assert_cuda(cuGraphDestroy(outer));
 	assert_cuda(cuGraphDestroy(clone));
@@ -547,5 +547,5 @@ int main(void)
 		cmocka_unit_test(kernels__that_write_to_invalid_addresses_end_the_context),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }

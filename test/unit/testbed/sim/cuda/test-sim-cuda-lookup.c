@@ -9,7 +9,7 @@
 
 static void *lib_handle;
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	sim_cuda_begin("p5.48xlarge");
@@ -18,7 +18,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	(void)dlclose(lib_handle);
@@ -27,7 +27,7 @@ static int end(void **state)
 }
 
 /* One answer: @function NULL: none, with @status. */
-static void expect(const char *name, int version, uint64_t flags, const char *function,
+static void expect_function(const char *name, int version, uint64_t flags, const char *function,
 	unsigned status)
 {
 	void *p = (void *)1, *old = (void *)1;
@@ -54,15 +54,15 @@ static void expect_list(const char *name, const char *list, uint64_t flags)
 	/* NOLINTNEXTLINE(cert-err34-c): a file of this test */
 	while (sscanf(list, " %d=%127[^ |\n]%n", &version, next, &used) == 2) {
 		if (from == 0)
-			expect(name, 1000, flags, NULL, 2);
-		expect(name, version - 1, flags, from ? now : NULL, from ? 0 : 2);
-		expect(name, version, flags, next, 0);
+			expect_function(name, 1000, flags, NULL, 2);
+		expect_function(name, version - 1, flags, from ? now : NULL, from ? 0 : 2);
+		expect_function(name, version, flags, next, 0);
 		from = version;
 		memcpy(now, next, sizeof(now));
 		list += used;
 	}
 	assert_true(from > 0);
-	expect(name, NEWEST, flags, now, 0);
+	expect_function(name, NEWEST, flags, now, 0);
 }
 
 static void lookup__answers_like_a_real_driver(void **state)
@@ -85,7 +85,7 @@ static void lookup__answers_like_a_real_driver(void **state)
 		(void)snprintf(name, sizeof(name), "%.*s", (int)(rest - line), line);
 		for (uint64_t flags = 0; flags < 4; flags++) {
 			if (rest[1] == '-')
-				expect(name, NEWEST, flags, NULL, 1);
+				expect_function(name, NEWEST, flags, NULL, 1);
 			else
 				expect_list(name, flags >= 2 && own ? own + 1 : rest, flags);
 			/* A refused call changes nothing. */
@@ -207,5 +207,5 @@ int main(void)
 		cmocka_unit_test(stubs__return_not_supported),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -104,7 +104,7 @@ static bool is_uuid(const CUuuid *uuid, const char *text)
 	return strcmp(hex, text + 4) == 0;
 }
 
-static void expect(const char *visible, const char *uuid, const char *name, int sms,
+static void expect_visible(const char *visible, const char *uuid, const char *name, int sms,
 	uint64_t mib)
 {
 	struct visible_device s = read_device_in_child(visible);
@@ -127,18 +127,18 @@ static void cuda__has_one_mig_device_at_most(void **state)
 	struct visible_device s;
 
 	(void)state;
-	expect(NULL, large, LARGE, 42, 20096);
-	expect(small, small, SMALL, 14, 4864);
-	expect(large, large, LARGE, 42, 20096);
-	expect("1", small, SMALL, 14, 4864);
-	expect(board, large, LARGE, 42, 20096); /* stands for its first */
+	expect_visible(NULL, large, LARGE, 42, 20096);
+	expect_visible(small, small, SMALL, 14, 4864);
+	expect_visible(large, large, LARGE, 42, 20096);
+	expect_visible("1", small, SMALL, 14, 4864);
+	expect_visible(board, large, LARGE, 42, 20096); /* stands for its first */
 	(void)snprintf(list, sizeof(list), "%s,%s", small, large);
-	expect(list, small, SMALL, 14, 4864);
+	expect_visible(list, small, SMALL, 14, 4864);
 	(void)snprintf(list, sizeof(list), "MIG-%s/%u/0", board, small_gi);
-	expect(list, small, SMALL, 14, 4864);
+	expect_visible(list, small, SMALL, 14, 4864);
 	/* No other GPU beside one. */
 	(void)snprintf(list, sizeof(list), "2,3,%s", small);
-	expect(list, small, SMALL, 14, 4864);
+	expect_visible(list, small, SMALL, 14, 4864);
 	s = read_device_in_child("2,3");
 	assert_int_equal(s.init, CUDA_SUCCESS);
 	assert_int_equal(s.count, 2);

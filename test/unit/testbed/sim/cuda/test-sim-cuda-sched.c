@@ -83,7 +83,7 @@ static CUevent new_event(unsigned flags)
 	return e;
 }
 
-static CUresult run(CUfunction f, CUstream s, void **args)
+static CUresult launch_kernel(CUfunction f, CUstream s, void **args)
 {
 	return cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s, args, NULL);
 }
@@ -99,7 +99,7 @@ static void context_events__cover_all_streams_and_order_none(void **state)
 	assert_cuda(cuCtxRecordEvent(primary, all));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
 	/* Another stream continues behind it. */
-	assert_cuda(run(nop, b, NULL));
+	assert_cuda(launch_kernel(nop, b, NULL));
 	assert_cuda(cuEventRecord(one, b));
 	assert_cuda(cuEventSynchronize(one));
 	assert_cuda_is(cuEventQuery(all), CUDA_ERROR_NOT_READY);
@@ -160,8 +160,8 @@ static void context_events__measure_time(void **state)
 	(void)state;
 	assert_cuda(cuStreamCreate(&s, NON_BLOCKING));
 	assert_cuda(cuCtxRecordEvent(primary, from));
-	assert_cuda(run(spin, s, (void *[]){ &ns }));
-	assert_cuda(run(burn, s, (void *[]){ &rounds }));
+	assert_cuda(launch_kernel(spin, s, (void *[]){ &ns }));
+	assert_cuda(launch_kernel(burn, s, (void *[]){ &rounds }));
 	assert_cuda(cuCtxRecordEvent(primary, to));
 	assert_cuda(cuCtxRecordEvent(primary, untimed));
 	assert_cuda(cuCtxSynchronize());
@@ -236,8 +236,8 @@ static void all_streams__wait_for_events_of_the_context(void **state)
 	assert_cuda(cuEventRecord(e, a));
 	assert_cuda(cuCtxWaitEvent(primary, e));
 	assert_cuda(cuStreamCreate(&after, NON_BLOCKING));
-	assert_cuda(run(nop, before, NULL));
-	assert_cuda(run(nop, after, NULL));
+	assert_cuda(launch_kernel(nop, before, NULL));
+	assert_cuda(launch_kernel(nop, after, NULL));
 	(void)usleep(50000); /* more than they would take */
 	assert_cuda_is(cuStreamQuery(before), CUDA_ERROR_NOT_READY);
 	assert_cuda_is(cuStreamQuery(after), CUDA_ERROR_NOT_READY);
@@ -316,10 +316,10 @@ static void relaxed_thread__records_beside_a_global_capture(void **state)
 	assert_cuda(cuStreamCreate(&s, NON_BLOCKING));
 	assert_cuda(cuStreamCreate(&b.stream, NON_BLOCKING));
 	assert_cuda(cuStreamBeginCapture_v2(s, 0));
-	assert_cuda(run(nop, s, NULL));
+	assert_cuda(launch_kernel(nop, s, NULL));
 	assert_int_equal(pthread_create(&t, NULL, record_in_thread, &b), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
-	assert_cuda(run(nop, s, NULL));
+	assert_cuda(launch_kernel(nop, s, NULL));
 	assert_cuda(cuStreamEndCapture(s, &g));
 	assert_cuda(cuGraphGetNodes(g, NULL, &n));
 	assert_int_equal(n, 2);
@@ -346,7 +346,7 @@ static void *launch_many(void *arg)
 	l->r = cuCtxSetCurrent(primary);
 	while (!l->r && atomic_load(&l->launched) < DEEP + 200) {
 		l->r = l->graph ? cuGraphLaunch(l->graph, l->stream)
-				: run(nop, l->stream, NULL);
+				: launch_kernel(nop, l->stream, NULL);
 		atomic_fetch_add(&l->launched, 1);
 	}
 	return NULL;
@@ -381,8 +381,8 @@ static void launch__blocks_when_the_queue_is_full(void **state)
 	check_depth(NULL);
 	assert_cuda(cuStreamCreate(&s, NON_BLOCKING));
 	assert_cuda(cuStreamBeginCapture_v2(s, 0));
-	assert_cuda(run(nop, s, NULL));
-	assert_cuda(run(nop, s, NULL));
+	assert_cuda(launch_kernel(nop, s, NULL));
+	assert_cuda(launch_kernel(nop, s, NULL));
 	assert_cuda(cuStreamEndCapture(s, &g));
 	assert_cuda(cuGraphInstantiateWithFlags(&x, g, 0));
 	check_depth(x);

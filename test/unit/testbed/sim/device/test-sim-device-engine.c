@@ -64,7 +64,7 @@ static void on_drained(void *arg, void *user)
 	((struct lane *)user)->drained++;
 }
 
-static void configure(uint64_t switch_ns)
+static void configure_gpu(uint64_t switch_ns)
 {
 	engine_gpu_set(e, 0,
 		&(struct engine_gpu_config){ .slice_ns = SLICE,
@@ -84,7 +84,7 @@ static int begin(void **state)
 	assert_non_null(e);
 	now = 0;
 	failed_code = 0;
-	configure(SWITCH);
+	configure_gpu(SWITCH);
 	return 0;
 }
 
@@ -243,7 +243,7 @@ static void short_kernel__waits_for_time_slices_of_others_only(void **state)
 }
 
 /* Keeps two kernels in each stream until the time is over. */
-static void saturate(struct lane *l, unsigned int n, uint64_t kernel_ns, uint64_t until)
+static void saturate_lanes(struct lane *l, unsigned int n, uint64_t kernel_ns, uint64_t until)
 {
 	for (uint64_t t = 0; t < until; t += 100 * US) {
 		for (unsigned int i = 0; i < n; i++)
@@ -273,7 +273,7 @@ static void four_saturating_contexts__lose_the_time_that_an_h100_loses(void **st
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 		open_lane(&l[i], c[i]);
 	}
-	saturate(l, 4, 230 * US, 2000 * MS);
+	saturate_lanes(l, 4, 230 * US, 2000 * MS);
 	for (int i = 0; i < 4; i++) {
 		uint64_t done = engine_stream_completed(l[i].stream);
 
@@ -415,7 +415,7 @@ static void mps__fault_affects_all_clients(void **state)
 	e = engine_free(e);
 	e = engine_new(1, &hooks, NULL);
 	assert_non_null(e);
-	configure(0);
+	configure_gpu(0);
 	failed_count = 0;
 	server = engine_context_new(e, 0, false, 0, NULL);
 	other = engine_context_new(e, 0, false, 0, NULL);
@@ -598,7 +598,7 @@ static void copies__share_an_engine_and_survive_a_killed_context(void **state)
 	struct lane l[3];
 
 	(void)state;
-	configure(SWITCH);
+	configure_gpu(SWITCH);
 	for (int i = 0; i < 2; i++)
 		c[i] = engine_context_new(e, 0, false, 0, NULL);
 	open_lane(&l[0], c[0]);

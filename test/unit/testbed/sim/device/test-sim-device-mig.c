@@ -70,7 +70,7 @@ static uint32_t new_context(struct sim_device *to, uint32_t slot, uint32_t *ret)
 	return status;
 }
 
-static uint32_t allocate(struct sim_device *to, uint64_t bytes)
+static uint32_t allocate_on_instance(struct sim_device *to, uint64_t bytes)
 {
 	struct sim_device_reply r;
 
@@ -78,7 +78,7 @@ static uint32_t allocate(struct sim_device *to, uint64_t bytes)
 		(struct sim_device_request){ .op = SIM_DEVICE_MEM_ALLOC, .bytes = bytes }, &r);
 }
 
-static struct sim_device_reply info(struct sim_device *to)
+static struct sim_device_reply get_memory_info(struct sim_device *to)
 {
 	struct sim_device_reply r;
 
@@ -151,13 +151,13 @@ static void instance__has_memory_of_its_own(void **state)
 	assert_int_equal(use(&a, 0, small), 0);
 	assert_int_equal(use(&b, 0, large), 0);
 	assert_int_equal(nvmlDeviceGetMemoryInfo(device, &m), NVML_SUCCESS);
-	before = info(&b);
-	assert_int_equal(info(&a).total, m.total);
+	before = get_memory_info(&b);
+	assert_int_equal(get_memory_info(&a).total, m.total);
 	assert_in_range(before.total, 39 * SIM_GIB, 41 * SIM_GIB);
 	assert_int_equal(new_context(&a, 0, &context), 0);
-	assert_int_equal(allocate(&a, 8 * SIM_GIB), 0);
-	assert_int_equal(allocate(&a, 2 * SIM_GIB), 2);
-	assert_int_equal(info(&b).bytes, before.bytes); /* nothing of the other's */
+	assert_int_equal(allocate_on_instance(&a, 8 * SIM_GIB), 0);
+	assert_int_equal(allocate_on_instance(&a, 2 * SIM_GIB), 2);
+	assert_int_equal(get_memory_info(&b).bytes, before.bytes); /* nothing of the other's */
 	/* NVML has the process and its memory there. */
 	assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(device, &n, rows), 0);
 	assert_int_equal(n, 1);
@@ -171,7 +171,7 @@ static void instance__has_memory_of_its_own(void **state)
 		0);
 	assert_int_equal(n, 0);
 	assert_int_equal(nvmlComputeInstanceDestroy(small_ci), NVML_ERROR_IN_USE);
-	assert_int_equal(allocate(&b, 30 * SIM_GIB), 0);
+	assert_int_equal(allocate_on_instance(&b, 30 * SIM_GIB), 0);
 	sim_device_close(&b);
 	sim_device_close(&a);
 	for (int i = 0; !gone && i < 2000; i++) {

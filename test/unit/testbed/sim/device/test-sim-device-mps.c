@@ -24,7 +24,7 @@ static uint32_t mps_ticket(struct sim_device *to, uint32_t object, uint64_t limi
 		r);
 }
 
-static uint32_t join(struct sim_device *to, const struct sim_device_reply *ticket,
+static uint32_t join_server(struct sim_device *to, const struct sim_device_reply *ticket,
 	struct sim_device_reply *r)
 {
 	return daemon_call(to,
@@ -48,11 +48,12 @@ static void mps__ticket_is_one_context_with_its_limit(void **state)
 	assert_int_equal(mps_ticket(&server, object, 1024 * MIB, &t), 0);
 	/* A ticket is not guessed, and is good once. */
 	t.cookie++;
-	assert_int_equal(join(&sim_device_env, &t, &r), 806);
+	assert_int_equal(join_server(&sim_device_env, &t, &r), 806);
 	t.cookie--;
-	assert_int_equal(join(&sim_device_env, &t, &r), 0);
+	assert_int_equal(join_server(&sim_device_env, &t, &r), 0);
 	assert_in_range(r.bytes, 144 * MIB, 150 * MIB); /* of 32 multiprocessors: measured */
-	assert_int_equal(join(&sim_device_env, &t, &(struct sim_device_reply){ .op = 0 }), 806);
+	assert_int_equal(
+		join_server(&sim_device_env, &t, &(struct sim_device_reply){ .op = 0 }), 806);
 	free = daemon_free_bytes(&sim_device_env, 0, &total);
 	assert_int_equal(free, 1024 * MIB - r.bytes);
 	assert_int_equal(daemon_allocate(&sim_device_env, 0, free + 1, &t, NULL), 2);
@@ -88,7 +89,7 @@ static void mps__fault_is_reported_to_the_server(void **state)
 	object = start_mps_on_gpu(&server);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
-		assert_int_equal(join(&sim_device_env, &t[i], &r[i]), 0);
+		assert_int_equal(join_server(&sim_device_env, &t[i], &r[i]), 0);
 	}
 	assert_int_equal(daemon_call(&sim_device_env,
 				 (struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_FAULT,
@@ -122,7 +123,7 @@ static void mps__server_ends_one_context(void **state)
 	object = start_mps_on_gpu(&server);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
-		assert_int_equal(join(&sim_device_env, &t[i], &r[i]), 0);
+		assert_int_equal(join_server(&sim_device_env, &t[i], &r[i]), 0);
 	}
 	end.id = t[1].id;
 	assert_int_equal(daemon_call(&sim_device_env, end, &other), 400); /* not its server */

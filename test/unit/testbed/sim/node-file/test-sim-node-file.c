@@ -22,7 +22,7 @@ static int end(void **state)
 	return 0;
 }
 
-static int parse(const char *text, struct error *err)
+static int parse_node_file(const char *text, struct error *err)
 {
 	return sim_node_parse(text, strlen(text), "dir/my-node.yaml", node, err);
 }
@@ -33,17 +33,18 @@ static void file__has_full_control(void **state)
 
 	(void)state;
 	assert_ok(
-		parse("version: v1\n"
-		      "model: p3.8xlarge\n"
-		      "seed: 7\n"
-		      "driver: {version: 550.163.01, cuda: 12040, nvml: 12}\n"
-		      "gpu: {persistence: 0}\n"
-		      "gpus:\n"
-		      "- index: 1\n"
-		      "  memory_total: 8Gi\n"
-		      "  product: T4\n"
-		      "  name: \"My T4\"\n"
-		      "- {index: 3, uuid: GPU-1, numa_node: -1, fail: {power: NOT_SUPPORTED, energy: 999}}\n",
+		parse_node_file(
+			"version: v1\n"
+			"model: p3.8xlarge\n"
+			"seed: 7\n"
+			"driver: {version: 550.163.01, cuda: 12040, nvml: 12}\n"
+			"gpu: {persistence: 0}\n"
+			"gpus:\n"
+			"- index: 1\n"
+			"  memory_total: 8Gi\n"
+			"  product: T4\n"
+			"  name: \"My T4\"\n"
+			"- {index: 3, uuid: GPU-1, numa_node: -1, fail: {power: NOT_SUPPORTED, energy: 999}}\n",
 			&err),
 		&err);
 	assert_string_equal(node->head.name, "my-node");
@@ -67,7 +68,8 @@ static void file__accepts_json_and_a_bare_product(void **state)
 
 	(void)state;
 	assert_ok(
-		parse("{\"version\": \"v1\", \"product\": \"T4\", \"count\": 12, \"name\": \"x\"}",
+		parse_node_file(
+			"{\"version\": \"v1\", \"product\": \"T4\", \"count\": 12, \"name\": \"x\"}",
 			&err),
 		&err);
 	assert_int_equal(node->head.info.slot_count, 12);
@@ -145,7 +147,7 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_error(parse(rows[i].text, &err), &err, rows[i].want);
+		assert_error(parse_node_file(rows[i].text, &err), &err, rows[i].want);
 }
 
 static void file__has_a_limit(void **state)

@@ -9,7 +9,7 @@
 
 typedef int stub_fn(void);
 
-static stub_fn *find(const char *name)
+static stub_fn *find_stub(const char *name)
 {
 	void *lib = dlopen(NVML_SONAME, RTLD_NOW | RTLD_NOLOAD);
 	stub_fn *fn = NULL;
@@ -30,10 +30,10 @@ static void stubs__return_the_codes_of_a_real_library(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		assert_int_equal(find(names[i])(), NVML_ERROR_UNINITIALIZED);
+		assert_int_equal(find_stub(names[i])(), NVML_ERROR_UNINITIALIZED);
 	sim_fixture_begin(&f, "g4dn.xlarge");
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		assert_int_equal(find(names[i])(), NVML_ERROR_NOT_SUPPORTED);
+		assert_int_equal(find_stub(names[i])(), NVML_ERROR_NOT_SUPPORTED);
 	sim_fixture_end(&f);
 }
 

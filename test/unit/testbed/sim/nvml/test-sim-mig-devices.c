@@ -6,7 +6,7 @@
  */
 #include "sim-mig-fixture.h"
 
-static void clear(void)
+static void reset_first_gpu(void)
 {
 	struct error err = ERROR_INIT;
 
@@ -78,10 +78,10 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 			assert_int_equal(nvmlGpuInstanceCreateComputeInstance(gi, k,
 						 &(nvmlComputeInstance_t){ NULL }),
 				23);
-			clear();
+			reset_first_gpu();
 			gi = gi_new(gpu, rows[i].id);
 		}
-		clear();
+		reset_first_gpu();
 	}
 }
 

@@ -249,7 +249,7 @@ static void capacity__follows_the_observed_sequence(void **state)
 	}
 }
 
-static void clear(void)
+static void reset_mig_gpu(void)
 {
 	struct error err = ERROR_INIT;
 
@@ -281,13 +281,13 @@ static void placement__follows_the_corollaries(void **state)
 		/* No row leaves room for one more instance, not even of the smallest profile. */
 		assert_int_equal(gi_count_free(gpu, P1G), 0);
 		assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G, &gi), 23);
-		clear();
+		reset_mig_gpu();
 	}
 	/* Two 3g take all memory; six slices of seven are used. */
 	(void)gi_at(gpu, P3G, 0);
 	(void)gi_at(gpu, P3G, 4);
 	assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G, &gi), 23);
-	clear();
+	reset_mig_gpu();
 	/* 1g.x at start 7 is impossible, as is a size that is not the profile's. */
 	assert_int_equal(nvmlDeviceCreateGpuInstanceWithPlacement(gpu, P1G,
 				 &(nvmlGpuInstancePlacement_t){ 7, 1 }, &gi),
@@ -332,7 +332,7 @@ static void placement__is_chosen_by_the_driver_without_a_request(void **state)
 			assert_int_equal(info.profileId, rows[i].id);
 			assert_ptr_equal(info.device, gpu);
 		}
-		clear();
+		reset_mig_gpu();
 	}
 }
 
