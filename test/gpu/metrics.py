@@ -33,7 +33,7 @@ BESIDE = [
     ("utilization.decoder", "DCGM_FI_DEV_DEC_UTIL", 3, 0),
 ]
 ENERGY = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
-# Of "nvidia-smi dmon --gpm-metrics": its number, our name, what ours is multiplied with.
+# A metric of "nvidia-smi dmon --gpm-metrics": its number, our name, and the factor for our figure.
 GPM = [(1, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", 100), (2, "DCGM_FI_PROF_SM_ACTIVE", 100), (3, "DCGM_FI_PROF_SM_OCCUPANCY", 100),
        (5, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 100), (10, "DCGM_FI_PROF_DRAM_ACTIVE", 100),
        (20, "DCGM_FI_PROF_PCIE_TX_BYTES", 1 / (1 << 20)), (21, "DCGM_FI_PROF_PCIE_RX_BYTES", 1 / (1 << 20))]
@@ -225,7 +225,7 @@ def units(node):
         return
     clock, memory = smi(node, ["clocks.max.mem", "memory.total"])
     peak = clock * 1e6 * 2 * (6144 if memory > 100e3 else 5120) / 8  # bits of an H200's and an H100's memory
-    # Of PCIe also what carries the bytes counts.
+    # The bytes of PCIe include the protocol's own.
     known = {"dram": ("DCGM_FI_PROF_DRAM_ACTIVE", 1 / peak, 0.1), "tensor": ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", None, 0.15),
              "to": ("DCGM_FI_PROF_PCIE_RX_BYTES", 1, 0.15), "from": ("DCGM_FI_PROF_PCIE_TX_BYTES", 1, 0.15)}
     path = os.path.join(node.work, "torch-load.py")

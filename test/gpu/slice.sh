@@ -241,7 +241,7 @@ part_full() {
 	clean t
 }
 
-# As in a container, where the driver shows only the processes of the own PID namespace.
+# The driver shows only the processes of the own PID namespace, as in a container.
 pod() { # SLICE COMMAND...
 	in_slice "$1" unshare --pid --fork --mount-proc "${@:2}"
 }

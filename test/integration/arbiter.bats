@@ -143,8 +143,8 @@ turns() {
 	mv "$SLICES/slices/$1/.new" "$SLICES/slices/$1/slice.json"
 }
 
-# tenant ID: a process of the slice that takes turns. It says each line of its input, "BUSY WANTS", and with
-# "+N" counts N launches; "again" registers anew with its page.
+# tenant ID: a process of the slice with quanta. The process reports each line of its input, "BUSY WANTS", and with
+# "+N" counts N launches; "again" registers again with its page.
 tenant() {
 	python3 -c '
 import array, mmap, os, socket, struct, sys, time

@@ -95,7 +95,7 @@ hogs() {
 	jq -e '.verdict == "inconclusive" and .rowsInDoubt > 0 and ([.lines[] | select(.doubt)] | all(.verdict == "inconclusive"))' <<<"$output"
 	"$GPUSLICE" bench report r.json --save r.html
 	grep -F '>Inconclusive</strong> under' r.html
-	# So are isolation tests that are judged by time.
+	# Isolation tests that are judged by time are inconclusive, too.
 	jq -e '.checks[0] | .name == "neighbour" and (.known | not) and (.what | test("host too busy.*measured: "))' c.json
 	grep -E '^neighbour +turns +inconclusive ' checks
 }
@@ -160,7 +160,7 @@ beside_another() {
 
 @test "compare: the same passes, a slower one fails, one repetition is inconclusive" {
 	cd "$BATS_TEST_TMPDIR"
-	# So many that a busy machine leaves no doubt.
+	# Five repetitions are so many that a busy machine leaves no doubt.
 	bench --repetitions 5 --mode exclusive --scenario small --save a.json >/dev/null
 	# A busy machine would make all of it inconclusive: that is another test.
 	undisturbed a.json

@@ -151,7 +151,7 @@ refused_with() {
 	agent --config-dir "$CONFIGS/"
 	eventually 20 offers 40
 	chosen a 'fallback single'
-	# Its first line is a good config by itself, with four devices.
+	# The first line of the text is a good config by itself, with four devices.
 	sharing 20 | rewrite_slowly "$CONFIGS/a"
 	eventually 10 offers 80
 	status '.config.generation == 2'

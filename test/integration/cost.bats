@@ -20,7 +20,7 @@ teardown() {
 	node_teardown
 }
 
-# Ten minutes of a node with four GPUs: a seat of four, a whole GPU, a MIG instance and what is idle.
+# Ten minutes of a node with four GPUs: a replica of four, a whole GPU, a MIG instance and what is idle.
 make_ledger() {
 	"$GPUSLICE_BUILD/test/support/make-ledger" "$LEDGER" <<-'END'
 		period|1767225600|node-1|p3.8xlarge|us-east-1|USD|catalogue 2026-07-20|12240000000|4|300000000000

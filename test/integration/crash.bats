@@ -30,8 +30,8 @@ back() {
 	tidy
 }
 
-# As many as the deployment wants; what failed while there was no agent is replaced,
-# the more there were the later.
+# The deployment has all its pods: it replaces those that failed while there was no agent. More failures
+# take longer.
 pods_run() {
 	[[ $(held | wc -l) == "$1" ]]
 }

@@ -30,7 +30,7 @@ commands() {
 	"$GPUSLICE" --help | awk '/^Commands:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'
 }
 
-# Of each command something that prints and finds nothing wrong. profile has a GPU for itself and validate a driver
+# A call of each command that prints and finds nothing wrong. profile has a GPU for itself and validate a driver
 # where they do more than this.
 prints() {
 	case $1 in

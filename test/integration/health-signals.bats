@@ -149,7 +149,7 @@ policies() {
 		eventually 10 sample none 0 gpuslice_gpu_health_signal 'signal="rowRemapPending"'
 		eventually 10 sample none 1 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
 	done
-	# Nor does a restart of the agent make it well.
+	# A restart of the agent does not make the GPU healthy either.
 	again
 	status '.gpus[0] | .health == "unhealthy" and .signals.rowRemapFailed == 1'
 	health_is 1 healthy
@@ -203,7 +203,7 @@ policies() {
 	sim fail 3 remapped-rows 0
 	sim set 3 remapped_failure 0
 	eventually 10 offers 8
-	# Neither the driver nor NVML can say whether a reset is due: no 0 is invented.
+	# The driver and NVML cannot say whether a reset is due: the agent invents no 0.
 	sim fail 4 field-values NOT_SUPPORTED
 	eventually 10 sample none 4 gpuslice_gpu_reset_required
 	sample none 4 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
@@ -370,7 +370,7 @@ xidRules: [{xids: [31], count: 3, within: 10m, policy: warning}]' >"$CONFIG"
 	eventually 20 offers 8
 	eventually 10 status '.cluster.nodeCondition.reason == "NvidiaXID48Error"'
 	condition False NvidiaXID48Error
-	# It becomes True by its owner, and a repair is needed: now ours is written, once we may.
+	# The owner sets the condition to True, and a repair is needed: the agent writes its own, once it may.
 	jq --arg t "$TYPE" '.status.conditions[1] |= (.status = "True" | .reason = "Fine" | .message = "well")' \
 		"$API/nodes" | put "$API/nodes"
 	eventually 10 status '.cluster.nodeCondition.reason == "Fine"'

@@ -146,7 +146,7 @@ in_step() {
 	status '.gpus[4] | .health == "unhealthy" and (.reason | length > 0)'
 }
 
-# NVML numbers the GPUs that are left anew: the one that is gone has no index, and no two rows are the same.
+# NVML numbers the remaining GPUs again: the removed one has no index, and no two rows are the same.
 @test "one that is pulled out leaves its index to another" {
 	node_up 4
 	sim remove 2

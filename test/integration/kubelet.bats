@@ -104,7 +104,7 @@ teardown() {
 	k fault clear
 	k fault never-answer on
 	k restart
-	# It waits for 200 ms only before it asks again, for 5 s; the reason stays.
+	# The agent waits only 200 ms for an answer, and retries for 5 s; the reason stays.
 	eventually 15 status '.resources[0] | .state != "registered" and (.reason | startswith("register "))'
 	k fault clear
 	k restart
@@ -135,7 +135,7 @@ teardown() {
 	local i dir=$GPUSLICE_KUBELET_DIR/device-plugins
 	node_up 4
 	k fault reregister-race on
-	# It looks like another kubelet, so the agent registers while its old stream is open.
+	# The socket looks like that of another kubelet, so the agent registers while its old stream is open.
 	mv "$dir/kubelet.sock" "$dir/same.sock"
 	ln -s same.sock "$dir/kubelet.sock"
 	eventually 10 registered_times 2
@@ -199,7 +199,7 @@ has_open() {
 @test "a second agent refuses: same run directory, same kubelet directory" {
 	node_up 4
 	refuses "another gpusliced (pid ${PID[agent]}) has the run directory '$GPUSLICE_RUN_DIR'"
-	# Nor may another user keep it from us.
+	# Another user cannot take the lock either.
 	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/gpusliced.lock") == 600 ]]
 	refuses "another process serves '$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock'" \
 		--run-dir "$NODE_DIR/run2"

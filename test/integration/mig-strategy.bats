@@ -165,7 +165,7 @@ mig_is() {
 	eventually 10 test ! -e "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-mig-3g.20gb.sock"
 	never_below 28 $SMALL
 	[[ $(times agent 'registered with the kubelet.*mig-1g') == 1 ]]
-	# pods on GPUs that were never cut anew hold what they held
+	# Pods on GPUs that were never partitioned again keep what they had.
 	diff <(held) "$NODE_DIR/held"
 }
 

@@ -652,7 +652,7 @@ smi() {
 	grep -q "process 12345 changes the MIG layout" <<<"$output"
 	exec 8>&-
 	apply --builtin -c all-1g.5gb
-	# Nor may another user keep it from us.
+	# Another user cannot take the lock either.
 	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/mig.lock") == 600 ]]
 }
 

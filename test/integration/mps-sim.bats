@@ -48,7 +48,7 @@ begin() {
 	eventually 10 logged "$1" '^ready'
 }
 
-# As many clients as a server may have, until all are ready; and their end.
+# Starts as many clients as a server may have, and waits until all are ready.
 crowd_comes() {
 	local i
 	for ((i = 0; i < 48; i++)); do
@@ -137,7 +137,7 @@ mps cuda-mps 1546"
 	[[ $output == *"filled 502 MiB, then 2"* ]]
 	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4G run -0 client fill
 	[[ $output == *"filled 1526 MiB, then 2"* ]]
-	# So little that there is no room for a context.
+	# The limit leaves no room for a context.
 	CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=100M run -4 client fill
 	[[ $output == *"context 2 "* ]]
 	run -0 mps quit
@@ -178,7 +178,7 @@ mps cuda-mps 1546"
 	serve
 	echo slow-server=2000 >"$GPUSLICE_SIM_DIR/mps-fault"
 	crowd_comes
-	# They did wait: more than a socket holds.
+	# The clients waited: they are more than a socket holds.
 	(($(grep -c 'push client to pending list' "$NODE_DIR/mps.log") > 30))
 	crowd_goes
 	run -0 mps quit
@@ -194,7 +194,7 @@ mps cuda-mps 1546"
 	serve
 	begin a idle 20
 	run -0 client idle
-	# Not a client of it.
+	# The process is no client of the server.
 	CUDA_MPS_PIPE_DIRECTORY=$NODE_DIR/none run -4 client idle
 	[[ $output == *"mps 0"*"context 46 "* ]]
 	stop a || true

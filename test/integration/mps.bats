@@ -286,7 +286,7 @@ reason_is() { # PATTERN
 	eventually 20 reason_is 'the MPS control daemon ended with status'
 	fault
 	eventually 60 offers 8
-	# It is there and does not answer: found by the check, killed, started anew.
+	# The daemon is there and does not answer: the agent's check finds it, kills it, and starts another one.
 	pid=$(control_pid)
 	fault hang
 	kill -STOP "$pid" # nor does it die of anything but SIGKILL
@@ -358,7 +358,7 @@ reason_is() { # PATTERN
 	run -1 "$STAGE/libexec/gpuslice/gpuslice-mps" clients <<<'no pid'
 	[[ $output == *'expected a PID, found "no pid"'* ]]
 
-	# As if a page of it were never handed out: the program does not answer.
+	# The program does not answer, as if a page of it were never handed out.
 	mkdir "$libexec"
 	ln -s "$STAGE/libexec/gpuslice/"* "$libexec/"
 	rm "$libexec/gpuslice-mps"
@@ -409,7 +409,7 @@ multiuser_daemons() {
 	one_served
 	multiuser_daemons 4
 	forge "$gpu" 'Failed to start: unknown option -multiuser-server'
-	# It has been read when what comes after it has.
+	# The agent has read this line when it has read the next one.
 	forge "$gpu" 'Client {PID: 1, Context ID: 0} connected'
 	eventually 10 clients_are 2 "$gpu"
 	kill -KILL "$pid"

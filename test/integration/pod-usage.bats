@@ -17,7 +17,7 @@ setup() {
 	export GPUSLICE_METRICS_INTERVAL=1s
 	sharing 4 >"$NODE_DIR/config.yaml"
 	sim create >/dev/null
-	# As the driver shows it to a process of another PID namespace: a GPU that is busy, with nobody on it.
+	# The driver shows a process of another PID namespace a GPU that is busy, with no process on it.
 	sim set 0 util_gpu 81 >/dev/null
 	sim set 0 memory_other 8Gi >/dev/null
 	kubelet
@@ -87,7 +87,7 @@ metrics_have_both() {
 	api pods '.pods | length == 2 and (map(.received, .memoryUsed) | all(. == null)) and
 		(map(select(.pod == "two") | .busyNs, .memoryByteS) | length == 2 and all(. == null))'
 
-	# Shares and seats are known; use is not, in any family.
+	# Shares and replicas are known; the usage is not, in any family.
 	eventually 10 metrics_have_both
 	grep -E '^gpuslice_container_share_ratio\{.*pod="one".*\} 0.25$' "$NODE_DIR/metrics"
 	run ! grep -E '^gpuslice_(container_(received|processes|gpu_busy|busy|memory_(used|byte))|slices_used)' "$NODE_DIR/metrics"

@@ -106,7 +106,7 @@ nothing_left() {
 	[[ ! -e none.yaml ]]
 }
 
-# Of a program that has ended there is nothing to wait for, and the signal of a user who does not want to wait finds it ended.
+# A program that has ended needs no wait, and the signal of a user who does not want to wait finds it ended.
 @test "a program that cannot run, or ends, ends the measurement at once" {
 	local rest status=0
 	for rest in "-- /no/such/program" "--pattern ^x -- sh -c 'echo x'"; do
@@ -122,7 +122,7 @@ nothing_left() {
 }
 
 @test "an incomplete profile is kept, names missing figures, and is not a success" {
-	# It ends at once when it is started again, to be looked at in a slice.
+	# The program ends at once when profile starts it again, to measure it in a slice.
 	run -13 profile --shares none --pattern x --save p.yaml -- sh -c '
 		[ ! -e ran ] || exit 3
 		touch ran
@@ -195,7 +195,7 @@ nothing_left() {
 @test "requests arrive as in a trace" {
 	printf '%s\r\n' TIMESTAMP,ContextTokens,GeneratedTokens >trace.csv
 	for i in {10..99}; do printf '2023-11-16 18:17:03.%s00000,600,%d\n' "$i" $((i % 3)) >>trace.csv; done
-	arrive() { # about a hundred a second, and it begins anew at the end
+	arrive() { # about a hundred a second; the trace repeats at its end
 		measured "$GPUSLICE" bench --node h100-1 --seconds 0.5 --warmup 0.1 --repetitions 1 --scenario trace --mode exclusive --arrivals trace.csv \
 			--save r.json >out 2>err &&
 			jq -e '.rows | length == 1 and ([.[0].runs[0].pods[0][]] | add) > 30 and ([.[0].runs[0].pods[0][]] | add) < 60' r.json

@@ -162,7 +162,7 @@ slice() {
 	config '[0, 1]' "$SMALL" | put "$CONFIG"
 	eventually 20 status '.earlier | any(.resource == "nvidia.com/gpu.large" and .holder.pod == "one")'
 	slice one '.gpus[0].memory == 9663676416'
-	# And a file that cuts a GPU twice changes nothing.
+	# A file that partitions a GPU twice changes nothing.
 	{
 		config '[0, 1]' "$SMALL"
 		printf '  - {name: gpu, devices: [1], profiles: [{name: gpu.x, count: 1}]}\n'

@@ -67,7 +67,7 @@ teardown() {
 
 @test "a file that is written slowly is read when it is whole" {
 	node_up 10
-	# Its first line is a good config by itself, with four devices.
+	# The first line of the text is a good config by itself, with four devices.
 	sharing 20 | rewrite_slowly "$CONFIG"
 	eventually 10 offers 80
 	never_below 40

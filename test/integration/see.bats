@@ -122,7 +122,7 @@ checkpoint() {
 	checkpoint
 	eventually 5 uses 1 1
 	eventually 5 view '[.gpus[].units[].uses[] | .uid] | unique | length == 2'
-	# As long as it is there at most, however long this takes.
+	# The time is at most that for which the pod exists, however long this takes.
 	after=$(view '[.gpus[].units[].uses[] | select(.live)][0].heldNs')
 	((after < $(date +%s%N) - created_ns))
 	adds_up
@@ -286,7 +286,7 @@ refusals_listed() {
 	kill -9 "$arbiter"
 	eventually 20 slice_of one ".revocations > $taken + 5"
 	eventually 20 slice_of one ".quantaExpired > $expired + 5"
-	# Neither has an account while the next arbiter is on its way.
+	# Neither pod has an account until the next arbiter runs.
 	eventually 5 slice_of one '.refusals == 2'
 	eventually 5 slice_of two '.refusals == 0'
 	eventually 20 refusals_listed

@@ -187,7 +187,7 @@ failed() {
 	eventually 20 grant free '.envs | has("NVIDIA_VISIBLE_DEVICES")'
 	run has_slice free
 	[[ ${status:?} != 0 ]]
-	# Back again: the pod that has a slice is limited anew, the other stays without.
+	# The isolation is back: the pod that has a slice is limited again, the other pod stays without a limit.
 	isolated 'memory: 1Gi' | put "$CONFIG"
 	eventually 20 limit_is "$id" 1073741824
 	run has_slice free
@@ -352,7 +352,7 @@ healthy_within() {
 	stop agent
 	agent_up
 	eventually 20 status ".slices.unlimited[0].pod == \"two\" and (.slices.list | all(.id != \"$id\" or .holder == null))"
-	# And where its devices are offered no more, but the same GPUs are cut in another way.
+	# The same holds where its devices are no longer offered, but the same GPUs are partitioned in another way.
 	{
 		isolated 'memory: 4Gi' | sed '/^sharing:/,$d'
 		printf 'sharing:\n  slices:\n  - name: nvidia.com/gpu\n    profiles:\n    - {name: nvidia.com/gpu.small, count: 2, memory: 2Gi}\n'
@@ -382,7 +382,7 @@ healthy_within() {
 	pod one
 	eventually 20 pods 0 1
 	[[ ! -d $SLICES ]] || slice_count 0
-	# They come: devices are healthy and pods start without a restart of ours.
+	# The libraries come: devices are healthy and pods start without a restart of the agent.
 	cp "$STAGE"/lib/gpuslice/libgpuslice-*.so "$NODE_DIR/empty/"
 	eventually 30 has_slice one
 	eventually 20 status '.slices.error == null'

@@ -44,7 +44,7 @@ waits_for_a_gpu() {
 @test "four GPUs run 4 of 5 pods; the ConfigMap makes 40; 20 pods run" {
 	local volume=$NODE_DIR/volume before
 	kubelet --mount-configmap "kube-system/nvidia-device-plugin=$volume"
-	# As it is before the ConfigMap is there: an empty volume, a config of the image.
+	# The ConfigMap does not exist yet: an empty volume, and a config of the image.
 	mkdir -p "$volume"
 	printf 'version: v1\n' >"$NODE_DIR/plain.yaml"
 	agent --config-file "$NODE_DIR/plain.yaml"

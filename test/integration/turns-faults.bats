@@ -42,7 +42,7 @@ teardown() {
 	ends b
 }
 
-# holds_to MOST NAME OTHER...: of a thousand, now or a little later: a keeper may just have had no processor.
+# holds_to MOST NAME OTHER...: of a thousand, now or a little later: a gate thread may just have had no processor.
 holds_to() {
 	local _
 	for _ in 1 2 3 4 5; do

@@ -158,7 +158,7 @@ over() { # NAME...
 	eventually 10 gate_is c 2
 	under_mps c 1 batch 20000
 	eventually 10 gate_is c 0
-	# It is not held any more, and the others' turns go on beside it.
+	# The process is no longer blocked, and the quanta of the other slices continue beside it.
 	goes_on c
 	stays_open c
 	eventually 10 gate_is a 2

@@ -61,7 +61,7 @@ measure() {
 	eventually_here 60 sum_is "$@"
 }
 
-# As eventually, but the command may set variables.
+# Like eventually, but the command may set variables.
 eventually_here() {
 	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1))
 	shift

@@ -29,7 +29,7 @@ teardown() {
 	goes_on a
 	gate_is a 0
 	burn b
-	# As long as both want: each has the turn, and has not.
+	# Each process has the quantum, and has not, as long as both want.
 	eventually 10 gate_is a 2
 	eventually 10 gate_is b 2
 	eventually 10 gate_is a 1
@@ -119,7 +119,7 @@ by_weight() {
 	account a '.quantum_ends.cap > 0 and .quantum_ends.expired == 0'
 	# 400 ms of work, a fifth of the GPU: 2 s; one without a cap would take no half of that.
 	(($(date +%s%N) - began > 1000000000))
-	# Nor do others gain when there is one.
+	# Other slices do not gain where there is one.
 	turns b
 	burn b
 	comes_to 1500 5 50 a b
@@ -173,7 +173,7 @@ bursts_as() {
 	burn b
 	bursts_as batch
 	((WAITED > 10))
-	# Its bursts are less than its share: its gate is never closed. Where the processors are loaded, a and b
+	# The bursts are less than the slice's share: its gate is never closed. Where the processors are loaded, a and b
 	# may have too little work for that to be so every time.
 	for _ in 1 2 3 4 5; do
 		bursts_as latency

@@ -349,7 +349,7 @@ make_dev() {
 	node_up 2
 	eventually 15 not_running wait
 	ready driver plugin
-	# And it ends when it is told to.
+	# The command ends when it gets a signal.
 	sim driver unload
 	start wait "$GPUSLICE" validate driver --with-wait -s 600
 	eventually 5 logged wait 'driver: waiting'

@@ -247,8 +247,8 @@ event_count() {
 	chosen two 'node label'
 	eventually 20 node_label nvidia.com/gpu.replicas 3
 	files two=2
-	# As many as before the server went: a kubelet compares with the Node as it last heard of it, and
-	# its own watch comes back when it does.
+	# The agent offers as many as before the server went: a kubelet compares with the last Node that it
+	# read, and its own watch returns in its own time.
 	eventually 90 offers a 8
 }
 
@@ -264,7 +264,7 @@ offers_here() {
 	eventually 30 node_label "$PRODUCT" Tesla-V100-SXM2-16GB-SHARED
 	eventually 5 in_touch
 	eventually 5 agent_status a '.cluster.labels | .written and .error == null'
-	# Its file vanishes: the agent goes on with the token that it has, and says that a restart would not.
+	# The file of the token vanishes: the agent continues with the token that it has, and reports that a restart would not.
 	node_exec a mv /etc/agent/token /etc/agent/token.away
 	eventually 30 degraded api-server 'a restart would not use the API server'
 	offers a 8

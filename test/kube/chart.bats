@@ -243,7 +243,7 @@ not_ready() {
 	eventually 30 offers a 8
 	[[ $(instances) == "$before" ]]
 	eventually 10 restarts a 1
-	eventually 10 same_users # a new kubelet looks at each anew
+	eventually 10 same_users # a new kubelet checks each pod again
 }
 
 @test "the one that hangs has been restarted by its liveness probe" {

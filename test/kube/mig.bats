@@ -191,7 +191,7 @@ on_each() {
 	eventually 20 migs 2g.10gb 9
 	eventually 20 migs 3g.20gb 7
 	eventually 20 migs 1g.5gb 16
-	# Of GPU 7 one instance went, and one came.
+	# One instance of GPU 7 went, and one came.
 	[[ $(uuids | diff "$BATS_FILE_TMPDIR/before" - | grep -c '^[<>]') == 2 ]]
 	kubectl get pods -l app=mig1-5 -o json | jq -e 'all(.items[].status.containerStatuses[]; .restartCount == 0)'
 	pods 16 0 app=mig1-5
@@ -239,7 +239,7 @@ on_each() {
 
 # --- NVIDIA's GPU clients beside us, and nodes without its toolkit.
 
-# Of the GPU operator: a DaemonSet whose nodes are chosen by a label that the MIG manager pauses.
+# A DaemonSet of the GPU operator: its nodes are chosen by a label that the MIG manager pauses.
 exporter() {
 	kubectl apply -f - <<-EOF
 		apiVersion: apps/v1

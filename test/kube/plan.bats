@@ -106,7 +106,7 @@ untainted() {
 @test "nodes as the pools say offer what the overlays say" {
 	plan cluster "$DIR"
 	kubectl apply --validate=strict -f "$DIR"
-	# As 00-README.md says.
+	# The order of 00-README.md.
 	local configs=config.name=gpuslice-plan,config.map=null,config.default= mig=migManager.config.name=gpuslice-plan-mig,migManager.config.default=
 	grep -F -- "--set $configs --set slices.enabled=true" "$DIR/00-README.md"
 	grep -F -- "--set migManager.enabled=true --set $mig" "$DIR/00-README.md"

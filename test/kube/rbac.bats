@@ -214,7 +214,7 @@ condition() {
 	run patch_node a '{"spec": {"taints": []}}'
 	[[ $output == *"change no other"*422 ]]
 	kubectl taint node a example.com/theirs-
-	# Of the status one condition only, which is the agent's own Node's.
+	# The agent may write one condition of the status only, that of its own Node.
 	run patch_status a '{"conditions": [{"type": "Ready", "status": "False", "reason": "x"}]}'
 	[[ $output == *"may write its condition, and change no other"*422 ]]
 	run patch_status a '{"capacity": {"nvidia.com/gpu": "1000"}}'

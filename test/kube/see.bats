@@ -106,7 +106,7 @@ has_truth() {
 	[[ $(truth | jq length) == "$1" ]]
 }
 
-# Of each program that has ended: its name, GPU, busyNs, byteSeconds, peakBytes.
+# Prints for each program that has ended: its name, GPU, busyNs, byteSeconds, peakBytes.
 truth() {
 	jq -s 'map(select(.name != "cuda-burn" and (.name | startswith("nvidia-cuda-mps") | not))) | group_by(.name) | map({name: .[0].name, gpu: .[0].gpu,
 		busyNs: (map(.busyNs) | add), byteSeconds: (map(.byteSeconds) | add), peakBytes: (map(.peakBytes) | max)})' \

@@ -349,7 +349,7 @@ values() {
 	limit=$(limit_of pod)
 	shows pod "$limit"
 	eventually 10 uses pod '. > 1024 and . < 2048'
-	# Its container ends, and with it the arbiter, as with every real runtime.
+	# The agent's container ends, and with it the arbiter, as with every real runtime.
 	pod=$(agent_pod chart) arbiter=$(agent_status chart .slices.arbiter.pid)
 	kubectl delete pod -n "$NS" "$pod" --grace-period=0 --force
 	eventually 60 agents 1

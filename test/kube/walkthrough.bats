@@ -14,7 +14,7 @@ VERIFY=app=time-slicing-verification
 setup_file() {
 	cluster_up
 	node_add gpu p3.8xlarge --label nvidia.com/gpu.present=true
-	# As Kubernetes sets it by default. Nobody but the agent may go there.
+	# The intervals are Kubernetes' defaults. No pod but the agent's may go there.
 	KUBELET_SYNC=1m KUBELET_STATUS=10s node_add usual p3.2xlarge \
 		--label nvidia.com/gpu.present=true --taint example.com/reserved=:NoSchedule
 	gpus_watch gpu

@@ -266,7 +266,7 @@ main() {
 		musl) (musl; echo "$n $failed" >"$work/count") && read -r n failed <"$work/count" ;;
 		*)
 			if [[ $generation == host ]]; then host_root; else suite_root "$generation"; fi || continue
-			# Not in the condition: `set -e` would not hold in it.
+			# The build is not in the condition, because `set -e` would not hold in it.
 			set +e
 			(set -e && build) >"$work/log" 2>&1
 			status=$?

@@ -34,7 +34,7 @@ bare_and_sliced() {
 	# shellcheck disable=SC2154 # run sets it
 	echo "$output $stderr"
 	[[ $output == "ok name='NVIDIA H100 80GB HBM3'"* ]]
-	# It never asked for what the runtime needs.
+	# The program never asked for what the runtime needs.
 	[[ $stderr != *"driver API only"* ]]
 	start_arbiter
 	put_slice a "\"memory\": $((8 * GIB))"

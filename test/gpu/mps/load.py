@@ -10,7 +10,7 @@ from cluster import by_percent, replicas, slices
 from node import median, now_ns, percentile
 from shares import alone_rate, burn, calibrate_bursts, in_span, measure, say_bursts, stop, together
 
-# Of low occupancy: 16 blocks of 256 threads, 0.088 ms a kernel.
+# A kernel of low occupancy: 16 blocks of 256 threads, 0.088 ms.
 SMALL_BLOCKS, SMALL_US = 16, 88
 TENANTS = 4
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples", "two-models", "two-models.py")

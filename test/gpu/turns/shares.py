@@ -233,9 +233,9 @@ def latency(node):
         say_bursts(node, "latency-mps", "mps", ["mps"] * 3, seconds)
 
 
-# Their work is known when one has been measured: 80 kernels in one, and a tenth of one.
+# The work that LONG and SHORT stand for is known after a measurement: 80 kernels in one, and a tenth of one.
 LONG, SHORT = object(), object()
-# As a framework launches kernel by kernel: its processor hardly keeps the GPU busy.
+# Launches kernel by kernel, as a framework does: its processor hardly keeps the GPU busy.
 PACED = ["--work", SHORT, "--depth", 128, "--pace-us", 50, "--sync-every", 70, "--think-us", 1000]
 FORMS = {
     "tiny": ["--work", 0, "--depth", 512],
