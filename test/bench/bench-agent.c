@@ -148,7 +148,7 @@ static void exec_program(const struct bench *b, const struct program *p)
 	_exit(127);
 }
 
-static uint64_t start(const struct bench *b, struct program *p)
+static uint64_t start_program(const struct bench *b, struct program *p)
 {
 	uint64_t now = time_mono_ns();
 
@@ -158,7 +158,7 @@ static uint64_t start(const struct bench *b, struct program *p)
 	return now;
 }
 
-static void stop(struct program *p)
+static void stop_program(struct program *p)
 {
 	(void)kill(p->pid, SIGTERM);
 	(void)waitpid(p->pid, NULL, 0);
@@ -229,13 +229,13 @@ static void bench_start(struct bench *b, struct program *progs, size_t n)
 	/* Interleaved, so that the machine's mood is the same for both. */
 	for (size_t i = 0; i < starts; i++) {
 		for (size_t k = 0; k < n; k++) {
-			uint64_t began = start(b, &progs[k]);
+			uint64_t began = start_program(b, &progs[k]);
 
 			if (mini_kubelet_wait_registered(&b->kubelet, began, TIMEOUT_NS, &err) <
 				0)
 				die(progs[k].name, &err);
 			took[k][i] = b->kubelet.registered_ns - began;
-			stop(&progs[k]);
+			stop_program(&progs[k]);
 		}
 	}
 	for (size_t k = 0; k < n; k++) {
@@ -253,7 +253,7 @@ static void bench_allocate(struct bench *b, struct program *p, unsigned replicas
 	uint64_t began;
 
 	write_config(b, replicas);
-	began = start(b, p);
+	began = start_program(b, p);
 	if (mini_kubelet_wait_registered(&b->kubelet, began, TIMEOUT_NS, &err) < 0)
 		die(p->name, &err);
 	for (size_t i = 0; i < calls; i++) {
@@ -265,13 +265,13 @@ static void bench_allocate(struct bench *b, struct program *p, unsigned replicas
 	printf("Allocate, %4zu devices %-10s p50 %7.3f ms   p99 %7.3f ms\n",
 		b->kubelet.n_devices, p->name, quantile_ms(took, calls, 0.5),
 		quantile_ms(took, calls, 0.99));
-	stop(p);
+	stop_program(p);
 }
 
 static void bench_idle(struct bench *b, struct program *p)
 {
 	struct error err = ERROR_INIT;
-	uint64_t began = start(b, p), cpu;
+	uint64_t began = start_program(b, p), cpu;
 	long resident;
 	pid_t child;
 
@@ -291,7 +291,7 @@ static void bench_idle(struct bench *b, struct program *p)
 	printf("\n");
 	if (p->ours && resident > RESIDENT_MAX_KB)
 		miss("resident memory is above", RESIDENT_MAX_KB);
-	stop(p);
+	stop_program(p);
 }
 
 static void bench_reload(struct bench *b, struct program *p)
@@ -302,7 +302,7 @@ static void bench_reload(struct bench *b, struct program *p)
 	long before = 0, after;
 
 	write_config(b, 10);
-	began = start(b, p);
+	began = start_program(b, p);
 	if (mini_kubelet_wait_registered(&b->kubelet, began, TIMEOUT_NS, &err) < 0)
 		die(p->name, &err);
 	for (unsigned i = 0; i < reloads; i++) {
@@ -325,7 +325,7 @@ static void bench_reload(struct bench *b, struct program *p)
 		after);
 	if (after - before > GROWTH_MAX_KB)
 		miss("reloads made it grow by more than", GROWTH_MAX_KB);
-	stop(p);
+	stop_program(p);
 }
 
 int main(int argc, char **argv)

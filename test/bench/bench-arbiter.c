@@ -98,7 +98,7 @@ static pid_t start_arbiter(const char *program, const char *dir)
 }
 
 /* A child, which has no output of the parent to print. */
-static pid_t start(void)
+static pid_t fork_quiet_child(void)
 {
 	pid_t pid;
 
@@ -168,7 +168,7 @@ static void measure_registrations(size_t n, bool at_once)
 	if (at_once)
 		gate_make();
 	for (size_t i = 0; i < n; i++) {
-		pids[i] = start();
+		pids[i] = fork_quiet_child();
 		if (pids[i] == 0)
 			register_once(i, at_once);
 		if (!at_once)
@@ -231,7 +231,7 @@ static void calls_at_once(void)
 
 	gate_make();
 	for (size_t i = 0; i < RACERS; i++) {
-		pids[i] = start();
+		pids[i] = fork_quiet_child();
 		if (pids[i] == 0) {
 			struct slice_client c;
 

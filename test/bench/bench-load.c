@@ -401,7 +401,7 @@ static bool is_within_bound(const char *what, const struct load_verdict *v, doub
 	return false;
 }
 
-static bool report(const struct bench *b)
+static bool report_verdicts(const struct bench *b)
 {
 	struct load_verdict middle = compute_load_verdict(b, get_p50_us),
 			    end = compute_load_verdict(b, get_p99_us);
@@ -446,7 +446,7 @@ int main(int argc, char **argv)
 	printf("Allocate, us      p50: alone  beside   again   p99: alone  beside   again\n");
 	for (unsigned i = 0; i < b.rounds; i++)
 		run_round(&b, i);
-	ok = report(&b);
+	ok = report_verdicts(&b);
 	(void)kill(b.pid, SIGTERM);
 	(void)waitpid(b.pid, NULL, 0);
 	mini_kubelet_stop(&b.kubelet);

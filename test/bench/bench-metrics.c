@@ -124,7 +124,7 @@ static int make_gpu(struct view *v, uint32_t i)
 	return 0;
 }
 
-static int make(struct view **ret, struct error *err)
+static int make_large_view(struct view **ret, struct error *err)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
 
@@ -149,7 +149,7 @@ static int make(struct view **ret, struct error *err)
 }
 
 /* The fastest of a few: what else the machine does only adds. */
-static int measure(const struct metrics_request *rq, uint64_t *ret_ns, size_t *ret_len,
+static int measure_render(const struct metrics_request *rq, uint64_t *ret_ns, size_t *ret_len,
 	struct error *err)
 {
 	*ret_ns = UINT64_MAX;
@@ -176,13 +176,13 @@ int main(void)
 	size_t len = 0;
 
 	metrics_options_default(&o);
-	if (make(&v, &err) < 0 || metrics_counters_read(&c, NULL, NULL, &err) < 0)
+	if (make_large_view(&v, &err) < 0 || metrics_counters_read(&c, NULL, NULL, &err) < 0)
 		goto fail;
 	for (int f = METRICS_PROMETHEUS; f <= METRICS_OPENMETRICS; f++) {
-		if (measure(&(struct metrics_request){ .view = v,
-				    .counters = c,
-				    .options = &o,
-				    .format = (enum metrics_format)f },
+		if (measure_render(&(struct metrics_request){ .view = v,
+					   .counters = c,
+					   .options = &o,
+					   .format = (enum metrics_format)f },
 			    &ns, &len, &err) < 0)
 			goto fail;
 		printf("%-12s %" PRIu64 " us of CPU, %zu KiB\n",

@@ -30,7 +30,7 @@ static unsigned draw_below_n(unsigned n)
 
 /* The workloads of usual clusters: mostly small services that are idle most of the time, some that are busy,
  * some trainings. */
-static void workload(struct buf *b, size_t i)
+static void write_workload(struct buf *b, size_t i)
 {
 	static const char *const gpus[] = { "A10G", "T4", "L4", "V100-SXM2-16GB" };
 	bool train = draw_below_n(10) == 0;
@@ -59,8 +59,8 @@ static double cpu_s(void)
 }
 
 /* Plans @n workloads. Returns the price, or -1. */
-static int64_t plan(const struct price_catalogue *prices, const struct buf *text, size_t n,
-	bool search, const char *what)
+static int64_t measure_plan(const struct price_catalogue *prices, const struct buf *text,
+	size_t n, bool search, const char *what)
 {
 	CLEANUP(plan_input_freep) struct plan_input *in = NULL;
 	CLEANUP(plan_answer_freep) struct plan_answer *a = NULL;
@@ -89,7 +89,7 @@ static int64_t plan(const struct price_catalogue *prices, const struct buf *text
 	return a->plan.n_unplaced || took > MAX_S ? -1 : a->plan.nano_per_hour;
 }
 
-static int compare(const struct price_catalogue *prices, size_t n)
+static int compare_searches(const struct price_catalogue *prices, size_t n)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	int64_t first, all;
@@ -98,9 +98,9 @@ static int compare(const struct price_catalogue *prices, size_t n)
 		"version: gpuslice/plan/v1\npolicy: {capacity: mixed, max_slowdown: any}\n"
 		"workloads:\n");
 	for (size_t i = 0; i < n; i++)
-		workload(&text, i);
-	first = plan(prices, &text, n, false, "opened first");
-	all = plan(prices, &text, n, true, "searched");
+		write_workload(&text, i);
+	first = measure_plan(prices, &text, n, false, "opened first");
+	all = measure_plan(prices, &text, n, true, "searched");
 	if (first < 0 || all < 0)
 		return -1;
 	printf("       the search saves %.2f %% of what is opened first\n",
@@ -121,7 +121,7 @@ int main(void)
 		return 1;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (compare(prices, sizes[i]) < 0)
+		if (compare_searches(prices, sizes[i]) < 0)
 			status = 1;
 	return status;
 }

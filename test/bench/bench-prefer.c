@@ -29,7 +29,7 @@ static struct gpu_link link_between(enum links links, uint32_t a, uint32_t b, ui
 }
 
 /* The fastest of a few calls: what else the machine does only adds. 0 on an error, which is printed. */
-static uint64_t measure(uint32_t gpus, uint32_t replicas, size_t size,
+static uint64_t measure_prefer(uint32_t gpus, uint32_t replicas, size_t size,
 	enum allocation_policy policy, enum links links)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
@@ -87,7 +87,7 @@ out:
 	return 0;
 }
 
-static void print(const char *what, size_t size, uint64_t ns, double reference_ms)
+static void print_prefer_time(const char *what, size_t size, uint64_t ns, double reference_ms)
 {
 	printf("%-34s size %5zu  %9.3f ms", what, size, (double)ns / 1e6);
 	if (reference_ms > 0)
@@ -128,22 +128,23 @@ int main(void)
 		[LINKS_RANDOM] = "16 whole GPUs, random links" };
 
 	for (size_t size = 1; size <= 8; size++)
-		print("8 whole GPUs", size,
-			measure(8, 0, size, ALLOCATION_DISTRIBUTED, LINKS_EQUAL), 0);
+		print_prefer_time("8 whole GPUs", size,
+			measure_prefer(8, 0, size, ALLOCATION_DISTRIBUTED, LINKS_EQUAL), 0);
 	for (enum links links = LINKS_EQUAL; links <= LINKS_RANDOM; links++) {
 		for (size_t size = 1; size <= 16; size++) {
-			uint64_t ns = measure(16, 0, size, ALLOCATION_DISTRIBUTED, links);
+			uint64_t ns =
+				measure_prefer(16, 0, size, ALLOCATION_DISTRIBUTED, links);
 
-			print(wholes[links], size, ns,
+			print_prefer_time(wholes[links], size, ns,
 				links == LINKS_EQUAL ? reference_ms[size] : 0);
 			bad |= ns == 0 || ns > 10 * NS_PER_MS;
 		}
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t ns = measure(rows[i].gpus, rows[i].replicas, rows[i].size,
+		uint64_t ns = measure_prefer(rows[i].gpus, rows[i].replicas, rows[i].size,
 			rows[i].policy, LINKS_EQUAL);
 
-		print(rows[i].what, rows[i].size, ns, 0);
+		print_prefer_time(rows[i].what, rows[i].size, ns, 0);
 		bad |= ns == 0;
 	}
 	return bad;

@@ -23,7 +23,7 @@
 static char path[] = "/bin/true";
 static char *const program[] = { path, NULL };
 
-static int compare(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Nanoseconds for @n starts at once; 0: one failed. */
-static uint64_t start(unsigned int n, char *const *environment)
+static uint64_t measure_start_ns(unsigned int n, char *const *environment)
 {
 	uint64_t begin = time_mono_ns();
 	pid_t pids[PARALLEL];
@@ -47,7 +47,7 @@ static uint64_t start(unsigned int n, char *const *environment)
 }
 
 /* Median and the best tenth of @rounds, alternating; us for each start. */
-static int measure(unsigned int n, unsigned int rounds, char *const *preload)
+static int measure_rounds(unsigned int n, unsigned int rounds, char *const *preload)
 {
 	static uint64_t took[2][ROUNDS_MAX];
 	char *const none[] = { NULL };
@@ -55,14 +55,14 @@ static int measure(unsigned int n, unsigned int rounds, char *const *preload)
 
 	for (unsigned int r = 0; r < rounds; r++)
 		for (unsigned int with = 0; with < 2; with++) {
-			took[with][r] = start(n, with ? preload : none);
+			took[with][r] = measure_start_ns(n, with ? preload : none);
 			if (!took[with][r]) {
 				fprintf(stderr, "a start failed\n");
 				return 1;
 			}
 		}
 	for (unsigned int with = 0; with < 2; with++) {
-		qsort(took[with], rounds, sizeof(took[0][0]), compare);
+		qsort(took[with], rounds, sizeof(took[0][0]), compare_times);
 		us[with][0] = (double)took[with][rounds / 2] / 1e3 / n;
 		us[with][1] = (double)took[with][rounds / 10] / 1e3 / n;
 	}
@@ -95,6 +95,6 @@ int main(int argc, char **argv)
 	}
 	free(cuda);
 	free(nvml);
-	return measure(1, brief ? 200 : ROUNDS_MAX, preload) ||
-	       measure(PARALLEL, brief ? 3 : 40, preload);
+	return measure_rounds(1, brief ? 200 : ROUNDS_MAX, preload) ||
+	       measure_rounds(PARALLEL, brief ? 3 : 40, preload);
 }

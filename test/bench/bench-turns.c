@@ -221,7 +221,7 @@ static void show(const char *what, uint64_t *took, size_t n)
 }
 
 /* Waits until the gate is open, or closed. Returns the ns since @began. */
-static uint64_t watch(const struct slice_client *c, bool open, uint64_t began)
+static uint64_t watch_gate(const struct slice_client *c, bool open, uint64_t began)
 {
 	uint64_t now;
 
@@ -257,12 +257,12 @@ static void measure_revocations(void)
 		began = time_mono_ns();
 		if (client_report_state(&l, 0, true, false) < 0)
 			die("a connection ended");
-		closed[i] = watch(&b, false, began);
+		closed[i] = watch_gate(&b, false, began);
 		(void)client_report_state(&b, 0, false, true);
 		began = time_mono_ns();
 		if (client_report_state(&l, 0, false, false) < 0)
 			die("a connection ended");
-		opened[i] = watch(&b, true, began);
+		opened[i] = watch_gate(&b, true, began);
 	}
 	show("revoked", closed, ROUNDS);
 	show("resumed", opened, ROUNDS);
@@ -297,7 +297,7 @@ static void measure_deaths(void)
 		wait_ms(1);
 		began = time_mono_ns();
 		(void)kill(pid, SIGKILL);
-		took[i] = watch(&b, true, began);
+		took[i] = watch_gate(&b, true, began);
 		(void)waitpid(pid, NULL, 0);
 		(void)client_report_state(&b, 0, false, false);
 		wait_ms(5);
@@ -321,7 +321,7 @@ static _Noreturn void send_flood(void)
 		(void)send(c[i].fd, &s, sizeof(s), MSG_NOSIGNAL);
 }
 
-static void measure(const char *what)
+static void measure_arbiter(const char *what)
 {
 	printf("%s\n", what);
 	measure_revocations();
@@ -338,7 +338,7 @@ static void with_flood(void)
 		send_flood();
 	while (!atomic_load(ready))
 		wait_ms(1);
-	measure("with a flood");
+	measure_arbiter("with a flood");
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 }
@@ -357,7 +357,7 @@ static void with_processes(void)
 	reader = fork_bench_child();
 	if (reader == 0)
 		run_agent_process();
-	measure("with 300 processes");
+	measure_arbiter("with 300 processes");
 	for (unsigned int i = 0; i < PROCS; i++)
 		(void)kill(pids[i], SIGKILL);
 	(void)kill(reader, SIGKILL);
@@ -378,7 +378,7 @@ static void run_all(const char *program)
 	write_slice(FLOODS, "batch");
 	atomic_store(ready, 0);
 	arbiter = start_arbiter(program);
-	measure("alone");
+	measure_arbiter("alone");
 	with_flood();
 	with_processes();
 	(void)kill(arbiter, SIGTERM);

@@ -141,7 +141,7 @@ struct result {
 	uint64_t p50_ns, p99_ns, max_ns;
 };
 
-static struct result measure(const struct served_node *s, uint64_t for_ns)
+static struct result measure_requests(const struct served_node *s, uint64_t for_ns)
 {
 	static uint64_t samples[SAMPLES_MAX];
 	uint64_t end_ns = time_mono_ns() + for_ns;
@@ -157,7 +157,8 @@ static struct result measure(const struct served_node *s, uint64_t for_ns)
 	return (struct result){ samples[n / 2], samples[n * 99 / 100], samples[n - 1] };
 }
 
-static void print(const char *name, const struct result *r, const struct result *alone)
+static void print_web_result(const char *name, const struct result *r,
+	const struct result *alone)
 {
 	printf("%-34s %8.0f %8.0f %8.0f   %5.2f  %5.2f\n", name, (double)r->p50_ns / 1000,
 		(double)r->p99_ns / 1000, (double)r->max_ns / 1000,
@@ -178,26 +179,26 @@ static const struct {
 	{ "all of them", (1U << WEB_LOAD_KINDS_) - 1 },
 };
 
-static void run(const struct served_node *s, size_t i, uint64_t for_ns)
+static void run_load(const struct served_node *s, size_t i, uint64_t for_ns)
 {
 	struct web_load *load[WEB_LOAD_KINDS_] = { NULL };
 	struct web_counts before, after;
-	struct result alone = measure(s, for_ns), beside;
+	struct result alone = measure_requests(s, for_ns), beside;
 	uint64_t cpu_ns;
 
 	for (unsigned k = 0; k < WEB_LOAD_KINDS_; k++)
 		if (runs[i].kinds & 1U << k)
 			load[k] = web_load_begin(k, web_port(s->web));
-	(void)measure(s, for_ns / 4); /* until it is there */
+	(void)measure_requests(s, for_ns / 4); /* until it is there */
 	before = web_counts(s->web);
 	cpu_ns = web_load_cpu_ns(getpid());
-	beside = measure(s, for_ns);
+	beside = measure_requests(s, for_ns);
 	cpu_ns = web_load_cpu_ns(getpid()) - cpu_ns;
 	after = web_counts(s->web);
 	for (unsigned k = 0; k < WEB_LOAD_KINDS_; k++)
 		web_load_end(load[k]);
-	print("nobody else", &alone, &alone);
-	print(runs[i].name, &beside, &alone);
+	print_web_result("nobody else", &alone, &alone);
+	print_web_result(runs[i].name, &beside, &alone);
 	printf("%34s web: %.0f %% of a processor, %llu answered, %llu refused, %llu cut, "
 	       "%u open, %llu pauses\n",
 		"", (double)cpu_ns * 100 / (double)for_ns,
@@ -233,7 +234,7 @@ int main(void)
 	printf("%-34s %8s %8s %8s   %5s  %5s\n", "a request to the loop, us, beside", "p50",
 		"p99", "max", "x p50", "x p99");
 	for (size_t i = 0; i < ARRAY_LEN(runs); i++)
-		run(&s, i, for_ns);
+		run_load(&s, i, for_ns);
 	s.web = web_stop(s.web);
 	(void)uv_async_send(&s.stop);
 	(void)pthread_join(thread, NULL);

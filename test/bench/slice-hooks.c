@@ -57,7 +57,7 @@ static const char empty_kernel[] =
 
 static CUfunction function;
 
-static int load(const char *path, struct driver *d)
+static int load_driver(const char *path, struct driver *d)
 {
 	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
@@ -84,7 +84,7 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void pair(const struct driver *d, size_t bytes)
+static void call_alloc_and_free(const struct driver *d, size_t bytes)
 {
 	CUdeviceptr p = 0;
 
@@ -94,12 +94,12 @@ static void pair(const struct driver *d, size_t bytes)
 
 static void small_pair(const struct driver *d)
 {
-	pair(d, 1024);
+	call_alloc_and_free(d, 1024);
 }
 
 static void large_pair(const struct driver *d)
 {
-	pair(d, 4 << 20);
+	call_alloc_and_free(d, 4 << 20);
 }
 
 static void call_mem_info(const struct driver *d)
@@ -196,7 +196,7 @@ static void show(const char *where, const char *what, double *theirs, double *mi
 }
 
 /* @launches: nothing else, as there is no memory to be had. */
-static int measure(const char *ours, const char *real, const char *where, bool launches)
+static int measure_hooks(const char *ours, const char *real, const char *where, bool launches)
 {
 	struct driver o, r;
 	CUdevice device;
@@ -205,7 +205,7 @@ static int measure(const char *ours, const char *real, const char *where, bool l
 	CUmodule module;
 	CUresult status;
 
-	if (load(ours, &o) || load(real, &r))
+	if (load_driver(ours, &o) || load_driver(real, &r))
 		return 1;
 	status = o.cuInit(0);
 	if (!status)
@@ -261,7 +261,7 @@ static int in_child(const char *ours, const char *real, const char *where, const
 			(void)setenv(SLICE_DIR_VARIABLE, dir, 1);
 		else
 			(void)unsetenv(SLICE_DIR_VARIABLE);
-		status = measure(ours, real, where, launches);
+		status = measure_hooks(ours, real, where, launches);
 		(void)fflush(stdout);
 		_exit(status);
 	}
@@ -282,7 +282,7 @@ static int read_uuid_in_child(const char *real)
 		CUdevice device;
 		CUuuid uuid;
 
-		if (load(real, &r) || r.cuInit(0) || r.cuDeviceGet(&device, 0) ||
+		if (load_driver(real, &r) || r.cuInit(0) || r.cuDeviceGet(&device, 0) ||
 			r.cuDeviceGetUuid(&uuid, device) ||
 			write(fds[1], &uuid, sizeof(uuid)) != sizeof(uuid))
 			_exit(1);

@@ -42,7 +42,7 @@ static void nap_ns(uint64_t ns)
 }
 
 /* Connects from 127.0.@net.@host; -1: failed. */
-static int join(const struct web_load *l, unsigned net, unsigned host, bool wait)
+static int connect_from(const struct web_load *l, unsigned net, unsigned host, bool wait)
 {
 	CLEANUP(closep)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
@@ -83,7 +83,7 @@ static size_t get_response_len(const char *head)
 }
 
 /* The kernel may interrupt recv() on a socket with a timeout, without a signal (EINTR). */
-static ssize_t receive(int fd, char *some, size_t cap)
+static ssize_t receive_some(int fd, char *some, size_t cap)
 {
 	ssize_t n;
 
@@ -93,18 +93,18 @@ static ssize_t receive(int fd, char *some, size_t cap)
 	return n;
 }
 
-static void scrape(struct web_load *l)
+static void scrape_once(struct web_load *l)
 {
 	static const char request[] =
 		"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-	CLEANUP(closep) int fd = join(l, 1, 0, true);
+	CLEANUP(closep) int fd = connect_from(l, 1, 0, true);
 	uint64_t began = time_mono_ns(), took;
 	static char some[1 << 16];
 	size_t total = 0, expected = 0;
 	ssize_t n = -1;
 
 	if (fd >= 0 && send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0)
-		while ((n = receive(fd, some, sizeof(some) - 1)) > 0) {
+		while ((n = receive_some(fd, some, sizeof(some) - 1)) > 0) {
 			some[n] = '\0';
 			if (total == 0)
 				expected = get_response_len(some);
@@ -133,7 +133,7 @@ static void run_scrapes(struct web_load *l)
 			continue;
 		}
 		next += NS_PER_SEC / 50;
-		scrape(l);
+		scrape_once(l);
 	}
 }
 
@@ -152,7 +152,7 @@ static void keep_conn_open(struct web_load *l, int i, unsigned net, unsigned hos
 		closep(&l->fds[i]);
 	if (l->fds[i] >= 0)
 		return;
-	l->fds[i] = join(l, net, (unsigned)i % hosts, false);
+	l->fds[i] = connect_from(l, net, (unsigned)i % hosts, false);
 	if (l->fds[i] >= 0)
 		l->good++;
 	else
@@ -181,7 +181,7 @@ static void send_malformed(struct web_load *l)
 	uint32_t seed = 2463534242U;
 
 	while (!atomic_load(&l->stop)) {
-		CLEANUP(closep) int fd = join(l, 3, seed % 16, true);
+		CLEANUP(closep) int fd = connect_from(l, 3, seed % 16, true);
 		uint32_t bytes[RUBBISH_N / 4];
 
 		for (size_t i = 0; i < RUBBISH_N / 4; i++) {

@@ -121,7 +121,7 @@ static const struct row {
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-static double measure(struct child_state *s, const struct row *row)
+static double measure_row(struct child_state *s, const struct row *row)
 {
 	uint64_t sum = 0;
 
@@ -158,7 +158,7 @@ static int run_bench_child(const struct bench *b)
 	must(cu.cuModuleGetFunction(&s.kernel, module, "nop"), "cuModuleGetFunction");
 	must(cu.cuMemAlloc_v2(&neighbour, 1024), "cuMemAlloc_v2");
 	for (unsigned int i = 0; i < ROWS; i++)
-		(void)printf("%.1f%c", measure(&s, &rows[i]), i + 1 < ROWS ? ' ' : '\n');
+		(void)printf("%.1f%c", measure_row(&s, &rows[i]), i + 1 < ROWS ? ' ' : '\n');
 	return 0;
 }
 
@@ -192,7 +192,7 @@ static char **make_environment(const struct bench *b, bool ours)
 }
 
 /* @out: its standard output, unless < 0. */
-static pid_t start(const struct bench *b, char *mode, bool ours, int out)
+static pid_t start_bench_child(const struct bench *b, char *mode, bool ours, int out)
 {
 	char ordinal[16], name[] = "cuda-bench", device[] = "--device";
 	char *argv[] = { name, mode, device, ordinal, NULL };
@@ -219,7 +219,7 @@ static void run_child(const struct bench *b, bool ours, double *ret)
 
 	if (pipe2(from, O_CLOEXEC) != 0)
 		die("no pipe");
-	pid = start(b, mode, ours, from[1]);
+	pid = start_bench_child(b, mode, ours, from[1]);
 	(void)close(from[1]);
 	out = fdopen(from[0], "r");
 	for (unsigned int i = 0; i < ROWS; i++) {
@@ -277,7 +277,7 @@ static double starts_once(const struct bench *b, char *mode, bool ours, unsigned
 
 	for (unsigned int i = 0; i < n; i++) {
 		run[i].at = time_mono_ns();
-		run[i].pid = start(b, mode, ours, -1);
+		run[i].pid = start_bench_child(b, mode, ours, -1);
 	}
 	for (unsigned int left = n; left > 0; left--) {
 		int status;

@@ -35,7 +35,7 @@ struct cut {
 	double worst_ms;
 };
 
-static pid_t start(const struct cut *c, unsigned int at, const char *when)
+static pid_t start_cut_program(const struct cut *c, unsigned int at, const char *when)
 {
 	pid_t pid = fork();
 	char text[16], path[4096];
@@ -126,11 +126,11 @@ static unsigned int read_call_count(const struct cut *c)
 	return n;
 }
 
-static void run(struct cut *c, unsigned int at, const char *when)
+static void run_cut_program(struct cut *c, unsigned int at, const char *when)
 {
 	unsigned long long rest;
 	bool hung;
-	pid_t pid = start(c, at, when);
+	pid_t pid = start_cut_program(c, at, when);
 	int status = wait_for(pid, &hung);
 
 	c->runs++;
@@ -151,7 +151,7 @@ static void run(struct cut *c, unsigned int at, const char *when)
 	}
 }
 
-static void clear(const struct cut *c)
+static void remove_cut_files(const struct cut *c)
 {
 	(void)unlink(c->count_file);
 	(void)unlink(c->driver_link);
@@ -203,9 +203,9 @@ int main(int argc, char **argv)
 	if (c.arbiter < 0)
 		die("the arbiter does not answer in %s", c.slice);
 	nvml_open();
-	status = wait_for(start(&c, 0, "before"), &hung);
+	status = wait_for(start_cut_program(&c, 0, "before"), &hung);
 	if (status || hung) {
-		clear(&c);
+		remove_cut_files(&c);
 		die("the program fails by itself, status %d", status);
 	}
 	calls = read_call_count(&c);
@@ -219,13 +219,13 @@ int main(int argc, char **argv)
 
 		for (unsigned int w = 0; w < 3; w++)
 			if (strstr(c.when, ways[w]))
-				run(&c, at, ways[w]);
+				run_cut_program(&c, at, ways[w]);
 		if (ms_since(begin) > c.seconds * 1000.0) {
 			all = at + c.every > c.to;
 			break;
 		}
 	}
-	clear(&c);
+	remove_cut_files(&c);
 	(void)printf(
 		"cut result=%s calls=%u runs=%u killed=%u ended=%u failures=%u complete=%d "
 		"worst_return_ms=%.1f\n",

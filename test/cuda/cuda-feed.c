@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int dial(const char *path)
+static int connect_to_arbiter(const char *path)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -31,7 +31,7 @@ static int dial(const char *path)
 }
 
 /* Adds a list's processes; one in both lists stands there once, with the larger figure. */
-static void add(json_t *list, const nvmlProcessInfo_t *infos, unsigned int n)
+static void add_feed_processes(json_t *list, const nvmlProcessInfo_t *infos, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
 		json_int_t bytes = (json_int_t)infos[i].usedGpuMemory;
@@ -67,11 +67,11 @@ static json_t *reading_of(const char *uuid)
 	if (r == NVML_SUCCESS)
 		r = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &n, infos);
 	if (r == NVML_SUCCESS) {
-		add(list, infos, n);
+		add_feed_processes(list, infos, n);
 		n = PHYSICAL_MAX;
 		r = nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(device, &n, infos);
 		if (r == NVML_SUCCESS)
-			add(list, infos, n);
+			add_feed_processes(list, infos, n);
 	}
 	if (r != NVML_SUCCESS) {
 		json_decref(list);
@@ -95,7 +95,7 @@ static void answer_question(FILE *out, json_t *question)
 	json_decref(reply);
 }
 
-static void serve(int fd)
+static void serve_questions(int fd)
 {
 	FILE *in = fdopen(fd, "r"), *out = fdopen(dup(fd), "w");
 	char *line = NULL;
@@ -136,10 +136,10 @@ int main(int argc, char **argv)
 	(void)signal(SIGTERM, on_term);
 	nvml_open();
 	do {
-		int fd = dial(argv[1]);
+		int fd = connect_to_arbiter(argv[1]);
 
 		if (fd >= 0)
-			serve(fd);
+			serve_questions(fd);
 		else if (!again)
 			die("no arbiter at %s", argv[1]);
 		else

@@ -23,7 +23,7 @@ struct hold {
 	pid_t child;
 };
 
-static CUresult take(struct hold *h, uint64_t bytes)
+static CUresult take_bytes(struct hold *h, uint64_t bytes)
 {
 	CUdeviceptr p;
 
@@ -105,13 +105,13 @@ int main(int argc, char **argv)
 	if (h.last == CUDA_SUCCESS)
 		must(cu.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 	if (h.last == CUDA_SUCCESS && bytes)
-		(void)take(&h, bytes);
-	while (h.last == CUDA_SUCCESS && piece && take(&h, piece) == CUDA_SUCCESS)
+		(void)take_bytes(&h, bytes);
+	while (h.last == CUDA_SUCCESS && piece && take_bytes(&h, piece) == CUDA_SUCCESS)
 		;
 	print_figures(&h);
 	while (wait && fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "more\n") == 0)
-			(void)take(&h, bytes ? bytes : piece);
+			(void)take_bytes(&h, bytes ? bytes : piece);
 		else if (strcmp(line, "fork\n") == 0)
 			h.child = idle_child();
 		print_figures(&h);

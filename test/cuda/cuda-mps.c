@@ -62,7 +62,7 @@ static void print_memory(void)
 	(void)fflush(stdout);
 }
 
-static CUresult launch(const struct client *c, const char *name, uint64_t ns)
+static CUresult launch_named(const struct client *c, const char *name, uint64_t ns)
 {
 	void *params[] = { &ns };
 	CUfunction f;
@@ -71,7 +71,7 @@ static CUresult launch(const struct client *c, const char *name, uint64_t ns)
 	return r ? r : cu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL);
 }
 
-static CUresult take(uint64_t mib)
+static CUresult take_mib(uint64_t mib)
 {
 	CUdeviceptr p;
 
@@ -85,7 +85,7 @@ static void fill(void)
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < 3; i++)
-		while ((r = take(steps[i])) == CUDA_SUCCESS)
+		while ((r = take_mib(steps[i])) == CUDA_SUCCESS)
 			got += steps[i];
 	(void)printf("filled %llu MiB, then %u\n", (unsigned long long)got, r);
 	print_memory();
@@ -97,10 +97,10 @@ static void hold_context(const struct client *c)
 	CUresult r = CUDA_SUCCESS;
 	CUcontext other;
 
-	(void)print_result("gib", take(1024));
+	(void)print_result("gib", take_mib(1024));
 	(void)print_result("ready", CUDA_SUCCESS);
 	while (r == CUDA_SUCCESS && time_mono_ns() < end) {
-		r = launch(c, "spin", STEP_NS);
+		r = launch_named(c, "spin", STEP_NS);
 		if (r == CUDA_SUCCESS)
 			r = cu.cuCtxSynchronize();
 		sleep_us(2000);
@@ -116,11 +116,11 @@ static void run_one(const struct client *c, const char *kernel, uint64_t ns)
 {
 	(void)print_result("ready", CUDA_SUCCESS);
 	sleep_us(ns ? 0 : 500000);
-	(void)print_result("launch", launch(c, kernel, ns));
+	(void)print_result("launch", launch_named(c, kernel, ns));
 	(void)print_result("sync", cu.cuCtxSynchronize());
 }
 
-static void start(struct client *c)
+static void start_client(struct client *c)
 {
 	int version = 0;
 
@@ -136,7 +136,7 @@ static void start(struct client *c)
 }
 
 /* cuda_open() would end the program with another status. */
-static void init(void)
+static void init_driver(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
 	CUresult (*real)(unsigned int) = NULL;
@@ -162,8 +162,8 @@ int main(int argc, char **argv)
 
 	if (argc > 2 && !parse_double(argv[2], &c.seconds))
 		die("'%s' is no number of seconds", argv[2]);
-	init();
-	start(&c);
+	init_driver();
+	start_client(&c);
 	if (!strcmp(mode, "fill")) {
 		fill();
 	} else if (!strcmp(mode, "hold")) {

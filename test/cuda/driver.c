@@ -143,7 +143,7 @@ unsigned long long physical_of(const struct physical *p, unsigned int n, pid_t p
 	return 0;
 }
 
-static int ask(int fd, const void *request, size_t len, void *answer, size_t size)
+static int ask_arbiter(int fd, const void *request, size_t len, void *answer, size_t size)
 {
 	ssize_t n;
 
@@ -173,7 +173,7 @@ int probe_open(const char *slice_dir)
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof(deadline));
 	if (dir < 0 || fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
-		ask(fd, &hello, sizeof(hello), &welcome, sizeof(welcome)) != 0 ||
+		ask_arbiter(fd, &hello, sizeof(hello), &welcome, sizeof(welcome)) != 0 ||
 		welcome.status != SLICE_OK) {
 		if (fd >= 0)
 			(void)close(fd);
@@ -188,7 +188,7 @@ int look(int fd, unsigned int first, struct slice_viewed *ret)
 {
 	struct slice_view request = { .head = { .op = SLICE_VIEW, .tag = 2 }, .first = first };
 
-	return ask(fd, &request, sizeof(request), ret, sizeof(*ret));
+	return ask_arbiter(fd, &request, sizeof(request), ret, sizeof(*ret));
 }
 
 double ms_since(uint64_t start_ns)
@@ -212,7 +212,7 @@ uint64_t number(const char *text, const char *what)
 	return n;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -221,6 +221,6 @@ static int compare(const void *a, const void *b)
 
 double median(double *values, unsigned int n)
 {
-	qsort(values, n, sizeof(*values), compare);
+	qsort(values, n, sizeof(*values), compare_doubles);
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

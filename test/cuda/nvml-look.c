@@ -30,7 +30,7 @@ static double us_each(nvmlDevice_t d, bool processes)
 	return ms_since(at) * 1000 / TIMES;
 }
 
-static void show(nvmlDevice_t d, bool timed, bool set)
+static void show_gpu(nvmlDevice_t d, bool timed, bool set)
 {
 	nvmlProcessInfo_t infos[PHYSICAL_MAX];
 	nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 
 		if (nvml.nvmlDeviceGetHandleByIndex_v2(i, &d))
 			die("nvmlDeviceGetHandleByIndex_v2");
-		show(d, timed, set);
+		show_gpu(d, timed, set);
 	}
 	return 0;
 }

@@ -45,7 +45,7 @@ static struct {
 } cut = { .count_file = -1 };
 
 /* No constructor: this library does nothing that the slice library may not do. */
-static void prepare(void)
+static void prepare_cut(void)
 {
 	int none = 0;
 	const char *text;
@@ -77,7 +77,7 @@ static void prepare(void)
 }
 
 /* The number of this call. Its file is always up to date, as the process may end at any call. */
-static unsigned int count(void)
+static unsigned int count_cut_call(void)
 {
 	unsigned int n = atomic_fetch_add(&cut.calls, 1) + 1;
 	char text[16];
@@ -90,14 +90,14 @@ static unsigned int count(void)
 	return n;
 }
 
-static CUresult pass(any_fn *real, WORDS(PARAMETER) uintptr_t w15)
+static CUresult pass_call(any_fn *real, WORDS(PARAMETER) uintptr_t w15)
 {
 	unsigned int n;
 	CUresult r;
 
 	if (!real)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	n = count();
+	n = count_cut_call();
 	if (n == cut.at && cut.when == CUT_BEFORE)
 		(void)kill(getpid(), SIGKILL);
 	if (n == cut.at && cut.when == CUT_FAIL)
@@ -123,13 +123,13 @@ static int only_reads(const char *name)
 		any_fn *fn = real;                                                           \
                                                                                              \
 		if (!fn) {                                                                   \
-			prepare();                                                           \
+			prepare_cut();                                                       \
 			*(void **)&fn = dlsym(cut.driver, #name);                            \
 			real = fn;                                                           \
 		}                                                                            \
 		if (fn && only_reads(#name))                                                 \
 			return fn(WORDS(ARGUMENT) w15);                                      \
-		return pass(fn, WORDS(ARGUMENT) w15);                                        \
+		return pass_call(fn, WORDS(ARGUMENT) w15);                                   \
 	}
 
 CUDA_FUNCTIONS(FUNCTION)

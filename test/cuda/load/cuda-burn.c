@@ -74,7 +74,7 @@ static CUgraphExec make_graph(const struct burn *b, CUstream s)
 	return x;
 }
 
-static void prepare(struct worker *w)
+static void prepare_worker(struct worker *w)
 {
 	const struct burn *b = w->burn;
 
@@ -116,7 +116,7 @@ static void await_next(const struct worker *w)
 		;
 }
 
-static void iterate(struct worker *w)
+static void run_iteration(struct worker *w)
 {
 	const struct burn *b = w->burn;
 	uint64_t i = w->begun % b->streams;
@@ -150,7 +150,7 @@ static void *run_burn_thread(void *arg)
 	load_sleep_until(b->start_at);
 	while (!atomic_load_explicit(&b->over, memory_order_relaxed) &&
 		!atomic_load_explicit(&load_stop, memory_order_relaxed)) {
-		iterate(w);
+		run_iteration(w);
 		if (b->sync_every && w->begun % b->sync_every == 0) {
 			while (w->begun > atomic_load(&w->done))
 				await_oldest(w);
@@ -171,7 +171,7 @@ static uint64_t all_done(struct worker *const *w, uint64_t n)
 }
 
 /* Prints the windows until the end; returns the iterations by then. */
-static uint64_t watch(const struct burn *b, struct worker *const *w, uint64_t start_ns)
+static uint64_t watch_windows(const struct burn *b, struct worker *const *w, uint64_t start_ns)
 {
 	uint64_t end = b->seconds ? start_ns + b->seconds * NS_PER_SEC : UINT64_MAX;
 	uint64_t step = b->window_ms ? b->window_ms * NS_PER_MS : NS_PER_SEC, before = 0;
@@ -193,7 +193,8 @@ static uint64_t watch(const struct burn *b, struct worker *const *w, uint64_t st
 	return all_done(w, b->threads);
 }
 
-static void report(const struct burn *b, struct worker *const *w, uint64_t done, uint64_t ns)
+static void report_burn(const struct burn *b, struct worker *const *w, uint64_t done,
+	uint64_t ns)
 {
 	struct load_samples all;
 
@@ -217,7 +218,7 @@ static void report(const struct burn *b, struct worker *const *w, uint64_t done,
 	free(all.ns);
 }
 
-static void run(struct burn *b)
+static void run_burn(struct burn *b)
 {
 	struct worker **w = calloc(b->threads, sizeof(struct worker *));
 	uint64_t start, done;
@@ -227,7 +228,7 @@ static void run(struct burn *b)
 		if (!w[i])
 			die("no memory");
 		w[i]->burn = b;
-		prepare(w[i]);
+		prepare_worker(w[i]);
 	}
 	if (!w)
 		die("no memory");
@@ -241,13 +242,13 @@ static void run(struct burn *b)
 			die("no thread");
 	start = time_mono_ns();
 	start = b->start_at > start ? b->start_at : start;
-	done = watch(b, w, start);
+	done = watch_windows(b, w, start);
 	start = time_mono_ns() - start;
 	atomic_store(&b->over, true);
 	for (uint64_t i = 0; i < b->threads; i++)
 		(void)pthread_join(w[i]->thread, NULL);
 	must(cu.cuCtxSynchronize(), "cuCtxSynchronize");
-	report(b, w, done, start);
+	report_burn(b, w, done, start);
 	for (uint64_t i = 0; i < b->threads; i++) {
 		free(w[i]->gaps.ns);
 		free(w[i]);
@@ -311,6 +312,6 @@ int main(int argc, char **argv)
 			(unsigned long long)b.load.rounds, (unsigned long long)b.load.kernel_ns,
 			b.load.blocks, b.load.sms, b.load.mps);
 	else
-		run(&b);
+		run_burn(&b);
 	return 0;
 }

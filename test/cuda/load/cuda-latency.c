@@ -85,7 +85,7 @@ static void print_percentiles(const char *name, const struct load_samples *s)
 		(unsigned long long)load_percentile(s, 1000));
 }
 
-static void run(struct latency *l)
+static void run_latency(struct latency *l)
 {
 	uint64_t period = l->period_ms * NS_PER_MS, start, end;
 
@@ -171,6 +171,6 @@ int main(int argc, char **argv)
 		l.load.rounds = l.work;
 	else
 		load_calibrate(&l.load, l.kernel_us * 1000);
-	run(&l);
+	run_latency(&l);
 	return 0;
 }

@@ -41,7 +41,7 @@ struct bench {
 	uint64_t copy; /* bytes of the copies of this row */
 };
 
-static void synchronize(const struct bench *b)
+static void synchronize_stream(const struct bench *b)
 {
 	must(cu.cuStreamSynchronize(b->stream), "cuStreamSynchronize");
 }
@@ -61,7 +61,7 @@ static double run_launch(struct bench *b)
 	for (uint64_t i = 0; i < b->launches; i++)
 		load_launch(&b->load, b->stream);
 	each = of(start, b->launches);
-	synchronize(b);
+	synchronize_stream(b);
 	return each;
 }
 
@@ -71,7 +71,7 @@ static double run_launch_all(struct bench *b)
 
 	for (uint64_t i = 0; i < b->launches; i++)
 		load_launch(&b->load, b->stream);
-	synchronize(b);
+	synchronize_stream(b);
 	return of(start, b->launches);
 }
 
@@ -130,7 +130,7 @@ static double run_event(struct bench *b)
 		must(cu.cuEventRecord(b->event, b->stream), "cuEventRecord");
 	}
 	each = of(start, b->launches);
-	synchronize(b);
+	synchronize_stream(b);
 	return each;
 }
 
@@ -140,7 +140,7 @@ static double run_sync_loop(struct bench *b)
 
 	for (uint64_t i = 0; i < LOOPS; i++) {
 		load_launch(&b->load, b->stream);
-		synchronize(b);
+		synchronize_stream(b);
 	}
 	return of(start, LOOPS);
 }
@@ -153,7 +153,7 @@ static double run_graph(struct bench *b)
 	for (uint64_t i = 0; i < b->launches; i++)
 		must(cu.cuGraphLaunch(b->graph, b->stream), "cuGraphLaunch");
 	each = of(start, b->launches);
-	synchronize(b);
+	synchronize_stream(b);
 	return each;
 }
 
@@ -191,11 +191,11 @@ static double run_to_async(struct bench *b)
 		must(cu.cuMemcpyHtoDAsync_v2(b->device, b->pinned, b->copy, b->stream),
 			"cuMemcpyHtoDAsync_v2");
 	each = of(start, n);
-	synchronize(b);
+	synchronize_stream(b);
 	return each;
 }
 
-static void measure(struct bench *b, const char *name, uint64_t bytes,
+static void measure_launches(struct bench *b, const char *name, uint64_t bytes,
 	double (*run)(struct bench *b))
 {
 	double ns[ROUNDS_MAX], min, middle;
@@ -211,7 +211,7 @@ static void measure(struct bench *b, const char *name, uint64_t bytes,
 	(void)fflush(stdout);
 }
 
-static void prepare(struct bench *b)
+static void prepare_bench(struct bench *b)
 {
 	CUgraph g;
 
@@ -250,21 +250,21 @@ int main(int argc, char **argv)
 		die("an option is out of range");
 	cuda_open();
 	load_open(&b.load, (int)b.ordinal, 0);
-	prepare(&b);
-	measure(&b, "launch", 0, run_launch);
-	measure(&b, "launch_all", 0, run_launch_all);
-	measure(&b, "threads", 0, run_threads);
-	measure(&b, "event", 0, run_event);
-	measure(&b, "sync_loop", 0, run_sync_loop);
-	measure(&b, "graph", 0, run_graph);
+	prepare_bench(&b);
+	measure_launches(&b, "launch", 0, run_launch);
+	measure_launches(&b, "launch_all", 0, run_launch_all);
+	measure_launches(&b, "threads", 0, run_threads);
+	measure_launches(&b, "event", 0, run_event);
+	measure_launches(&b, "sync_loop", 0, run_sync_loop);
+	measure_launches(&b, "graph", 0, run_graph);
 	for (uint64_t bytes = 4096; bytes; bytes = bytes < MIB       ? MIB
 						   : bytes < b.bytes ? b.bytes
 								     : 0) {
 		if (bytes > b.bytes)
 			break;
-		measure(&b, "to", bytes, run_to);
-		measure(&b, "from", bytes, run_from);
-		measure(&b, "to_async", bytes, run_to_async);
+		measure_launches(&b, "to", bytes, run_to);
+		measure_launches(&b, "from", bytes, run_from);
+		measure_launches(&b, "to_async", bytes, run_to_async);
 	}
 	free(b.pageable);
 	(void)printf("result=ok\n");

@@ -88,7 +88,7 @@ CUstream load_stream(void)
 }
 
 /* Several at once: a single kernel that waits for its launch seems longer than it is. */
-static uint64_t measure(const struct load *l, CUstream s, const CUevent *e)
+static uint64_t measure_kernel(const struct load *l, CUstream s, const CUevent *e)
 {
 	enum { AT_ONCE = 4 };
 	uint64_t best = UINT64_MAX;
@@ -121,7 +121,7 @@ void load_calibrate(struct load *l, uint64_t ns)
 	for (int i = 0; i < STEPS; i++) {
 		double ratio;
 
-		l->kernel_ns = measure(l, s, e);
+		l->kernel_ns = measure_kernel(l, s, e);
 		ratio = (double)ns / (double)l->kernel_ns;
 		if (ratio > 0.99 && ratio < 1.01)
 			break;
@@ -174,7 +174,7 @@ void load_sample(struct load_samples *s, uint64_t ns)
 		s->lost++;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_load_samples(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -183,7 +183,7 @@ static int compare(const void *a, const void *b)
 
 void load_samples_sort(struct load_samples *s)
 {
-	qsort(s->ns, s->count, sizeof(*s->ns), compare);
+	qsort(s->ns, s->count, sizeof(*s->ns), compare_load_samples);
 }
 
 uint64_t load_percentile(const struct load_samples *s, unsigned int permille)

@@ -59,7 +59,7 @@ INSIDE(peer_near_async, cuMemcpyPeerAsync, false, to, m->context, from, m->conte
 	m->stream)
 
 /* Copies to the other context and back to another place. */
-static bool peer(struct mix *m)
+static bool copy_to_peer(struct mix *m)
 {
 	struct pair p = pick_pair(m);
 
@@ -85,7 +85,7 @@ static bool peer_async(struct mix *m)
 	return true;
 }
 
-static bool batch(struct mix *m)
+static bool copy_in_batch(struct mix *m)
 {
 	CUmemcpyAttributes attributes = { .srcAccessOrder = 1 };
 	struct pair p[4];
@@ -423,9 +423,9 @@ const struct mix_step mix_copy_steps[] = {
 	{ "copy-any-async-ptsz", any_async_ptsz },
 	{ "copy-peer-near", peer_near },
 	{ "copy-peer-near-async", peer_near_async },
-	{ "copy-peer", peer },
+	{ "copy-peer", copy_to_peer },
 	{ "copy-peer-async", peer_async },
-	{ "copy-batch", batch },
+	{ "copy-batch", copy_in_batch },
 	{ "copy-to", h2d },
 	{ "copy-to-ptds", h2d_ptds },
 	{ "copy-to-async", h2d_async },

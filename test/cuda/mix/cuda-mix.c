@@ -112,7 +112,7 @@ void mix_settle(const struct mix *m)
 
 /* Work of other threads while the steps run. */
 
-static void compare(const struct mix *m, const char *what, const uint32_t *found,
+static void compare_buffers(const struct mix *m, const char *what, const uint32_t *found,
 	const uint32_t *expected)
 {
 	for (size_t i = 0; i < MIX_WORDS; i++)
@@ -135,7 +135,7 @@ static void side_lap(struct mix *m, CUstream s, uint32_t *host)
 	must(cu.cuMemcpyDtoHAsync_v2(host, m->at[MIX_X], sizeof(uint32_t) * MIX_WORDS, s),
 		"cuMemcpyDtoHAsync_v2 of another thread");
 	must(cu.cuStreamSynchronize(s), "cuStreamSynchronize of another thread");
-	compare(m, "another thread", host, m->shadow[MIX_X]);
+	compare_buffers(m, "another thread", host, m->shadow[MIX_X]);
 }
 
 /* The second thread must not invalidate captures: of its calls only launches and copies in its own stream
@@ -226,14 +226,14 @@ static void close_all(struct mix *m)
 	must(cu.cuCtxDestroy_v2(m->other), "cuCtxDestroy_v2");
 }
 
-static void check(struct mix *m)
+static void check_shadow(struct mix *m)
 {
 	static uint32_t found[MIX_WORDS];
 
 	mix_settle(m);
 	for (int i = 0; i < MIX_BUFFERS; i++) {
 		must(cu.cuMemcpyDtoH_v2(found, m->at[i], sizeof(found)), "cuMemcpyDtoH_v2");
-		compare(m, i == MIX_X ? "x" : "y", found, m->shadow[i]);
+		compare_buffers(m, i == MIX_X ? "x" : "y", found, m->shadow[i]);
 	}
 	if (atomic_load(&m->host_calls) != m->host_expected)
 		mix_fail(m, "%u calls of host functions instead of %u",
@@ -250,7 +250,7 @@ static uint64_t hash_of(const struct mix *m)
 	return h;
 }
 
-static unsigned int collect(struct mix_step *ret)
+static unsigned int collect_steps(struct mix_step *ret)
 {
 	static const struct mix_step *const lists[] = { mix_launch_steps, mix_copy_steps,
 		mix_graph_steps, mix_other_steps };
@@ -276,10 +276,10 @@ struct options {
 	bool list, verbose;
 };
 
-static void run(struct mix *m, const struct options *o)
+static void run_mix(struct mix *m, const struct options *o)
 {
 	struct mix_step steps[STEPS_MAX];
-	unsigned int n = collect(steps);
+	unsigned int n = collect_steps(steps);
 	uint64_t count = o->rounds ? o->rounds : n, ran = 0, lacking = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
@@ -296,10 +296,10 @@ static void run(struct mix *m, const struct options *o)
 		if (o->verbose || (!has && !o->rounds))
 			(void)printf("step=%s %s\n", s->name, has ? "ok" : "lacking");
 		if (i % o->check_every == 0)
-			check(m);
+			check_shadow(m);
 	}
 	m->name = "end";
-	check(m);
+	check_shadow(m);
 	(void)printf("result=ok steps=%llu lacking=%llu hash=%016llx\n",
 		(unsigned long long)ran, (unsigned long long)lacking,
 		(unsigned long long)hash_of(m));
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	read_options(argv, &o);
 	if (o.list) {
 		struct mix_step steps[STEPS_MAX];
-		unsigned int n = collect(steps);
+		unsigned int n = collect_steps(steps);
 
 		for (unsigned int i = 0; i < n; i++)
 			(void)printf("%s\n", steps[i].name);
@@ -358,7 +358,7 @@ int main(int argc, char **argv)
 		if (pthread_create(&sides[i].thread, NULL, side_main, &sides[i]) != 0)
 			die("no thread");
 	}
-	run(&m, &o);
+	run_mix(&m, &o);
 	atomic_store(&over, true);
 	for (unsigned int i = 0; i < o.threads; i++)
 		(void)pthread_join(sides[i].thread, NULL);

@@ -9,7 +9,7 @@
 
 enum { GLOBAL, THREAD_LOCAL, RELAXED };
 
-static void called(void *arg)
+static void count_graph_call(void *arg)
 {
 	atomic_fetch_add((atomic_uint *)arg, 1);
 }
@@ -57,10 +57,10 @@ static void submit_recipe(struct mix *m, struct recipe *r, CUstream a, CUstream 
 	must(cu.cuMemcpyDtoDAsync_v2(m->at[MIX_Y] + (CUdeviceptr)MIX_WORDS / 2 * 4,
 		     m->at[MIX_X], (size_t)MIX_WORDS / 2 * 4, a),
 		"cuMemcpyDtoDAsync_v2");
-	must(cu.cuLaunchHostFunc(a, called, &m->host_calls), "cuLaunchHostFunc");
+	must(cu.cuLaunchHostFunc(a, count_graph_call, &m->host_calls), "cuLaunchHostFunc");
 }
 
-static bool capture(struct mix *m, unsigned int mode)
+static bool run_capture(struct mix *m, unsigned int mode)
 {
 	unsigned int launches = 1 + mix_random(m, 3);
 	CUevent fork, join;
@@ -87,19 +87,19 @@ static bool capture(struct mix *m, unsigned int mode)
 	return true;
 }
 
-static bool captured(struct mix *m)
+static bool run_captured(struct mix *m)
 {
-	return capture(m, GLOBAL);
+	return run_capture(m, GLOBAL);
 }
 
 static bool captured_in_thread(struct mix *m)
 {
-	return capture(m, THREAD_LOCAL);
+	return run_capture(m, THREAD_LOCAL);
 }
 
 static bool captured_relaxed(struct mix *m)
 {
-	return capture(m, RELAXED);
+	return run_capture(m, RELAXED);
 }
 
 /* Work in another stream continues while one captures. */
@@ -145,7 +145,7 @@ static CUDA_KERNEL_NODE_PARAMS node_of(const struct mix *m, struct mix_launch *l
 
 static bool by_hand(struct mix *m)
 {
-	CUDA_HOST_NODE_PARAMS host = { .fn = called, .userData = &m->host_calls };
+	CUDA_HOST_NODE_PARAMS host = { .fn = count_graph_call, .userData = &m->host_calls };
 	CUDA_MEMSET_NODE_PARAMS fill = { .dst = m->at[MIX_X],
 		.elementSize = 4,
 		.width = 64,
@@ -190,7 +190,7 @@ static bool by_hand(struct mix *m)
 	return true;
 }
 
-static bool child(struct mix *m)
+static bool run_child_graph(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	CUDA_KERNEL_NODE_PARAMS p;
@@ -250,7 +250,7 @@ static bool with_memory(struct mix *m)
 }
 
 /* One graph many times, as a decoder does. */
-static bool replay(struct mix *m)
+static bool replay_graph(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	struct mix_launch l[8];
@@ -278,13 +278,13 @@ static bool replay(struct mix *m)
 }
 
 const struct mix_step mix_graph_steps[] = {
-	{ "graph-captured", captured },
+	{ "graph-captured", run_captured },
 	{ "graph-captured-thread", captured_in_thread },
 	{ "graph-captured-relaxed", captured_relaxed },
 	{ "graph-beside", beside_a_capture },
 	{ "graph-by-hand", by_hand },
-	{ "graph-child", child },
+	{ "graph-child", run_child_graph },
 	{ "graph-memory", with_memory },
-	{ "graph-replay", replay },
+	{ "graph-replay", replay_graph },
 	{ NULL, NULL },
 };

@@ -10,7 +10,7 @@
 #define LAUNCH_END    ((void *)0)
 #define BURST         60
 
-static bool plain(struct mix *m)
+static bool launch_plain(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	struct mix_launch l;
@@ -75,7 +75,7 @@ static bool thread_stream(struct mix *m)
 	return true;
 }
 
-static bool cooperative(struct mix *m)
+static bool launch_cooperative(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	struct mix_launch l;
@@ -135,7 +135,7 @@ static CUlaunchConfig config_of(const struct mix *m, unsigned int blocks)
 		.hStream = m->stream };
 }
 
-static bool ex(struct mix *m)
+static bool launch_by_ex(struct mix *m)
 {
 	CUlaunchConfig config = config_of(m, 3);
 	struct mix_span s = mix_span(m);
@@ -179,7 +179,7 @@ static bool ex_cooperative(struct mix *m)
 }
 
 /* Each kernel may begin before the one in front has ended, so the kernels use different words. */
-static bool programmatic(struct mix *m)
+static bool launch_dependent(struct mix *m)
 {
 	CUlaunchAttribute a = { .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
 		.value = { .number = 1 } };
@@ -246,7 +246,7 @@ static bool of_a_library(struct mix *m)
 	return true;
 }
 
-static bool burst(struct mix *m)
+static bool launch_burst(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	struct mix_launch l;
@@ -280,20 +280,20 @@ static bool two_streams(struct mix *m)
 }
 
 const struct mix_step mix_launch_steps[] = {
-	{ "launch", plain },
+	{ "launch", launch_plain },
 	{ "launch-block", block_of_arguments },
 	{ "launch-legacy", legacy_stream },
 	{ "launch-thread", thread_stream },
-	{ "launch-cooperative", cooperative },
+	{ "launch-cooperative", launch_cooperative },
 	{ "launch-cooperative-ptsz", cooperative_ptsz },
 	{ "launch-cooperative-several", cooperative_several },
-	{ "launch-ex", ex },
+	{ "launch-ex", launch_by_ex },
 	{ "launch-ex-ptsz", ex_ptsz },
 	{ "launch-ex-cooperative", ex_cooperative },
-	{ "launch-programmatic", programmatic },
+	{ "launch-programmatic", launch_dependent },
 	{ "launch-set", set_parameters_first },
 	{ "launch-library", of_a_library },
-	{ "launch-burst", burst },
+	{ "launch-burst", launch_burst },
 	{ "launch-two-streams", two_streams },
 	{ NULL, NULL },
 };

@@ -7,7 +7,7 @@
 
 #define PINNED_WORD 0 /* of the pinned buffer */
 
-static void called(void *arg)
+static void count_host_call(void *arg)
 {
 	atomic_fetch_add((atomic_uint *)arg, 1);
 }
@@ -38,7 +38,7 @@ static void step_in(struct mix *m, CUstream s, struct mix_span span)
 }
 
 /* There and back between two streams, ordered by events alone. */
-static bool events(struct mix *m)
+static bool order_by_events(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	CUevent e[4];
@@ -92,9 +92,9 @@ static bool host_functions(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 
-	MIX_TRY(cu.cuLaunchHostFunc(m->stream, called, &m->host_calls));
+	MIX_TRY(cu.cuLaunchHostFunc(m->stream, count_host_call, &m->host_calls));
 	step_in(m, m->stream, s);
-	MIX_TRY(cu.cuLaunchHostFunc_ptsz(m->stream, called, &m->host_calls));
+	MIX_TRY(cu.cuLaunchHostFunc_ptsz(m->stream, count_host_call, &m->host_calls));
 	MIX_TRY(cu.cuStreamAddCallback(m->stream, called_back, &m->host_calls, 0));
 	step_in(m, m->stream, s);
 	m->host_expected += 3;
@@ -102,7 +102,7 @@ static bool host_functions(struct mix *m)
 }
 
 /* The device waits for what it has itself written before. */
-static bool values(struct mix *m)
+static bool wait_for_values(struct mix *m)
 {
 	struct mix_span s = { .buffer = mix_random(m, MIX_BUFFERS), .count = 64 };
 	uint32_t v = 1 + mix_random(m, 1000);
@@ -185,7 +185,7 @@ static bool memory_in_order(struct mix *m)
 	return true;
 }
 
-static bool managed(struct mix *m)
+static bool use_managed_memory(struct mix *m)
 {
 	struct mix_span s = mix_span(m);
 	CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, m->device };
@@ -269,14 +269,14 @@ static bool waits(struct mix *m)
 }
 
 const struct mix_step mix_other_steps[] = {
-	{ "events", events },
+	{ "events", order_by_events },
 	{ "events-context", context_events },
 	{ "host-functions", host_functions },
-	{ "values", values },
+	{ "values", wait_for_values },
 	{ "values-batch", batched_values },
 	{ "values-host", blocked_by_the_host },
 	{ "memory-in-order", memory_in_order },
-	{ "memory-managed", managed },
+	{ "memory-managed", use_managed_memory },
 	{ "context-new", new_context },
 	{ "context-second", second_context },
 	{ "waits", waits },

@@ -44,8 +44,8 @@ struct storm {
 	unsigned long allocated, refused, freed, wrong, errors;
 };
 
-static struct child start(const struct storm *s, const char *mode, const char *slice,
-	unsigned int number)
+static struct child start_storm_child(const struct storm *s, const char *mode,
+	const char *slice, unsigned int number)
 {
 	char ordinal[16], threads[16], seconds[16], largest[32], seed[32];
 	struct child c = { .pid = -1 };
@@ -81,7 +81,7 @@ static struct child start(const struct storm *s, const char *mode, const char *s
 	return c;
 }
 
-static void tell(struct child *c)
+static void release_child(struct child *c)
 {
 	(void)fputs("go\n", c->in);
 	(void)fflush(c->in);
@@ -101,7 +101,7 @@ static unsigned long rounds_of(struct storm *s, unsigned long *wrong, unsigned l
 	unsigned long rounds = 0;
 	char line[256] = "";
 
-	tell(&s->tenant);
+	release_child(&s->tenant);
 	if (!fgets(line, sizeof(line), s->tenant.out) ||
 		sscanf(line, "%lu %lu %lu", &rounds, wrong, errors) != 3)
 		die("neighbour: %s", line);
@@ -135,7 +135,7 @@ static void expect_figure(struct storm *s, struct slice_viewed *v)
 	}
 }
 
-static void watch(struct storm *s)
+static void watch_difference(struct storm *s)
 {
 	static struct physical p[PHYSICAL_MAX];
 	struct slice_viewed v;
@@ -162,7 +162,7 @@ static bool has_reported(const struct child *c)
 }
 
 /* Reads what a process counted. */
-static void reap(struct storm *s, struct child *c)
+static void read_child_counts(struct storm *s, struct child *c)
 {
 	unsigned long a, b, f, w, e;
 	char line[512] = "", where[64] = "";
@@ -209,7 +209,7 @@ static unsigned long long sum_difference(struct storm *s)
 	return sum;
 }
 
-static unsigned long long settle(struct storm *s, double *ms)
+static unsigned long long wait_until_equal(struct storm *s, double *ms)
 {
 	uint64_t at = time_mono_ns();
 	unsigned long long off;
@@ -249,7 +249,7 @@ static int run_storm(struct storm *s)
 	if (s->slice && s->arbiter < 0)
 		die("the arbiter does not answer in %s", s->slice);
 	if (s->neighbour) {
-		s->tenant = start(s, "--tenant", s->neighbour, 0);
+		s->tenant = start_storm_child(s, "--tenant", s->neighbour, 0);
 		await_ready(&s->tenant);
 		quiet = rounds_of(s, &wrong, &errors);
 		at = time_mono_ns();
@@ -258,17 +258,17 @@ static int run_storm(struct storm *s)
 		quiet_ms = ms_since(at);
 	}
 	for (unsigned int i = 0; i < s->processes; i++)
-		s->child[i] = start(s, "--worker", s->slice, i);
+		s->child[i] = start_storm_child(s, "--worker", s->slice, i);
 	for (unsigned int i = 0; i < s->processes; i++)
 		await_ready(&s->child[i]);
 	for (unsigned int i = 0; i < s->processes; i++)
-		tell(&s->child[i]);
+		release_child(&s->child[i]);
 	if (s->neighbour)
 		busy = rounds_of(s, &wrong, &errors);
 	at = time_mono_ns();
 	end = at + s->o.seconds * NS_PER_SEC;
 	while (time_mono_ns() < end)
-		watch(s);
+		watch_difference(s);
 	if (s->neighbour) {
 		busy_ms = ms_since(at);
 		busy = rounds_of(s, &wrong, &errors) - busy;
@@ -277,12 +277,12 @@ static int run_storm(struct storm *s)
 		if (!is_child_running(&s->child[i]))
 			die("process %d is gone", (int)s->child[i].pid);
 		while (!has_reported(&s->child[i]))
-			watch(s);
-		reap(s, &s->child[i]);
+			watch_difference(s);
+		read_child_counts(s, &s->child[i]);
 	}
-	watch(s);
+	watch_difference(s);
 	if (s->slice)
-		off = settle(s, &settle_ms);
+		off = wait_until_equal(s, &settle_ms);
 	for (unsigned int i = 0; i < s->processes; i++)
 		(void)fclose(s->child[i].in);
 	for (unsigned int i = 0; i < s->processes; i++)

@@ -43,7 +43,7 @@ struct kind {
 	unsigned int weight;
 };
 
-static uint64_t roll(struct worker *w)
+static uint64_t draw_number(struct worker *w)
 {
 	w->random ^= w->random << 13;
 	w->random ^= w->random >> 7;
@@ -65,7 +65,7 @@ static CUresult plain_give(struct worker *w, struct held *h)
 
 static CUresult small_take(struct worker *w, struct held *h)
 {
-	h->size = 64 + roll(w) % 100000;
+	h->size = 64 + draw_number(w) % 100000;
 	return cu.cuMemAlloc_v2(&h->at, h->size);
 }
 
@@ -148,9 +148,9 @@ static CUresult async_give(struct worker *w, struct held *h)
 {
 	CUresult r = cu.cuMemFreeAsync(h->at, w->stream);
 
-	if (roll(w) % 8 == 0)
+	if (draw_number(w) % 8 == 0)
 		(void)cu.cuStreamSynchronize(w->stream);
-	if (roll(w) % 32 == 0)
+	if (draw_number(w) % 32 == 0)
 		(void)cu.cuMemPoolTrimTo(w->pool, 0);
 	return r;
 }
@@ -217,7 +217,7 @@ static const struct kind *any_kind(struct worker *w)
 
 	for (unsigned int i = 0; i < KINDS; i++)
 		sum += kinds[i].weight;
-	at = (unsigned int)(roll(w) % sum);
+	at = (unsigned int)(draw_number(w) % sum);
 	for (unsigned int i = 0;; i++) {
 		if (at < kinds[i].weight)
 			return &kinds[i];
@@ -234,12 +234,14 @@ static void record_failure(struct worker *w, const struct kind *kind, CUresult r
 
 static void take(struct worker *w)
 {
-	struct held h = { .kind = any_kind(w), .tag = (unsigned char)(1 + roll(w) % 255) };
-	uint64_t scale = roll(w) % 10;
+	struct held h = { .kind = any_kind(w),
+		.tag = (unsigned char)(1 + draw_number(w) % 255) };
+	uint64_t scale = draw_number(w) % 10;
 	CUresult r;
 
 	/* Sizes of all magnitudes alike. */
-	h.size = (w->o->largest >> scale) / 2 + roll(w) % (w->o->largest >> scale) / 2 + 1;
+	h.size = (w->o->largest >> scale) / 2 + draw_number(w) % (w->o->largest >> scale) / 2 +
+		 1;
 	r = h.kind->take(w, &h);
 	if (r == CUDA_ERROR_OUT_OF_MEMORY) {
 		w->refused++;
@@ -258,9 +260,9 @@ static void take(struct worker *w)
 	w->held[w->count++] = h;
 }
 
-static void give(struct worker *w)
+static void free_random(struct worker *w)
 {
-	unsigned int i = (unsigned int)(roll(w) % w->count);
+	unsigned int i = (unsigned int)(draw_number(w) % w->count);
 	struct held h = w->held[i];
 	unsigned char tag[TAG_BYTES];
 	CUresult r;
@@ -293,13 +295,13 @@ static void *run_storm_worker(void *arg)
 	must(cu.cuMemPoolCreate(&w->pool, &props), "cuMemPoolCreate");
 	while (time_mono_ns() < end) {
 		/* Mostly full, as the limits are under test. */
-		if (w->count == HELD_MAX || (w->count > 0 && roll(w) % 5 < 2))
-			give(w);
+		if (w->count == HELD_MAX || (w->count > 0 && draw_number(w) % 5 < 2))
+			free_random(w);
 		else
 			take(w);
 	}
 	while (w->count > 0)
-		give(w);
+		free_random(w);
 	(void)cu.cuStreamSynchronize(w->stream);
 	must(cu.cuMemPoolDestroy(w->pool), "cuMemPoolDestroy");
 	must(cu.cuStreamDestroy_v2(w->stream), "cuStreamDestroy_v2");

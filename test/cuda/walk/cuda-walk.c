@@ -107,7 +107,7 @@ static bool falls_to(const struct walk *w, uint64_t bytes)
 	return true;
 }
 
-static void run(struct walk *w, const struct walk_step *s, bool verbose)
+static void run_walk_step(struct walk *w, const struct walk_step *s, bool verbose)
 {
 	uint64_t before = used(w), start = time_mono_ns();
 
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
 	agree(&w, "context");
 	for (unsigned int i = 0; i < walk_step_count; i++)
 		if (!only || strcmp(only, walk_steps[i].name) == 0)
-			run(&w, &walk_steps[i], verbose);
+			run_walk_step(&w, &walk_steps[i], verbose);
 	w.step = "end";
 	(void)expect(&w, "cuStreamDestroy_v2", cu.cuStreamDestroy_v2(w.stream), CUDA_SUCCESS);
 	/* The reset may have left the first reference, so the context may need two releases. */

@@ -460,7 +460,7 @@ static void fork_child(struct walk *w)
 }
 
 /* Allocates all free memory in pieces of @piece. The next allocation fails with error 2 and changes nothing. */
-static void fill(struct walk *w, uint64_t piece)
+static void fill_device_memory(struct walk *w, uint64_t piece)
 {
 	uint64_t max = 4096, n = 0, before;
 	CUdeviceptr *p = calloc(max, sizeof(*p));
@@ -507,10 +507,10 @@ static void allocate_all_memory(struct walk *w)
 	(void)expect(w, "cuMemCreate beyond the limit",
 		cu.cuMemCreate(&handle, (w->limit / (2 * MIB) + 1) * 2 * MIB, &prop, 0),
 		CUDA_ERROR_OUT_OF_MEMORY);
-	fill(w, (w->limit / 64 / (2 * MIB) + 1) * 2 * MIB);
+	fill_device_memory(w, (w->limit / 64 / (2 * MIB) + 1) * 2 * MIB);
 }
 
-static void reset(struct walk *w)
+static void reset_primary(struct walk *w)
 {
 	CUdeviceptr p;
 
@@ -545,6 +545,6 @@ const struct walk_step walk_steps[] = {
 	{ "limits", set_context_limits, true },
 	{ "fork", fork_child, false },
 	{ "full", allocate_all_memory, true },
-	{ "reset", reset, true },
+	{ "reset", reset_primary, true },
 };
 const unsigned int walk_step_count = sizeof(walk_steps) / sizeof(*walk_steps);
