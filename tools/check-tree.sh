@@ -13,6 +13,7 @@ if [[ ${1-} == --help ]]; then
 		    named as the library's folder (src/lib, model, io, node);
 		  - a file without a header of its name begins with a comment that says what the file does: before the
 		    includes, or after them with an empty line behind it;
+		  - the title of a section is "/* --- title --- */", on a line of its own;
 		  - src/GROUP/FOLDER/meson.build makes one static library at most, which is named after the folder
 		    ("io/nvml/monitor" makes "nvml-monitor"); it names files of its folder only, and all of them;
 		  - test/unit/FOLDER tests src/FOLDER.
@@ -73,6 +74,10 @@ done < <(find src -name '*.c' | LC_ALL=C sort)
 while read -r file; do
 	complain "$file" "begin it with a comment that says what the file does, as there is no ${file%.c}.h"
 done < <(headless "${sources[@]}")
+
+while IFS=: read -r file line _; do
+	complain "$file:$line" 'write the title of a section as "/* --- title --- */"'
+done < <(grep -rnE '^/\* --' src test --include='*.[ch]' | grep -vE '/\* --- [^ -].*[^ -] --- \*/$')
 
 # Lists the external functions whose folder has no header with their name. The groups container and testbed are left
 # out: no header of ours declares the functions that a program finds by NVIDIA's names.

@@ -19,7 +19,7 @@
 
 #define NVML_SONAME "libnvidia-ml.so.1"
 
-/* Results. */
+/* --- results --- */
 
 /* name, number, text of nvmlErrorString(); other numbers have "Unknown Error". */
 #define NVML_RESULTS(X)                                                                  \
@@ -62,7 +62,7 @@
 typedef enum nvmlReturn_enum { NVML_RESULTS(NVML_RESULT_ENUM_) } nvmlReturn_t;
 #undef NVML_RESULT_ENUM_
 
-/* Constants. */
+/* --- constants --- */
 
 /* Sizes of buffers that are always sufficient, with the NUL. */
 #define NVML_DEVICE_UUID_BUFFER_SIZE            80
@@ -303,7 +303,7 @@ enum {
 	NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC = 61,
 };
 
-/* Handles and structs. */
+/* --- handles and structs --- */
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct nvmlGpuInstance_st *nvmlGpuInstance_t;

@@ -16,7 +16,7 @@
 
 _Static_assert(WARN_CAUSES <= WARN_LINES, "each cause has its line");
 
-/* ---- memory that a fork wipes --------------------------------------------------------------------- */
+/* --- memory that a fork wipes --- */
 
 /* The function behind pthread_atfork(), which is in another library on old systems. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
@@ -97,7 +97,7 @@ void *wiped_get(_Atomic(void *) *where, size_t bytes)
 	return __builtin_expect(p != NULL, 1) ? p : init_wiped_block(where, bytes);
 }
 
-/* ---- warnings ------------------------------------------------------------------------------------- */
+/* --- warnings --- */
 
 static unsigned int said; /* one bit for each cause */
 

@@ -29,7 +29,7 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* ---- locks ----------------------------------------------------------------------------------------- */
+/* --- locks --- */
 
 /* 0: free, 1: held, 2: held, and threads may wait. Zeroed memory is a free lock. Not recursive. */
 struct sys_lock {
@@ -71,7 +71,7 @@ static inline void sys_unlock(struct sys_lock *l)
 	}
 }
 
-/* ---- clock and futexes ----------------------------------------------------------------------------- */
+/* --- clock and futexes --- */
 
 /* Milliseconds of the monotonic clock. */
 static inline int64_t sys_now(void)
@@ -116,7 +116,7 @@ static inline void sys_futex_wake(_Atomic uint32_t *word, bool shared)
 		NULL, NULL, 0);
 }
 
-/* ---- descriptors ----------------------------------------------------------------------------------- */
+/* --- descriptors --- */
 
 /* Waits until @fd has one of @events (@fd < 0: only sleeps) or sys_now() reaches @deadline. False: the deadline. */
 static inline bool sys_wait(int fd, short events, int64_t deadline)
@@ -210,7 +210,7 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int64_t deadline)
 	}
 }
 
-/* ---- memory that a fork wipes ---------------------------------------------------------------------- */
+/* --- memory that a fork wipes --- */
 
 /*
  * Memory that the child of a fork finds zeroed, regardless of which thread forked and which locks were held
@@ -229,7 +229,7 @@ void *wiped_map(size_t bytes);
 /* Frees memory of wiped_map(), with the same @bytes. Keeps errno. */
 void wiped_unmap(void *p, size_t bytes);
 
-/* ---- warnings -------------------------------------------------------------------------------------- */
+/* --- warnings --- */
 
 /*
  * The only output of the interception libraries: one line to stderr ("gpuslice: ...") when they cannot do their

@@ -123,7 +123,7 @@ static pid_t start_arbiter(const char *program)
 	return pid;
 }
 
-/* ---- load ------------------------------------------------------------------------------------- */
+/* --- load --- */
 
 /* Has memory and a client of the scheduler; every tenth process requests memory all the time. */
 static _Noreturn void run_process(unsigned int number)
@@ -203,7 +203,7 @@ static _Noreturn void run_agent_process(void)
 	}
 }
 
-/* ---- what is measured ------------------------------------------------------------------------- */
+/* --- what is measured --- */
 
 static int by_value(const void *a, const void *b)
 {

@@ -241,7 +241,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 	return NVML_SUCCESS;
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* --- processes --- */
 
 static nvmlReturn_t list_fake_processes(const char *list, nvmlDevice_t d, unsigned int *n,
 	nvmlProcessInfo_t *infos)
@@ -294,7 +294,7 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned
 	return list_fake_processes("mps", d, n, infos);
 }
 
-/* ---- the GPU ------------------------------------------------------------------------------------- */
+/* --- the GPU --- */
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci)
 {
@@ -386,7 +386,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t 
 	return NVML_SUCCESS;
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* --- events --- */
 
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *types)
 {

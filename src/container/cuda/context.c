@@ -164,7 +164,7 @@ static void context_gone(struct charge *c, uint64_t context)
 	charges_request_compare(gpu);
 }
 
-/* ---- gate thread ------------------------------------------------------------------------------ */
+/* --- gate thread --- */
 
 static void report_new_context(const CUcontext *context, int gpu, CUresult r)
 {
@@ -223,7 +223,7 @@ static void end_primary_leave(const struct primary_leaving *l, CUdevice device, 
 		report_new_context(&l->context, device_find_gpu(device), CUDA_SUCCESS);
 }
 
-/* ---- primary contexts ------------------------------------------------------------------------- */
+/* --- primary contexts --- */
 
 /* Before a thread or a green context retains a primary context. 0: go on. @c holds the charge if this thread
  * is charged; otherwise its GPU is CHARGES_NO_GPU. */
@@ -358,7 +358,7 @@ LEAVE(cuDevicePrimaryCtxRelease_v2, false)
 LEAVE(cuDevicePrimaryCtxReset, true)
 LEAVE(cuDevicePrimaryCtxReset_v2, true)
 
-/* ---- contexts of the program's own ------------------------------------------------------------ */
+/* --- contexts of the program's own --- */
 
 static CUresult create_begin(struct charge *c, CUdevice device)
 {
@@ -511,7 +511,7 @@ HOOK CUresult cuCtxDetach(CUcontext context)
 	return destroy_end(&d, REAL(cuCtxDetach)(context));
 }
 
-/* ---- green contexts --------------------------------------------------------------------------- */
+/* --- green contexts --- */
 
 /* A green context retains its device's primary context and lives in it. */
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
@@ -574,7 +574,7 @@ HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 	return r;
 }
 
-/* ---- limits ----------------------------------------------------------------------------------- */
+/* --- limits --- */
 
 /* The threads that can be on the device at once. Each has a stack, and the driver takes all stacks when the
  * limit is raised (H100: 16 KiB of stack take 4.1 GiB). */

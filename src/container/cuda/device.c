@@ -17,7 +17,7 @@
 
 #define DEVICES_MAX 128 /* devices in the cache */
 
-/* ---- its number, and the current context ----------------------------------------------------------- */
+/* --- its number, and the current context --- */
 
 struct devices {
 	_Atomic int8_t gpu[DEVICES_MAX]; /* 0: not known yet; otherwise the number + 2 */
@@ -92,7 +92,7 @@ uint64_t device_current_context(void)
 	return REAL(cuCtxGetCurrent)(&context) ? 0 : (uintptr_t)context;
 }
 
-/* ---- its memory ------------------------------------------------------------------------------------ */
+/* --- its memory --- */
 
 /* Replaces the driver's figures by those of the slice. False: the slice's figures are not known. */
 static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)
@@ -173,7 +173,7 @@ HOOK CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 	return r;
 }
 
-/* ---- MPS ------------------------------------------------------------------------------------------- */
+/* --- MPS --- */
 
 void device_probe_mps(CUdevice device, int gpu, bool refresh)
 {

@@ -71,7 +71,7 @@ void cost_model_set_idle(struct cost_model *model)
 		atomic_store(&model->done_ns, ended);
 }
 
-/* ---- what submissions take ---------------------------------------------------------------------- */
+/* --- what submissions take --- */
 
 static uint64_t clamp_cost_value(uint64_t n, uint64_t min, uint64_t max)
 {

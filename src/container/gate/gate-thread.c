@@ -41,7 +41,7 @@
 #define STUCK_POLL_NS UINT64_C(10000000)
 #define NEVER         UINT64_MAX
 
-/* ---- the connection ----------------------------------------------------------------------------- */
+/* --- the connection --- */
 
 /* .start_lock is held. From now on the gates in the page hold no thread. */
 static void leave_scheduler(struct gate_process *process, enum gate_mode to)
@@ -295,7 +295,7 @@ void gate_thread_context_gone(CUcontext ctx)
 	errno = e;
 }
 
-/* ---- one poll of one GPU ------------------------------------------------------------------------ */
+/* --- one poll of one GPU --- */
 
 /* What one poll of one GPU finds. */
 struct gpu_poll {
@@ -676,7 +676,7 @@ static enum fence_result poll_gpu_gate(struct gate_process *process, unsigned in
 	return FENCE_OK;
 }
 
-/* ---- the thread --------------------------------------------------------------------------------- */
+/* --- the thread --- */
 
 /* Checks whether the arbiter is there, and whether the slice has gates. Returns ns until a registration
  * is due. */

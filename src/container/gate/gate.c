@@ -76,7 +76,7 @@ void gate_wake_all(struct gate_process *process)
 	}
 }
 
-/* ---- what is held ------------------------------------------------------------------------------- */
+/* --- what is held --- */
 
 /* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
 static int find_stream_gpu(const struct gate_process *process, CUstream stream,
@@ -462,7 +462,7 @@ void gate_end_tagged(struct turn_gpu_page *tagged)
 	errno = e;
 }
 
-/* ---- streams that wait for others --------------------------------------------------------------- */
+/* --- streams that wait for others --- */
 
 void gate_stream_wait_begin_slow(struct gate_stream_wait *wait, CUstream stream,
 	unsigned int flags)
@@ -491,7 +491,7 @@ void gate_stream_wait_end_slow(const struct gate_stream_wait *wait, bool given)
 	errno = e;
 }
 
-/* ---- captures ----------------------------------------------------------------------------------- */
+/* --- captures --- */
 
 /* Also where the slice has no gates yet: it may get them during the capture. */
 void gate_capture_begins(void)

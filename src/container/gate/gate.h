@@ -68,7 +68,7 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
  * if one is due. @p has at least one of GATE_TAGS. Keeps errno. */
 void gate_end_tagged(struct turn_gpu_page *p);
 
-/* ---- around a submission --------------------------------------------------------------------------- */
+/* --- around a submission --- */
 
 /* @kind: any key for what the submission takes of the GPU, as far as the caller can know (cost-model.h). */
 static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned int flags,
@@ -133,7 +133,7 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
 	gate_end(p);
 }
 
-/* ---- around other calls ---------------------------------------------------------------------------- */
+/* --- around other calls --- */
 
 /*
  * Around a call that is no work, but may make a stream wait for another thread or for another process:

@@ -63,7 +63,7 @@ struct pace {
 	bool idle; /* no poll has found work in flight since .from_ns: what ends next began later */
 };
 
-/* ---- what is in flight -------------------------------------------------------------------------- */
+/* --- what is in flight --- */
 
 /* The gate thread rested, and a thread has taken TURN_DOORBELL away: the polls begin again. */
 void pace_doorbell_rang(struct pace *p);
@@ -84,7 +84,7 @@ uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n);
 /* A poll found nothing in flight. */
 void pace_idle(struct pace *p, uint64_t now);
 
-/* ---- how much may be in flight ------------------------------------------------------------------ */
+/* --- how much may be in flight --- */
 
 /* Returns how many ns of work may be in flight: @window_ns (0: PACE_WINDOW_NS), or the rest of the quantum plus
  * @overrun_ns, if that is less. The quantum has @quantum_ns and began @age_ns ago. @quantum_ns 0: the quantum
@@ -133,7 +133,7 @@ uint64_t pace_stall(const struct pace *p);
  * yet. @held: threads wait for an end. */
 bool pace_fence_due(const struct pace *p, uint64_t unmarked, bool pending, bool held);
 
-/* ---- when to poll again ------------------------------------------------------------------------- */
+/* --- when to poll again --- */
 
 struct pace_state {
 	bool is_awaited; /* another slice waits for the end of what is in flight */
@@ -146,7 +146,7 @@ struct pace_state {
 /* Returns how many ns after @now the next poll is due. */
 uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s);
 
-/* ---- nothing in flight -------------------------------------------------------------------------- */
+/* --- nothing in flight --- */
 
 enum pace_rest {
 	PACE_STAY,   /* poll again: the arbiter need not know yet */
@@ -157,7 +157,7 @@ enum pace_rest {
  * comes reports by itself. */
 enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool closed);
 
-/* ---- without an arbiter ------------------------------------------------------------------------- */
+/* --- without an arbiter --- */
 
 /* The GPU time that a process may still use while there is no arbiter. Zeroed memory is a bucket that is full
  * at its first use. */

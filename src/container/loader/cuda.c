@@ -12,7 +12,7 @@
 
 #include "abi/cuda-api.h"
 
-/* ---- absent ---------------------------------------------------------------------------------------- */
+/* --- absent --- */
 
 const char forward_prefix[] = "cu";
 
@@ -50,7 +50,7 @@ void *forward_answer(const char *name, bool absent)
 	return (void *)no_device;
 }
 
-/* ---- cuGetProcAddress ------------------------------------------------------------------------------ */
+/* --- cuGetProcAddress --- */
 
 HOOK CUresult cuGetProcAddress(const char *symbol, void **fn, int version, uint64_t flags);
 HOOK CUresult cuGetProcAddress_v2(const char *symbol, void **fn, int version, uint64_t flags,

@@ -226,7 +226,7 @@
 
 #define FORWARD_END ".text\n"
 
-/* ---- with the gate in front ------------------------------------------------------------------------ */
+/* --- with the gate in front --- */
 
 /*
  * The entry point of a function with the gate in front of it. In no slice it jumps through the word of the name and

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lists ----------------------------------------------------------------------------------------- */
+/* --- lists --- */
 
 /* Instance of the processes on a MIG device; elsewhere: no instance. */
 struct mig_instance {
@@ -147,7 +147,7 @@ HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
 		&detail->numProcArrayEntries, detail->procArray, write_slice_process_detail);
 }
 
-/* ---- usage ----------------------------------------------------------------------------------------- */
+/* --- usage --- */
 
 /*
  * Finds the process that the driver calls @pid. Drivers differ in the PID namespace that they use, and a list

@@ -99,7 +99,7 @@ static json_t *build_spec_texts(struct spec_source *s, const char *const *v)
 	return list;
 }
 
-/* ---- device nodes ---- */
+/* --- device nodes --- */
 
 static void add_spec_nodes(struct spec_source *s, json_t *list, const struct cdi_edits *e)
 {
@@ -138,7 +138,7 @@ static void add_gids(struct spec_source *s, json_t *list, const struct cdi_edits
 	}
 }
 
-/* ---- mounts ---- */
+/* --- mounts --- */
 
 static void add_spec_mount(struct spec_source *s, json_t *list, const char *real,
 	const char *path, const char *const *options)
@@ -192,7 +192,7 @@ static void mount_files(struct spec_source *s, json_t *list, const struct cdi_ed
 			e->files[i].kind == CDI_FILE ? file_options : socket_options);
 }
 
-/* ---- hooks: arguments as of nvidia-container-toolkit 1.17 and later ---- */
+/* --- hooks: arguments as of nvidia-container-toolkit 1.17 and later --- */
 
 static const char *get_path_base(const char *path)
 {
@@ -322,7 +322,7 @@ static void link_nodes(struct spec_source *s, json_t *hooks, const struct cdi_ed
 	add_hook(s, hooks, args);
 }
 
-/* ---- the whole ---- */
+/* --- the whole --- */
 
 /* The directory in the container where libcuda is. */
 static const char *cuda_dir(const struct spec_source *s)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- settings that are not supported ---- */
+/* --- settings that are not supported --- */
 
 /* Valid settings that this version does not support. Separate from reading and checking, so that a mistake
  * in such a part gets its own error. Thus a change that adds a feature removes one block here. */
@@ -39,7 +39,7 @@ int config_unsupported(const struct config *c, const char *name, struct error *e
 	return unsupported_check(c, &places, err);
 }
 
-/* ---- the config ---- */
+/* --- the config --- */
 
 /*
  * From text to struct config. The order gives the most useful error first:

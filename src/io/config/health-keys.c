@@ -85,7 +85,7 @@ static int read_xids(struct config_reader *r, const struct yaml_node *top,
 	return 0;
 }
 
-/* ---- xidRules ---- */
+/* --- xidRules --- */
 
 #define RULE "health.xidRules[]"
 
@@ -187,7 +187,7 @@ static int read_rules(struct config_reader *r, const struct yaml_node *top,
 	return 0;
 }
 
-/* ---- health signals ---- */
+/* --- health signals --- */
 
 static int read_signals(struct config_reader *r, const struct yaml_node *top,
 	const struct config_value_path *up)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- names before renaming ---- */
+/* --- names before renaming --- */
 
 /* Resource names of devices before renaming: `nvidia.com/gpu`, the names of MIG devices, and the operator's
  * names in `resources`. `resources` is read before the entries that refer to it. */
@@ -78,7 +78,7 @@ int warn_of_source(struct config_reader *r, const struct yaml_node *n,
 		name, near);
 }
 
-/* ---- sharing ---- */
+/* --- sharing --- */
 
 /* `sharing.timeSlicing`, `sharing.mps` and `resources`. */
 

@@ -13,7 +13,7 @@
 #define ROW         "sharing.slices[]"
 #define PROFILE_ROW ROW ".profiles[]"
 
-/* ---- devices ---- */
+/* --- devices --- */
 
 enum claim_kind {
 	CLAIM_ALL, /* also a count: its devices are unknown here */
@@ -150,7 +150,7 @@ static int check_devices(struct config_reader *r, const struct yaml_node *slices
 	return 0;
 }
 
-/* ---- names ---- */
+/* --- names --- */
 
 /* Another use of a profile's name; NULL: none. */
 static const char *other_use(const struct config *c, const char *name)

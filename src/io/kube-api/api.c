@@ -31,7 +31,7 @@ static const struct api_intervals default_intervals = {
 	.backoff = BACKOFF_API,
 };
 
-/* ---- the client ---- */
+/* --- the client --- */
 
 /* libcurl takes the name that the server's certificate must have from the URL. The address to
  * connect to is a separate option (CURLOPT_CONNECT_TO). */
@@ -129,7 +129,7 @@ uint64_t api_requests(const struct api *a)
 	return a->requests;
 }
 
-/* ---- calls ---- */
+/* --- calls --- */
 
 static struct api_call *free_api_call(struct api_call *c)
 {
@@ -244,7 +244,7 @@ struct api_call *api_cancel(struct api_call *c)
 	return free_api_call(c);
 }
 
-/* ---- addresses ---- */
+/* --- addresses --- */
 
 /* RFC 3986, section 2.3. Not isalnum(): its result depends on the locale. */
 static bool is_unreserved(char c)

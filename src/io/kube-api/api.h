@@ -89,7 +89,7 @@ struct api *api_free(struct api *a);
 const char *api_server(const struct api *a); /* for messages; borrowed */
 uint64_t api_requests(const struct api *a);  /* sent since api_new(), watches included */
 
-/* ---- one request ---- */
+/* --- one request --- */
 
 struct api_request {
 	const char *method; /* "GET", "PATCH" */
@@ -134,7 +134,7 @@ int api_send(struct api *a, const struct api_request *req, api_done *done, void 
 /* No callback follows. NULL is allowed, and so is a call whose @done is running. Returns NULL. */
 struct api_call *api_cancel(struct api_call *c);
 
-/* ---- one object, watched ---- */
+/* --- one object, watched --- */
 
 struct api_watch;
 

@@ -25,7 +25,7 @@ void api_config_fini(struct api_config *c)
 	*c = (struct api_config){ .server = NULL };
 }
 
-/* ---- tokens ---- */
+/* --- tokens --- */
 
 static bool api_token_valid(const char *token)
 {
@@ -94,7 +94,7 @@ int api_config_probe(const struct api_config *c, struct error *err)
 		       : 0;
 }
 
-/* ---- the server's address ---- */
+/* --- the server's address --- */
 
 const char *api_server_host(const char *server, size_t *ret)
 {
@@ -221,7 +221,7 @@ int api_config_check(const struct api_config *c, struct error *err)
 	return 0;
 }
 
-/* ---- inside a pod ---- */
+/* --- inside a pod --- */
 
 static int in_cluster_server(struct api_config *c, const char *(*env)(const char *name),
 	struct error *err)

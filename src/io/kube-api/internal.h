@@ -28,7 +28,7 @@
 #include <curl/curl.h>
 #include <sys/queue.h>
 
-/* ---- loop.c: libcurl ---- */
+/* --- loop.c: libcurl --- */
 
 /*
  * libcurl, opened at its first use. A linked libcurl costs every start of the program about 5 ms and 7
@@ -77,7 +77,7 @@ int curl_get(const struct curl_table **ret, struct error *err) MUST_USE;
 /* curl_get() without the process's table, for tests: fills @ret from the library @soname. */
 int curl_open(struct curl_table *ret, const char *soname, struct error *err) MUST_USE;
 
-/* ---- the client ---- */
+/* --- the client --- */
 
 #define API_TOKEN_MAX          (64U << 10)
 #define API_CA_MAX             (1U << 20) /* bytes of PEM */
@@ -125,7 +125,7 @@ struct api {
 	LIST_HEAD(, api_watch) watches;
 };
 
-/* ---- loop.c ---- */
+/* --- loop.c --- */
 
 /* Prepares libcurl's handle and the timer of @a. Needs .loop and .curl. After an error there is nothing for
  * api_loop_fini() to do. */
@@ -134,7 +134,7 @@ int api_loop_init(struct api *a, struct error *err) MUST_USE;
 void api_loop_fini(struct api *a);
 void api_free_memory(struct api *a); /* strings, secrets and @a itself */
 
-/* ---- config.c ---- */
+/* --- config.c --- */
 
 /* Checks what a person or the environment wrote: among others the address, and that no credentials
  * go over a network in clear text. */
@@ -144,7 +144,7 @@ int api_token_read(const char *path, char **ret, struct error *err) MUST_USE;
 /* The text between "//" and the path: "host:6443". Length in *ret. */
 const char *api_server_host(const char *server, size_t *ret);
 
-/* ---- transfer.c ---- */
+/* --- transfer.c --- */
 
 enum api_news { API_NEWS_HEAD = 1, API_NEWS_DATA = 2, API_NEWS_END = 4 };
 
@@ -193,7 +193,7 @@ bool api_transfer_refresh(struct api_transfer *t);
 int api_transfer_error(const struct api_transfer *t, const char *method, const char *path,
 	const json_t *body, struct error *err);
 
-/* ---- transfer.c: errors of the server ---- */
+/* --- transfer.c: errors of the server --- */
 
 /* The error code for an HTTP status; ERR_NONE for 2xx. api_done has the usual ones. */
 enum error_code api_code_of_status(int status);

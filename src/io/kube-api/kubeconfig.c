@@ -56,7 +56,7 @@ struct kubeconfig_reader {
 #define FAIL(r, at, ...) \
 	yaml_fail((r)->src, (at)->line, (at)->column, ERR_INVALID, (r)->err, __VA_ARGS__)
 
-/* ---- base64 ---- */
+/* --- base64 --- */
 
 static int base64_digit(char c)
 {
@@ -98,7 +98,7 @@ char *base64_text(const char *text, size_t len)
 	return strlen(ret) == n ? STEAL_PTR(ret) : NULL;
 }
 
-/* ---- values ---- */
+/* --- values --- */
 
 static int read_scalar(struct kubeconfig_reader *r, const struct yaml_node *n,
 	const struct kubeconfig_key *k, const char **ret)
@@ -189,7 +189,7 @@ static int read_kubeconfig_entry(struct kubeconfig_reader *r, const struct yaml_
 	return 0;
 }
 
-/* ---- the file ---- */
+/* --- the file --- */
 
 static const char *get_kubeconfig_text(const struct yaml_node *object, const char *key)
 {

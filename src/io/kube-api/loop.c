@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- libcurl, opened at its first use ---- */
+/* --- libcurl, opened at its first use --- */
 
 static int find_curl_symbol(void *lib, const char *name, void *field, struct error *err)
 {
@@ -76,7 +76,7 @@ int curl_get(const struct curl_table **ret, struct error *err)
 	return 0;
 }
 
-/* ---- libcurl on the loop ---- */
+/* --- libcurl on the loop --- */
 
 #define IDLE_CONNECTIONS_MAX 4 /* libcurl keeps them for the next request */
 

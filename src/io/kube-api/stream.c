@@ -59,7 +59,7 @@ bool stream_is_inside(const struct api_stream *s)
 	return s->bytes.len > s->taken;
 }
 
-/* ---- events ---- */
+/* --- events --- */
 
 int watch_event_parse(struct watch_event *ret, const char *line, size_t len, struct error *err)
 {

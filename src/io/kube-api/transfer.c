@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* ---- errors of the server ---- */
+/* --- errors of the server --- */
 
 enum error_code api_code_of_status(int status)
 {
@@ -107,7 +107,7 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 		"%s: the API server answers %d: %s", what, t->status, text);
 }
 
-/* ---- one exchange ---- */
+/* --- one exchange --- */
 
 /* How long a peer may be unreachable before the connection counts as lost. Without these limits the
  * kernel repeats unacknowledged data for a quarter of an hour. */
@@ -115,7 +115,7 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 #define KEEPALIVE_INTERVAL_S 10L
 #define UNACKNOWLEDGED_MS    30000U
 
-/* ---- credentials ---- */
+/* --- credentials --- */
 
 static int read_ca(const char *path, char **ret, struct error *err)
 {
@@ -178,7 +178,7 @@ bool api_transfer_refresh(struct api_transfer *t)
 	return t->retried;
 }
 
-/* ---- libcurl's callbacks: they call neither libcurl's transfer functions nor users ---- */
+/* --- libcurl's callbacks: they call neither libcurl's transfer functions nor users --- */
 
 static void api_transfer_queue_news(struct api_transfer *t, unsigned news)
 {
@@ -230,7 +230,7 @@ static curl_socket_t on_curl_open_socket(void *arg, curlsocktype purpose,
 	return fd;
 }
 
-/* ---- one exchange ---- */
+/* --- one exchange --- */
 
 static CURLcode set_blob(struct api *a, CURL *e, CURLoption option, const char *pem)
 {

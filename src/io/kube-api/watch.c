@@ -55,7 +55,7 @@ static void set_version(char *version, const char *to)
 		(void)snprintf(version, RESOURCE_VERSION_MAX, "%s", to);
 }
 
-/* ---- to the user ---- */
+/* --- to the user --- */
 
 static void notify_watch_state(struct api_watch *w, const struct error *why)
 {
@@ -83,7 +83,7 @@ static void notify_watch_object(struct api_watch *w, json_t *object)
 	w->ops.object(w->arg, object);
 }
 
-/* ---- when ---- */
+/* --- when --- */
 
 static void start_watch_attempt(struct api_watch *w);
 
@@ -152,7 +152,7 @@ static void reset_watch_backoff(struct api_watch *w)
 	w->expired = false;
 }
 
-/* ---- the list ---- */
+/* --- the list --- */
 
 static json_t *find_item(const json_t *items, const char *name)
 {
@@ -185,7 +185,7 @@ static void apply_watch_list(struct api_watch *w, const json_t *list)
 		start_watch_attempt(w);
 }
 
-/* ---- the watch ---- */
+/* --- the watch --- */
 
 static void status_event(struct api_watch *w, const json_t *status)
 {
@@ -262,7 +262,7 @@ static void watch_ended(struct api_watch *w)
 		retry_watch_with_jitter(w);
 }
 
-/* ---- one request ---- */
+/* --- one request --- */
 
 static void on_watch_transfer_end(struct api_watch *w)
 {
@@ -382,7 +382,7 @@ static void on_watch_timer(uv_timer_t *timer)
 	report_watch_lost(w, &err, 0);
 }
 
-/* ---- begin and end ---- */
+/* --- begin and end --- */
 
 static void on_watch_timer_closed(uv_handle_t *h)
 {

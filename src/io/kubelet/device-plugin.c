@@ -83,7 +83,7 @@ static void delay_plugin_retry(struct plugin *p, uint64_t now)
 	p->next_ns = now + p->retry_ns;
 }
 
-/* ---- registration ---- */
+/* --- registration --- */
 
 static void on_registered(void *arg, enum rpc_status status, const char *text,
 	const uint8_t *reply, size_t len)
@@ -257,7 +257,7 @@ void plugin_sync(struct plugin *p)
 		arm_plugin_timer(p, wait);
 }
 
-/* ---- the methods ---- */
+/* --- the methods --- */
 
 static void handle_options(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
 {
@@ -420,7 +420,7 @@ static const struct rpc_method methods[] = {
 	{ .path = METHOD_PRE_START, .handle = handle_pre_start },
 };
 
-/* ---- start and stop ---- */
+/* --- start and stop --- */
 
 static void on_hangup(void *arg, unsigned left)
 {

@@ -128,7 +128,7 @@ static void stop_mig_run(struct mig_apply_run *r)
 	skip_remaining_jobs(r, ERR_CANCELLED, "not come to before the signal");
 }
 
-/* Resets and undo. */
+/* --- resets and undo --- */
 
 /* The end of the session invalidated all handles: plan again what is left. */
 static void plan_again(struct mig_apply_run *r)
@@ -247,7 +247,7 @@ static void undo_mig_job(struct mig_apply_run *r, struct mig_job *j, const struc
 	end_mig_job(r, j, MIG_RESULT_FAILED, &e);
 }
 
-/* Phases. */
+/* --- phases --- */
 
 static void plan_all(struct mig_apply_run *r)
 {

@@ -150,7 +150,7 @@ static int mig_command_run(const struct mig_command *c, struct error *err)
 	return status_error(c, status, &output, err);
 }
 
-/* Hooks. */
+/* --- hooks --- */
 
 static bool is_same_variable(const char *a, const char *b)
 {
@@ -206,7 +206,7 @@ int mig_hook_run(const struct mig_hook_list *list, const struct strv *env, bool 
 	return 0;
 }
 
-/* Resets. */
+/* --- resets --- */
 
 int mig_reset_gpus(const char *driver_root, const char *const *bus_ids, uint32_t n, bool show,
 	struct error *err)

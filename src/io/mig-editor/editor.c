@@ -116,7 +116,7 @@ int mig_editor_restart(struct mig_editor *e, struct error *err)
 	return 0;
 }
 
-/* For display. */
+/* --- for display --- */
 
 void mig_editor_each_client(const struct mig_editor *e, uint32_t index,
 	void (*visit)(void *arg, uint32_t gi, uint32_t ci, uint32_t pid), void *arg)

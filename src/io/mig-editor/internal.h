@@ -6,7 +6,7 @@
 #include "io/nvml/nvml.h"
 #include "io/mig-editor/editor.h"
 
-/* ---- one NVML session ---- */
+/* --- one NVML session --- */
 
 /* The open library, the number of calls, and the known facts of each product. So of eight GPUs of one product
  * the editor queries the profiles once. */
@@ -58,7 +58,7 @@ int mig_session_result(const struct mig_session *s, struct error *err, enum nvml
 int mig_session_start(struct mig_session *s, struct error *err) MUST_USE;
 void mig_session_stop(struct mig_session *s); /* keeps the library, ends all handles */
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 /* Reads NVML into struct mig_node_gpu, with as few calls as possible. A GPU without room for more instances is
  * not queried for more. The default compute instance is queried first. */
@@ -101,7 +101,7 @@ int mig_read_clients(struct mig_session *s, struct mig_gpu *g, struct error *err
 const struct mig_ci_kind *mig_read_ci_kind(struct mig_session *s, struct mig_product *product,
 	uint32_t profile, nvmlGpuInstance_t gi, uint32_t slices, struct error *err);
 
-/* ---- the editor ---- */
+/* --- the editor --- */
 
 struct mig_editor {
 	struct mig_session session;

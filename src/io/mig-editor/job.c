@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- one step ---- */
+/* --- one step --- */
 
 #define MIG_STEP_PENDING 1 /* the mode is set but waits for a reset */
 
@@ -191,7 +191,7 @@ static int mig_step_apply(struct mig_session *s, struct mig_gpu *g, const struct
 	return error_prefix(err, "%s", text);
 }
 
-/* ---- one job ---- */
+/* --- one job --- */
 
 #define PIDS_SHOWN 4
 

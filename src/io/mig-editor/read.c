@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one NVML session ---- */
+/* --- one NVML session --- */
 
 int mig_session_result(const struct mig_session *s, struct error *err, enum nvml_call call,
 	nvmlReturn_t r)
@@ -37,7 +37,7 @@ void mig_session_stop(struct mig_session *s)
 	s->up = false;
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 #define INSTANCES_MAX 64 /* of one profile in NVML's list; no GPU has as many */
 #define PLACES_MAX    64
@@ -49,7 +49,7 @@ static int check_read_result(const struct mig_session *s, struct error *err,
 	return mig_session_result(s, err, call, r);
 }
 
-/* Layout. */
+/* --- layout --- */
 
 struct profile_answer {
 	nvmlGpuInstanceProfileInfo_v2_t info;
@@ -216,7 +216,7 @@ static int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct erro
 	return 0;
 }
 
-/* Compute instances. */
+/* --- compute instances --- */
 
 /* 1: found; 0: the GI has no profile of that number; < 0: error. *@end: no profile of a higher
  * number either. */
@@ -387,7 +387,7 @@ static int read_cis(struct mig_session *s, struct mig_gpu *g, uint32_t at, struc
 	return 0;
 }
 
-/* GPU instances. */
+/* --- GPU instances --- */
 
 static int add_gi(struct mig_session *s, struct mig_gpu *g, nvmlGpuInstance_t gi,
 	uint32_t profile, struct error *err)
@@ -483,7 +483,7 @@ int mig_read_state(struct mig_session *s, struct mig_gpu *g, struct error *err)
 	return st->enabled ? read_gis(s, g, err) : 0;
 }
 
-/* Identity. */
+/* --- identity --- */
 
 static void copy_gpu_text(char *to, size_t cap, const char *from)
 {
@@ -519,7 +519,7 @@ int mig_read_handle(struct mig_session *s, struct mig_gpu *g, struct error *err)
 	return MIG_TRY(s, err, nvmlDeviceGetHandleByUUID, g->pub->uuid, &g->d);
 }
 
-/* Clients. */
+/* --- clients --- */
 
 typedef nvmlReturn_t list_fn(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *infos);
 

@@ -142,7 +142,7 @@ struct worker_read_end {
 	uint32_t seq;
 };
 
-/* ---- samples ---- */
+/* --- samples --- */
 
 #define WORKER_FIELD_WORDS ((FIELDS_MAX + 63) / 64)
 
@@ -233,7 +233,7 @@ int worker_msg_check(const union worker_msg *m, size_t len, struct error *err) M
 /* A hash (FNV) of @uuid, for .known of a PROBE. */
 uint64_t worker_uuid_hash(const char *uuid);
 
-/* ---- breadcrumbs ---- */
+/* --- breadcrumbs --- */
 
 enum worker_slot { WORKER_SLOT_PROBE, WORKER_SLOT_EVENTS, WORKER_SLOT_COUNT_ };
 

@@ -102,7 +102,7 @@ void price_split(int64_t total, const int64_t *weights, int64_t *ret, size_t n)
 		ret[n - 1] = left;
 }
 
-/* ---- OpenCost's parts of a price ---- */
+/* --- OpenCost's parts of a price --- */
 
 /* USD per hour */
 #define OPENCOST_VCPU 0.031611

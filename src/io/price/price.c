@@ -203,7 +203,7 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 	return 0;
 }
 
-/* ---- offers ---- */
+/* --- offers --- */
 
 /* Defaults where a file gives none; close to measurements of EC2's types. */
 #define RESERVED_CPU_MILLI 310

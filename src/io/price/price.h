@@ -93,7 +93,7 @@ int price_each(const struct price_catalogue *c, const char *region,
 #define PRICE_WARNING_MAX 256
 bool price_is_stale(const struct price *p, uint64_t now_s, char *buf);
 
-/* ---- amounts ---- */
+/* --- amounts --- */
 
 /* "3.06", "0.0000000005" (half to even): no sign, no exponent. False: no such number, or more than
  * PRICE_MAX. */

@@ -163,7 +163,7 @@ int usage_db_read(const char *path, uint64_t from_s, uint64_t to_s, usage_db_eac
 	return got;
 }
 
-/* ---- totals ---- */
+/* --- totals --- */
 
 int usage_db_totals_set(struct usage_db *db, const struct usage_db_batch *b, struct error *err)
 {

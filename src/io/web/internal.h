@@ -19,7 +19,7 @@
 #define WEB_NOTICES_MAX       16 /* notices of one process that the thread reports in a row */
 #define WEB_NOTICE_NS         (60 * NS_PER_SEC) /* time until the thread may report one more */
 
-/* ---- process.c: one process. Thread: web ---- */
+/* --- process.c: one process. Thread: web --- */
 
 struct web_process {
 	pid_t pid;   /* 0: no process */
@@ -38,7 +38,7 @@ int web_process_start(struct web_process *p, const char *path, int page_fd,
  */
 bool web_process_end(struct web_process *p, uint64_t grace_ns, char *how, size_t cap);
 
-/* ---- web.c, thread.c, reply.c ---- */
+/* --- web.c, thread.c, reply.c --- */
 
 #define WEB_SHARED_MAX 4 /* bodies kept for the next request */
 

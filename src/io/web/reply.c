@@ -42,7 +42,7 @@ static unsigned call_route(const struct web *w, struct web_request *req, struct 
 	return WEB_NOT_FOUND;
 }
 
-/* ---- bodies that are shared ---- */
+/* --- bodies that are shared --- */
 
 static void shared_fini(struct web_shared *s)
 {
@@ -94,7 +94,7 @@ void web_reply_fini(struct web *w)
 		shared_fini(&w->shared[i]);
 }
 
-/* ---- the packet ---- */
+/* --- the packet --- */
 
 static void add_reply_packet(struct buf *b, const struct web_reply *r, unsigned status,
 	uint64_t began_ns, bool shared)
@@ -167,7 +167,7 @@ int web_reply(struct web *w, const void *packet, size_t len, struct error *err)
 	return web_packet_send(w->process.sock, &b, fd, err);
 }
 
-/* ---- for routes ---- */
+/* --- for routes --- */
 
 static void free_copy(void *owner)
 {

@@ -43,7 +43,7 @@ static enum web_wake wait_web_event(const struct web *w, uint64_t for_ns)
 	return fds[1].revents ? WAKE_PACKET : WAKE_TIME;
 }
 
-/* ---- the start of a process ---- */
+/* --- the start of a process --- */
 
 static int set_refusal_error(const struct web_message *word, struct error *err)
 {
@@ -180,7 +180,7 @@ static int start_server_process(struct web *w, struct error *err)
 	return r;
 }
 
-/* ---- the end of a process ---- */
+/* --- the end of a process --- */
 
 static void report_web_notice(const struct web *w, const struct error *err)
 {
@@ -263,7 +263,7 @@ static void start_server_or_retry(struct web *w)
 	report_web_notice(w, &err);
 }
 
-/* ---- while it serves ---- */
+/* --- while it serves --- */
 
 /* Reports the last NOTICE of the process. The reports have a rate limit; a NOTICE above the limit is
  * reported later. */

@@ -53,7 +53,7 @@ int fd_read_all(int fd, const char *name, struct buf *b, struct error *err)
 	}
 }
 
-/* ---- limits ---- */
+/* --- limits --- */
 
 #define PEERS_PART 16
 #define PEERS_MIN  4

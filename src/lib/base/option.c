@@ -348,7 +348,7 @@ void options_help(struct buf *b, const struct option_def *defs, size_t n_defs)
 	buf_printf(b, "  %-*s%s\n", HELP_COLUMN - 2, "--version", "show the version");
 }
 
-/* ---- log options ---- */
+/* --- log options --- */
 
 int log_option_setup(const struct options *o, struct error *err)
 {

@@ -100,7 +100,7 @@ int option_choice(const struct options *o, const char *name, const char *const *
 /* The "Options:" block of --help. */
 void options_help(struct buf *b, const struct option_def *defs, size_t n_defs);
 
-/* ---- log options ---- */
+/* --- log options --- */
 
 /* The two log options of programs that log. */
 

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- helper programs ---- */
+/* --- helper programs --- */
 
 static bool find_libexec_in(char ret[PATH_MAX], const char *dir, const char *below,
 	const char *name)
@@ -50,7 +50,7 @@ int libexec_find(char ret[PATH_MAX], const char *name, const char *build_dir, st
 		GPUSLICE_LIBEXECDIR);
 }
 
-/* ---- paths below a root ---- */
+/* --- paths below a root --- */
 
 int root_join(char *ret, size_t cap, const char *root, const char *path, struct error *err)
 {
@@ -187,7 +187,7 @@ int root_list(struct strv *ret, const char *root, const char *path, const char *
 	return r;
 }
 
-/* ---- a directory for one command ---- */
+/* --- a directory for one command --- */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
@@ -283,7 +283,7 @@ void temp_dir_remove(struct temp_dir *d)
 	*d->path = '\0';
 }
 
-/* ---- whether a file is still the one that was read ---- */
+/* --- whether a file is still the one that was read --- */
 
 static uint64_t to_ns(struct timespec t)
 {

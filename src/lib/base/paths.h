@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* ---- paths of a node ---- */
+/* --- paths of a node --- */
 
 /* Paths on a node on which several programs must agree. Options replace them; no other file names them.
  * DEFAULT_RUN_DIR has the agent's and the arbiter's sockets, the slices and the locks. */
@@ -22,7 +22,7 @@
 #define DEFAULT_KUBELET_DIR "/var/lib/kubelet"
 #define AGENT_SOCKET        "gpusliced.sock" /* in the agent's run directory */
 
-/* ---- helper programs ---- */
+/* --- helper programs --- */
 
 /* Users do not call them. */
 
@@ -38,7 +38,7 @@
 int libexec_find(char ret[PATH_MAX], const char *name, const char *build_dir,
 	struct error *err) MUST_USE;
 
-/* ---- paths below a root ---- */
+/* --- paths below a root --- */
 
 /*
  * A directory that is the root of another system, such as the driver root of a driver container. Symlinks lead
@@ -61,7 +61,7 @@ int root_join(char *ret, size_t cap, const char *root, const char *path,
 int root_list(struct strv *ret, const char *root, const char *path, const char *pattern,
 	struct error *err) MUST_USE;
 
-/* ---- a directory for one command ---- */
+/* --- a directory for one command --- */
 
 /* The directory lives as long as a command. When a command is killed, its directory stays with a free lock. The
  * next command with the same prefix removes it. */
@@ -88,7 +88,7 @@ void temp_dir_remove(struct temp_dir *d);
 /* Removes @dir and everything below it as far as possible. Follows no link. */
 void tree_remove(const char *dir);
 
-/* ---- whether a file is still the one that was read ---- */
+/* --- whether a file is still the one that was read --- */
 
 /* The identity of a file: kubelets replace whole directories by a link. All zero: the file does not exist. */
 struct file_stamp {

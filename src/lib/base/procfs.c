@@ -89,7 +89,7 @@ void procfs_boot_id(const char *procfs, char *ret, size_t cap)
 		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }
 
-/* ---- time that a thread waits ---- */
+/* --- time that a thread waits --- */
 
 /* "TIME_ON_CPU TIME_WAITED SLICES" */
 bool schedstat_waited(const char *path, uint64_t *ret_ns)

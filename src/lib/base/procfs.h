@@ -42,7 +42,7 @@ enum procfs_outcome procfs_read(struct buf *b, const char *procfs, uint32_t pid,
 /* The kernel's boot ID into @ret of @cap bytes; "" if unknown. */
 void procfs_boot_id(const char *procfs, char *ret, size_t cap);
 
-/* ---- time that a thread waits ---- */
+/* --- time that a thread waits --- */
 
 /* @path: "/proc/self/schedstat", "/proc/PID/task/TID/schedstat". In ns since the thread began; false:
  * unknown. */

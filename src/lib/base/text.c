@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- UTF-8 ---- */
+/* --- UTF-8 --- */
 
 size_t utf8_char_len(const void *text, size_t left)
 {
@@ -82,7 +82,7 @@ bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret)
 	return true;
 }
 
-/* ---- escapes ---- */
+/* --- escapes --- */
 
 #define CELL_MAX_BYTES 65536
 
@@ -162,7 +162,7 @@ void escape_shell(struct buf *b, const char *word)
 	buf_putc(b, '\'');
 }
 
-/* ---- figures next to the limits that judge them ---- */
+/* --- figures next to the limits that judge them --- */
 
 #define EXTRA_DIGITS_MAX 6   /* a smaller difference comes from arithmetic */
 #define TEXT_MAX         400 /* the largest double has 309 digits */
@@ -182,7 +182,7 @@ int digits_to_differ(double v, double limit, int min)
 	return min;
 }
 
-/* ---- text for libfyaml ---- */
+/* --- text for libfyaml --- */
 
 /* The first tab after a ':', with or without blanks between them. */
 static bool find_tab(const char *text, size_t len, struct utf8_position *at)

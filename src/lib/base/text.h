@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- UTF-8 ---- */
+/* --- UTF-8 --- */
 
 /* As the Unicode standard has it (table 3-7): no overlong form, no surrogate, nothing beyond U+10FFFF. */
 
@@ -35,7 +35,7 @@ struct utf8_position {
  * False: *ret is the first byte that is not. */
 bool utf8_is_text(const char *text, size_t len, struct utf8_position *ret);
 
-/* ---- escapes ---- */
+/* --- escapes --- */
 
 /* Foreign text stays text: nothing in it ends an element, a cell or a word, and no control character reaches a
  * terminal. */
@@ -53,13 +53,13 @@ char *escape_line(char *text);
 /* Bytes of the control character at @text, in ASCII or (C1) in UTF-8; 0: there is none. */
 size_t escape_control_len(const char *text);
 
-/* ---- figures next to the limits that judge them ---- */
+/* --- figures next to the limits that judge them --- */
 
 /* How many decimals, @min or more, the text of @v needs to differ from that of @limit, for "%.*f". Equal
  * values need no more, nor does a value that is not a number. */
 int digits_to_differ(double v, double limit, int min);
 
-/* ---- text for libfyaml ---- */
+/* --- text for libfyaml --- */
 
 /*
  * Which text may reach libfyaml. Version 0.7.12 has two bugs:

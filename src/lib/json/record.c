@@ -177,7 +177,7 @@ json_t *record_write(const void *from, const struct record_field *fields, size_t
 	return o;
 }
 
-/* ---- lists ---- */
+/* --- lists --- */
 
 json_t *json_by_id(const json_t *list)
 {

@@ -55,7 +55,7 @@ int record_list(const json_t **ret, const json_t *object, const char *key, size_
 /* Returns a new reference; NULL: no memory, or text that is not UTF-8. */
 json_t *record_write(const void *from, const struct record_field *fields, size_t n);
 
-/* ---- lists ---- */
+/* --- lists --- */
 
 /* The objects of @list (an array or NULL) as one object, with the text of each one's "id" as its key. Leaves
  * out objects without an id. Returns a new reference; NULL: no memory. Thread: any. */

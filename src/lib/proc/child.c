@@ -47,7 +47,7 @@ struct child {
 	char chunk[READ_BYTES];
 };
 
-/* ---- the end ---- */
+/* --- the end --- */
 
 static void on_child_handle_closed(uv_handle_t *h)
 {
@@ -159,7 +159,7 @@ static void on_child_exit(uv_process_t *p, int64_t status, int number)
 	check_child_end(c);
 }
 
-/* ---- output ---- */
+/* --- output --- */
 
 static void report_output_line(struct child *c)
 {
@@ -254,7 +254,7 @@ static void on_child_input_written(uv_write_t *w, int status)
 		close_handle(c, &c->pipes[IN]);
 }
 
-/* ---- the start ---- */
+/* --- the start --- */
 
 static char **build_child_env(void)
 {

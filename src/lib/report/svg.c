@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- shapes ---- */
+/* --- shapes --- */
 
 #define FAR 1e4 /* larger than any plot */
 
@@ -97,7 +97,7 @@ void svg_path_end(struct svg *svg)
 	buf_puts(svg->b, "\"/>\n");
 }
 
-/* ---- scales ---- */
+/* --- scales --- */
 
 double svg_scale_at(const struct svg_scale *s, double v)
 {

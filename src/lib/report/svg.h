@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- shapes ---- */
+/* --- shapes --- */
 
 struct svg {
 	struct buf *b;
@@ -42,7 +42,7 @@ void svg_path_begin(struct svg *svg, const char *class);
 void svg_path_to(struct svg *svg, double x, double y);
 void svg_path_end(struct svg *svg);
 
-/* ---- scales ---- */
+/* --- scales --- */
 
 struct svg_scale {
 	double low, high; /* .low < .high; .low is above 0 if .log */

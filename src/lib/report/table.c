@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what a terminal shows of a text ---- */
+/* --- what a terminal shows of a text --- */
 
 #define REPLACED 9 /* no number of columns: the character is not shown */
 
@@ -57,7 +57,7 @@ size_t table_text(struct buf *b, const char *text)
 	return all;
 }
 
-/* ---- the table ---- */
+/* --- the table --- */
 
 void table_init(struct table *t, const char *const *heads)
 {

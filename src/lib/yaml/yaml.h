@@ -106,7 +106,7 @@ const char *yaml_show(const struct yaml_node *n, char *buf, size_t cap);
  */
 const char *yaml_type_name(enum yaml_type t);
 
-/* ---- scalars ---- */
+/* --- scalars --- */
 
 /* Sets .type and the value fields of @n from its .text. */
 void yaml_resolve(struct yaml_node *n);

@@ -275,7 +275,7 @@ static int add_specs(struct allocation *a, const struct alloc_request *request,
 		       : 0;
 }
 
-/* ---- CDI ---- */
+/* --- CDI --- */
 
 static int add_cdi_name(struct allocation *a, const char *class, const char *device,
 	struct error *err)

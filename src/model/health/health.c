@@ -212,7 +212,7 @@ static bool update_health_reason(struct health *h, const struct health_policy *p
 	return true;
 }
 
-/* ---- counted XIDs ---- */
+/* --- counted XIDs --- */
 
 /* Clears counts that belong to other rules. */
 static void fit_recent(struct health *h, const struct health_policy *p)
@@ -309,7 +309,7 @@ static bool update_health_warning(struct health *h, const struct health_policy *
 	return true;
 }
 
-/* ---- the state ---- */
+/* --- the state --- */
 
 /* The cool-down after trouble. Each relapse doubles the time, up to max_cooldown_ns. */
 static uint64_t compute_cooldown_ns(const struct health *h, const struct health_policy *p)
@@ -523,7 +523,7 @@ uint64_t health_due(const struct health *h, const struct health_policy *p)
 	return due;
 }
 
-/* ---- state of an earlier run ---- */
+/* --- state of an earlier run --- */
 
 uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
 	uint64_t at_ns[XID_RATE_COUNT_MAX])

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- signals ---- */
+/* --- signals --- */
 
 /*
  * The default policies.
@@ -51,7 +51,7 @@ const struct health_signal health_signals[GPU_SIGNAL_COUNT_] = {
 		"GPUResetRequired" },
 };
 
-/* ---- XIDs ---- */
+/* --- XIDs --- */
 
 void health_policy_default(struct health_policy *p)
 {

@@ -87,7 +87,7 @@ static void mig_resource_name(char *ret, const struct gpu_labels *labels,
 	mig_builtin_name(ret, labels, m);
 }
 
-/* ---- sharing ---- */
+/* --- sharing --- */
 
 /* Number of slices of one device, of all profiles. */
 static uint32_t count_unit_slices(const struct gpu_labels *labels, uint32_t device)
@@ -145,7 +145,7 @@ static void add_replica_labels(struct label_set *set, const char *key,
 	label_set_add(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
 }
 
-/* ---- whole GPUs ---- */
+/* --- whole GPUs --- */
 
 /* The GPU that represents @resource (NULL: the node); inv->n: none. */
 static uint32_t find_representative_gpu(const struct gpu_labels *labels, const char *resource)
@@ -269,7 +269,7 @@ static void add_all_gpu_labels(const struct gpu_labels *labels)
 	}
 }
 
-/* ---- MIG devices ---- */
+/* --- MIG devices --- */
 
 static void add_mig_labels(const struct gpu_labels *labels, const char *key,
 	const struct gpu_mig *m, uint32_t count)
@@ -351,7 +351,7 @@ static void add_mig_resource_labels(const struct gpu_labels *labels)
 	}
 }
 
-/* ---- strategies ---- */
+/* --- strategies --- */
 
 /* The first GPU with MIG enabled; NULL: none. */
 static const struct gpu *first_mig_gpu(const struct gpu_labels *labels)
@@ -416,7 +416,7 @@ static void add_single_strategy_labels(const struct gpu_labels *labels)
 	label_set_add(labels->set, LABEL_RESOURCE, "memory", "0");
 }
 
-/* ---- profiles of sharing.slices ---- */
+/* --- profiles of sharing.slices --- */
 
 /* The first group by device with the profile of group @at. NULL: an earlier group in the list represents
  * that profile. */

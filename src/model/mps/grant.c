@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- limits of a client ---- */
+/* --- limits of a client --- */
 
 #define PERCENT_ALL 100
 
@@ -62,7 +62,7 @@ uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
 	return limit == SLICE_NO_LIMIT ? 0 : limit >> 20;
 }
 
-/* ---- the grant of a request ---- */
+/* --- the grant of a request --- */
 
 /* A physical device of the request. */
 struct grant_part {

@@ -24,7 +24,7 @@ const struct node_persisted *node_find_persisted(const struct node *n, const cha
 void node_start_health(struct health *h, const struct health_policy *p,
 	const struct node_persisted *persisted, uint64_t now_ns);
 
-/* ---- MIG devices ---- */
+/* --- MIG devices --- */
 
 /* The MIG devices of the next state, under construction. */
 struct node_migs {

@@ -338,7 +338,7 @@ static bool links_equal(const struct inventory *a, const struct inventory *b)
 	return true;
 }
 
-/* ---- the next state ---- */
+/* --- the next state --- */
 
 /* Builds the next state from @places and replaces the old state. Returns 1 if versions, order, links or MIG
  * devices changed, else 0. Returns < 0 on lack of memory. */
@@ -464,7 +464,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 	return changed || r > 0;
 }
 
-/* ---- between two probes ---- */
+/* --- between two probes --- */
 
 static bool is_in(const struct gpu_mig *m, uint32_t gpu, uint32_t gi, uint32_t ci)
 {

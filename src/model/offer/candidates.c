@@ -229,7 +229,7 @@ static int add_gpu_candidates(struct candidates_work *w, uint32_t i, struct erro
 	return 0;
 }
 
-/* ---- strategy single: one type of MIG device in a resource ---- */
+/* --- strategy single: one type of MIG device in a resource --- */
 
 /* The MIG device of candidate @i if its type is known and the candidate is available; else NULL.
  * Temporarily unreadable data is a matter of health. It must not change which type serves. */
@@ -335,7 +335,7 @@ int offer_candidates_make(struct offer_candidates *ret, const struct inventory *
 	return config->mig_strategy == MIG_STRATEGY_SINGLE ? settle_single(&w, err) : 0;
 }
 
-/* ---- patterns of names ---- */
+/* --- patterns of names --- */
 
 /* Greedy match with one fallback position. A star first matches nothing, then one character more each time
  * the rest does not match. Only the last star needs a retry, so the cost is at most |pattern| x |text|. */
@@ -362,7 +362,7 @@ bool pattern_match(const char *pattern, const char *text)
 	return !*pattern;
 }
 
-/* ---- the `devices` lists of the config ---- */
+/* --- the `devices` lists of the config --- */
 
 static bool parse_index(const char *ref, uint32_t *gpu, uint32_t *mig)
 {

@@ -31,7 +31,7 @@ int offer_candidates_make(struct offer_candidates *ret, const struct inventory *
 void offer_candidate_text(const struct offer_candidate *candidate, const struct inventory *inv,
 	char ret[OFFER_CANDIDATE_TEXT_MAX]);
 
-/* ---- the `devices` lists of the config ---- */
+/* --- the `devices` lists of the config --- */
 
 /* Whether @ref is an index: "0" is a GPU by NVML's index, "0:1" one of its MIG devices. Other texts are
  * UUIDs. */

@@ -213,7 +213,7 @@ static int cut_all_into_slices(struct offer_work *w, struct error *err)
 	return 0;
 }
 
-/* ---- more clients than MPS takes ---- */
+/* --- more clients than MPS takes --- */
 
 static bool is_draft_used_by_mps(const struct offer_work *w, const struct resource_draft *d,
 	uint32_t i)
@@ -413,7 +413,7 @@ static int build_offered_resource(struct offer_work *w, const struct resource_dr
 	return resource_build_index(r, err);
 }
 
-/* ---- memory limits that do not fit ---- */
+/* --- memory limits that do not fit --- */
 
 /* One replica is too small for a program. If a container may request several, a replica is a unit of
  * account, as with a replica for each MiB. The note then has the number that a container needs. */

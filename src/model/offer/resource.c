@@ -67,7 +67,7 @@ const struct offer_share *resource_share(const struct resource *r, const struct 
 	return d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
 }
 
-/* ---- IDs of replicas and slices ---- */
+/* --- IDs of replicas and slices --- */
 
 bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica)
 {

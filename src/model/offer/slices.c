@@ -88,7 +88,7 @@ static int add_slice_warning(struct slice_groups_work *w, const struct slice_pro
 	return r;
 }
 
-/* ---- which devices a set means ---- */
+/* --- which devices a set means --- */
 
 static bool is_meant(const struct slice_groups_work *w, uint32_t i, const struct slice_set *s)
 {
@@ -158,7 +158,7 @@ static int assign_matching_candidates(struct slice_groups_work *w, uint32_t set,
 		"this node has no such device");
 }
 
-/* ---- how many fit ---- */
+/* --- how many fit --- */
 
 /* Bytes of one slice on a device with @usable bytes; 0: no limit, or unknown. */
 static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
@@ -195,7 +195,7 @@ static int add_slice_group(struct slice_groups_work *w, const struct offer_slice
 	return 0;
 }
 
-/* ---- notes ---- */
+/* --- notes --- */
 
 /* The devices with the same shortage as the device @first: "GPU 0, GPU 1". */
 static void name_alike(struct slice_groups_work *w, uint32_t first, uint32_t set,
@@ -275,7 +275,7 @@ static int note_small_slice(struct slice_groups_work *w, uint32_t i,
 		(CUDA_CONTEXT_BYTES + need - 1) / need);
 }
 
-/* ---- profiles without slices ---- */
+/* --- profiles without slices --- */
 
 /* Call after the slices of the profile are counted and before .remaining is reduced. */
 static void add_shortage(struct slice_groups_work *w, uint32_t set,
@@ -347,7 +347,7 @@ static int warn_lacks(struct slice_groups_work *w, struct error *err)
 	return 0;
 }
 
-/* ---- a profile, a set ---- */
+/* --- a profile, a set --- */
 
 static int add_profile_slices(struct slice_groups_work *w, uint32_t set,
 	const struct slice_profile *p, struct error *err)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- replicas and MIG devices: the least loaded ---- */
+/* --- replicas and MIG devices: the least loaded --- */
 
 /* Allocated replicas of one device, or of a GPU with all its MIG devices. */
 struct replica_load {
@@ -203,7 +203,7 @@ static int prefer_greedy(const struct resource *r, const struct inventory *inv,
 	return 0;
 }
 
-/* ---- whole GPUs: the best links ---- */
+/* --- whole GPUs: the best links --- */
 
 /* One available GPU, in the caller's order. */
 struct aligned_device {
@@ -372,7 +372,7 @@ static int prefer_aligned(const struct resource *r, const struct inventory *inv,
 	return choose_aligned(inv, places, n, (uint32_t)req->size, ret_ids, ret_n, err);
 }
 
-/* ---- the choice ---- */
+/* --- the choice --- */
 
 static bool is_whole_gpus(const struct resource *r, const struct prefer_request *req)
 {

@@ -211,7 +211,7 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 	return 0;
 }
 
-/* Greedy search, for more places. */
+/* --- greedy search, for more places --- */
 
 struct greedy_growth {
 	const struct prefer_search *s;

@@ -8,7 +8,7 @@
 #define GAP_LONG    UINT64_C(10000000)
 #define SOON_ALWAYS 256
 
-/* ---- the bucket of a cap ---- */
+/* --- the bucket of a cap --- */
 
 #define BUCKET_OF(ns) ((int64_t)((ns)*SLICE_CAP_ALL))
 
@@ -76,7 +76,7 @@ uint64_t sched_cap_refill_time(const struct sched_share *share, uint64_t now)
 	return now + max_u64(lacks, SCHED_GRACE_MIN_NS);
 }
 
-/* ---- virtual time ---- */
+/* --- virtual time --- */
 
 static void advance_share_vtime(struct sched_share *share, uint64_t ns)
 {
@@ -192,7 +192,7 @@ void sched_set_share_config(struct sched_share *share, const struct sched_share_
 		share->config.latency = share->awaited = share->yielded = false;
 }
 
-/* ---- charges ---- */
+/* --- charges --- */
 
 /* The remainder of the division goes to the clients one by one, so the sum is exact. */
 static void charge_clients(struct sched_share *share, uint64_t ns)

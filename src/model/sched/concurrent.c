@@ -74,7 +74,7 @@ static void begin_period(struct sched_gpu *g, bool concurrent, uint64_t now)
 		share->pace.done = share->pace.demand = 0;
 }
 
-/* ---- time sharing ---- */
+/* --- time sharing --- */
 
 /*
  * The pace of each share with time sharing: the better one of the last two periods, as a share finds its place
@@ -116,7 +116,7 @@ static void check_time_shared(struct sched *sched, struct sched_gpu *g, uint64_t
 	begin_period(g, pays, now);
 }
 
-/* ---- concurrent ---- */
+/* --- concurrent --- */
 
 /*
  * The loss that the share gets back. For a share without a pace (it is new) it is not known what time sharing
@@ -210,7 +210,7 @@ static void check_concurrent(struct sched_gpu *g, uint64_t now)
 		end_concurrent(g, now);
 }
 
-/* ---- events ---- */
+/* --- events --- */
 
 void sched_reset_pace(struct sched_share *share)
 {

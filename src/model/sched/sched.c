@@ -61,7 +61,7 @@ static void charge_idle_holder(struct sched_share *share, uint64_t since, uint64
 	share->awaited = false;
 }
 
-/* ---- events ---- */
+/* --- events --- */
 
 void sched_client_set_state(struct sched *sched, struct sched_client *client, bool busy,
 	bool wants, uint64_t idle_ns, uint64_t now)
@@ -121,7 +121,7 @@ void sched_update_charges(struct sched *sched, uint64_t now)
 		sched_accrue(&sched->gpus[i], now);
 }
 
-/* ---- slices, shares and clients ---- */
+/* --- slices, shares and clients --- */
 
 struct sched *sched_new(void (*gate)(void *arg, struct sched_client *client),
 	uint64_t (*done)(void *arg, const struct sched_client *client), void *arg)
@@ -310,7 +310,7 @@ void sched_client_free(struct sched *sched, struct sched_client *client, uint64_
 	settle_dirty_gpus(sched, now);
 }
 
-/* ---- figures ---- */
+/* --- figures --- */
 
 void sched_account(const struct sched *sched, const struct sched_slice *s, unsigned int gpu,
 	uint64_t now, struct sched_account *ret)

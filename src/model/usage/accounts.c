@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the account of a container ---- */
+/* --- the account of a container --- */
 
 struct account *account_free(struct account *a)
 {
@@ -113,7 +113,7 @@ struct account *account_match(struct account_device *device, const struct accoun
 	return a;
 }
 
-/* ---- the end of accounts ---- */
+/* --- the end of accounts --- */
 
 static void add_account_to_past(struct account_device *device, size_t i)
 {

@@ -12,7 +12,7 @@ static inline uint64_t account_scale(uint64_t a, uint64_t b, uint64_t c)
 	return (uint64_t)((account_wide)a * b / c);
 }
 
-/* ---- accounts.c ---- */
+/* --- accounts.c --- */
 
 /* The account of @device that @in continues, or a new one that begins at @began_wall_ns. NULL: out of memory. */
 struct account *account_match(struct account_device *device, const struct account_use *in,
@@ -26,7 +26,7 @@ struct account *account_free(struct account *a); /* returns NULL */
 /* Ends the accounts without a match, and adds those that ended long ago to the past. */
 void account_end_others(struct account_device *device, uint64_t dt_ns, uint64_t wall_ns);
 
-/* ---- round.c ---- */
+/* --- round.c --- */
 
 /* Shares out the busy time of a device. */
 void account_busy(struct account_device *device, const struct account_device_round *r,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* ---- busy time ---- */
+/* --- busy time --- */
 
 /*
  * Shares out the busy time of a device, in this order:
@@ -105,7 +105,7 @@ void account_busy(struct account_device *device, const struct account_device_rou
 	device->other_busy_ns += rest;
 }
 
-/* ---- cost ---- */
+/* --- cost --- */
 
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
 

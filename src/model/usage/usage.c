@@ -8,7 +8,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* ---- life ---- */
+/* --- life --- */
 
 void accounts_init(struct accounts *a)
 {
@@ -61,7 +61,7 @@ static struct account_device *ensure_account_device(struct accounts *a, const ch
 	return device;
 }
 
-/* ---- a round of one device ---- */
+/* --- a round of one device --- */
 
 static uint64_t sum_shares(const struct account_use *uses, uint32_t n)
 {
@@ -180,7 +180,7 @@ static void count_device_usage(struct account_device *device,
 	device->idle_cost_nano += device->delta.idle_cost_nano;
 }
 
-/* ---- a round ---- */
+/* --- a round --- */
 
 static int match_all(struct accounts *a, const struct account_round *r, struct error *err)
 {
@@ -263,7 +263,7 @@ int accounts_round(struct accounts *a, const struct account_round *r, struct err
 	return 0;
 }
 
-/* ---- restore ---- */
+/* --- restore --- */
 
 int accounts_restore_device(struct accounts *a, const char *uuid, struct account_device **ret,
 	struct error *err)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- the format for a client ---- */
+/* --- the format for a client --- */
 
 /* A remote client wrote the header: nothing is copied, and a malformed part counts as not wanted. */
 
@@ -124,7 +124,7 @@ const char *metrics_content_type(enum metrics_format format)
 		       : "text/plain; version=0.0.4; charset=utf-8";
 }
 
-/* ---- the table of families ---- */
+/* --- the table of families --- */
 
 static const struct family_group {
 	const struct metrics_table *tables;
@@ -156,7 +156,7 @@ const struct metrics_family *metrics_family_at(size_t i)
 	return NULL;
 }
 
-/* ---- the text ---- */
+/* --- the text --- */
 
 static int write_own(struct metrics_writer *w, struct error *err)
 {

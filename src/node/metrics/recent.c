@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- clocks ---- */
+/* --- clocks --- */
 
 struct clock_sample {
 	uint64_t at_ns; /* time of the view, slightly before that of the sample */
@@ -194,7 +194,7 @@ void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- XIDs ---- */
+/* --- XIDs --- */
 
 struct xid_record {
 	char uuid[GPU_UUID_MAX];

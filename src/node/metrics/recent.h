@@ -15,7 +15,7 @@
 #include "lib/base/error.h"
 #include "node/view/view.h"
 
-/* ---- clocks ---- */
+/* --- clocks --- */
 
 #define METRICS_CLOCK_SAMPLES 4096
 #define METRICS_CLOCK_GPUS    64
@@ -45,7 +45,7 @@ void metrics_clocks_within(struct metrics_clocks *c, const char *uuid, uint64_t 
 void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
 	uint64_t ret[METRICS_CLOCK_EVENTS]);
 
-/* ---- XIDs ---- */
+/* --- XIDs --- */
 
 #define METRICS_XIDS_MAX 512
 

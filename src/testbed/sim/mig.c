@@ -9,7 +9,7 @@
 #define GI_DOUBLE_MEMORY 9
 #define CI_DOUBLE_MEMORY 7
 
-/* Tables. */
+/* --- tables --- */
 
 const struct sim_mig_table *sim_mig_table(const struct sim_keys *keys)
 {
@@ -105,7 +105,7 @@ void sim_mig_uuid(const struct sim_keys *keys, uint32_t gi, uint32_t ci, char *r
 		(unsigned)(0x8000 | ((b >> 48) & 0x3FFF)), b & UINT64_C(0xFFFFFFFFFFFF));
 }
 
-/* Instances. */
+/* --- instances --- */
 
 static const struct sim_gi *find_gi_by_id(const struct sim_gpu *g, uint32_t gi)
 {
@@ -231,7 +231,7 @@ uint32_t sim_ci_count_free(const struct sim_gpu *g, const struct sim_gi *gi, uin
 	return room;
 }
 
-/* Processes. */
+/* --- processes --- */
 
 static bool is_process_on(const struct sim_process *p, uint32_t gi, uint32_t ci)
 {
@@ -289,7 +289,7 @@ uint32_t sim_mig_share_percent(const struct sim_gpu *g, uint32_t gi, uint32_t ci
 		(ci_sms(g, in, at) * 100 + g->keys.sm_count - 1) / g->keys.sm_count, 100);
 }
 
-/* Changes. */
+/* --- changes --- */
 
 nvmlReturn_t sim_mig_set_mode(struct sim_gpu *g, uint32_t mode, nvmlReturn_t *activation)
 {

@@ -70,7 +70,7 @@ struct sim_state {
 	char path[SIM_PATH_MAX], dir[SIM_PATH_MAX];
 };
 
-/* File. */
+/* --- file --- */
 
 static int state_path(const char *dir, char *ret, struct error *err)
 {
@@ -141,7 +141,7 @@ uint64_t sim_state_generation(const struct sim_state *s)
 	return atomic_load_explicit(&s->file->generation, memory_order_acquire);
 }
 
-/* Words. */
+/* --- words --- */
 
 /* Shared memory is copied by relaxed atomic words; the generation counter orders them. */
 static void words_load(void *to, const _Atomic uint64_t *from, size_t bytes)
@@ -311,7 +311,7 @@ void sim_state_read(const struct sim_state *s, const struct sim_part *parts, siz
 		add_usage(s, &parts[i]);
 }
 
-/* Creating. */
+/* --- creating --- */
 
 static int write_new(int fd, const struct sim_node *node)
 {
@@ -351,7 +351,7 @@ int sim_state_create(const char *dir, const struct sim_node *node, struct error 
 	return r;
 }
 
-/* Writing. */
+/* --- writing --- */
 
 /*
  * Keeps fork() out of a transaction. Else the child would inherit the locked descriptor and hold the lock until
@@ -494,7 +494,7 @@ void sim_txn_end(struct sim_txn *txn)
 	(void)pthread_mutex_unlock(&writer_mutex);
 }
 
-/* Events. */
+/* --- events --- */
 
 uint64_t sim_ring_head(const struct sim_state *s)
 {
@@ -544,7 +544,7 @@ void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_n
 	futex_wait_until(&s->file->ring_word, (uint32_t)head, deadline_ns);
 }
 
-/* Hanging. */
+/* --- hanging --- */
 
 static uint64_t add_hang_ns(uint64_t a, uint64_t b)
 {
@@ -592,7 +592,7 @@ void sim_hang_wait(const struct sim_state *s, uint32_t slot)
 		futex_wait_until(&c->word, word, deadline);
 }
 
-/* Counting. */
+/* --- counting --- */
 
 void sim_count(const struct sim_state *s, enum sim_count kind)
 {
@@ -604,7 +604,7 @@ uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind)
 	return atomic_load_explicit(&s->file->counts[kind], memory_order_relaxed);
 }
 
-/* Faults of CUDA. */
+/* --- faults of CUDA --- */
 
 void sim_cuda_fault_set(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
 	uint64_t at, uint32_t times, uint32_t value)

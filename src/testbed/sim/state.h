@@ -77,7 +77,7 @@ bool sim_state_is_current(const struct sim_state *s, const char *dir);
 /* The generation counter. It changes with each committed transaction. */
 uint64_t sim_state_generation(const struct sim_state *s);
 
-/* Reading. */
+/* --- reading --- */
 
 /* A piece of struct sim_node; offset and length in bytes, multiples of 8. */
 struct sim_part {
@@ -145,7 +145,7 @@ void sim_txn_commit(struct sim_txn *txn);
 int sim_txn_commit_files(struct sim_txn *txn, uint32_t slot, struct error *err) MUST_USE;
 void sim_txn_end(struct sim_txn *txn);
 
-/* Events. */
+/* --- events --- */
 
 /* The number of the next event. */
 uint64_t sim_ring_head(const struct sim_state *s);
@@ -177,7 +177,7 @@ void sim_hang_wait(const struct sim_state *s, uint32_t slot);
 /* How long a call would block now; 0: not at all. */
 uint64_t sim_hang_ns(const struct sim_state *s, uint32_t slot);
 
-/* Counting. */
+/* --- counting --- */
 
 enum sim_count {
 	SIM_COUNT_CALLS,   /* NVML calls after init that found a node */
@@ -189,7 +189,7 @@ enum sim_count {
 void sim_count(const struct sim_state *s, enum sim_count kind);
 uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind);
 
-/* Memory that CUDA uses. */
+/* --- memory that CUDA uses --- */
 
 struct sim_usage {
 	uint32_t pid;
@@ -211,7 +211,7 @@ size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage
 #define SIM_STATE_LOAD_WORDS 904
 _Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot);
 
-/* Faults of CUDA. */
+/* --- faults of CUDA --- */
 
 enum sim_cuda_fault {
 	SIM_CUDA_OOM,   /* an allocation returns "no memory"; a context counts as one */

@@ -99,7 +99,7 @@ struct cost_request {
 	char currency[4];
 };
 
-/* ---- the request ------------------------------------------------------------------------------ */
+/* --- the request --- */
 
 /* "3.06", "2.9EUR" or "2.9 EUR". */
 static int parse_cost_price(const struct options *o, struct cost_request *request,
@@ -317,7 +317,7 @@ static int fetch_query(const struct fetch *f, const char *query, uint64_t time_s
 	return perform_cost_fetch(c, place, ret, err);
 }
 
-/* ---- the sources ------------------------------------------------------------------------------ */
+/* --- the sources --- */
 
 static int add_usage_db_costs(const struct options *o, const struct cost_request *request,
 	struct cost_summary *summary, struct error *err)

@@ -123,7 +123,7 @@ struct labels_output {
 	struct error err;  /* of the first config */
 };
 
-/* ---- options over the config ------------------------------------------------------------------ */
+/* --- options over the config --- */
 
 static int choose_mig(const struct options *o, struct config *c, struct error *err)
 {
@@ -167,7 +167,7 @@ static int check_options(const struct options *o, struct error *err)
 	return 0;
 }
 
-/* ---- building the labels ---------------------------------------------------------------------- */
+/* --- building the labels --- */
 
 /*
  * A simulated node has no files except those of its GPUs. Its machine type is the name of its model,
@@ -289,7 +289,7 @@ static int make_from_defaults(struct labels_output *output, struct error *err)
 	return config_new(&c, err) < 0 ? -1 : build_node_labels(output, c, err);
 }
 
-/* ---- output ----------------------------------------------------------------------------------- */
+/* --- output --- */
 
 static int as_json(const struct labels *l, struct buf *b, struct error *err)
 {

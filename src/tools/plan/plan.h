@@ -21,7 +21,7 @@
 #define PLAN_PODS_MAX      64     /* on one GPU */
 #define PLAN_NODE_GPUS_MAX 16
 
-/* ---- numbers ---------------------------------------------------------------------------------------- */
+/* --- numbers --- */
 
 /* The origin of a number, better ones first. A figure computed from several numbers has the worst of their
  * origins. */
@@ -44,7 +44,7 @@ static inline const char *plan_plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* ---- GPUs and instances ------------------------------------------------------------------------------- */
+/* --- GPUs and instances --- */
 
 struct plan_gpu {
 	const char *name;    /* "A100-SXM4-40GB", as in the catalogues */
@@ -78,7 +78,7 @@ struct plan_offer {
 	uint32_t vcpus, node_memory_mib; /* of the machine, not only allocatable */
 };
 
-/* ---- workloads ------------------------------------------------------------------------------------------ */
+/* --- workloads --- */
 
 enum plan_kind { PLAN_OPEN, PLAN_CLOSED, PLAN_BATCH, PLAN_TRAIN };
 
@@ -118,7 +118,7 @@ struct plan_workload {
 	const char *object_kind, *object_container, *object_resource, *object_space;
 };
 
-/* ---- the user's policy --------------------------------------------------------------------------------------- */
+/* --- the user's policy --- */
 
 enum plan_mode {
 	PLAN_EXCLUSIVE,
@@ -157,7 +157,7 @@ struct plan_policy {
 /* The limit of the slowdown: the workload's own, or the policy's if the workload has no SLO at all; 0: none. */
 double plan_get_max_slowdown(const struct plan_policy *p, const struct plan_slo *s);
 
-/* ---- plans -------------------------------------------------------------------------------------------------- */
+/* --- plans --- */
 
 /* Why a placement is not possible. The words of plan_reason_names are part of the output's format. */
 enum plan_reason {

@@ -109,7 +109,7 @@ static bool copy_in_batch(struct mix *m)
 	return true;
 }
 
-/* Between host and device. */
+/* --- between host and device --- */
 
 static void make_host(struct mix *m, uint32_t *host, unsigned int count)
 {
@@ -302,7 +302,7 @@ static bool batch_3d(struct mix *m)
 	return true;
 }
 
-/* Through arrays of one row. */
+/* --- through arrays of one row --- */
 
 static bool through_arrays(struct mix *m)
 {
@@ -338,7 +338,7 @@ static bool arrays_and_host(struct mix *m)
 	return true;
 }
 
-/* Fills. */
+/* --- fills --- */
 
 static void fill_shadow(const struct mix *m, struct mix_span s, uint32_t v, unsigned int size)
 {

@@ -171,7 +171,7 @@ static void *side_main(void *arg)
 	return NULL;
 }
 
-/* The steps. */
+/* --- the steps --- */
 
 static void open_all(struct mix *m, int ordinal)
 {

@@ -40,7 +40,7 @@ static uint64_t random_below(struct slice_arbiter *a, uint64_t n)
 	return n ? r % n : 0;
 }
 
-/* ---- packets --------------------------------------------------------------------------------------- */
+/* --- packets --- */
 
 /* @pass: a descriptor to send along, or -1. A disconnected peer does not matter. */
 static void send_answer(int fd, const void *packet, size_t len, int pass)
@@ -56,7 +56,7 @@ static ssize_t receive_packet(int fd, union packet *ret, int *passed)
 	return fd_pass_receive(fd, ret, sizeof(*ret), passed, 1, MSG_DONTWAIT, &flags);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 static uint64_t sum_granted(const struct slice_arbiter *a)
 {
@@ -115,7 +115,7 @@ static void take_all_credit(struct slice_arbiter *a)
 			(void)take_credit_back(&a->processes[i], UINT64_MAX);
 }
 
-/* ---- pages ----------------------------------------------------------------------------------------- */
+/* --- pages --- */
 
 static const struct {
 	bool is_short, is_unsealed, has_other_magic, is_absent;
@@ -212,7 +212,7 @@ static void adopt_gate_page(struct slice_arbiter *a, int passed)
 	}
 }
 
-/* ---- registrations --------------------------------------------------------------------------------- */
+/* --- registrations --- */
 
 /* The earlier registration of the process of @p for memory, or NULL. */
 static struct slice_arbiter_process *find_registered(struct slice_arbiter *a,
@@ -302,7 +302,7 @@ static void on_hello(struct slice_arbiter *a, struct slice_arbiter_process *p,
 		(void)close(page);
 }
 
-/* ---- requests and states --------------------------------------------------------------------------- */
+/* --- requests and states --- */
 
 static void on_request(struct slice_arbiter *a, struct slice_arbiter_process *p,
 	const union packet *q, int passed)
@@ -397,7 +397,7 @@ static const struct {
 	[SLICE_STATE] = { on_state, sizeof(struct slice_state), false, true },
 };
 
-/* ---- connections ----------------------------------------------------------------------------------- */
+/* --- connections --- */
 
 /* Ends a connection. A registration for memory outlives it. */
 static void disconnect_process(struct slice_arbiter *a, struct slice_arbiter_process *p)
@@ -474,7 +474,7 @@ static void hang_up(struct slice_arbiter *a)
 			disconnect_process(a, &a->processes[i]);
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------ */
+/* --- the thread --- */
 
 static void run_commands(struct slice_arbiter *a)
 {
@@ -527,7 +527,7 @@ static void *run_fake_arbiter(void *arg)
 	}
 }
 
-/* ---- what the test does ---------------------------------------------------------------------------- */
+/* --- what the test does --- */
 
 struct slice_arbiter *slice_arbiter_new(void)
 {

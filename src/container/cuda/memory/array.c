@@ -20,7 +20,7 @@
 #define SIZE_BITS 21    /* in .other of a small array: texels; above: the chunk */
 #define SIZE_MASK ((UINT64_C(1) << SIZE_BITS) - 1)
 
-/* ---- chunks of small arrays ------------------------------------------------------------------------ */
+/* --- chunks of small arrays --- */
 
 struct array_chunks {
 	struct sys_lock placing; /* guards what follows */
@@ -108,7 +108,7 @@ void array_chunk_gone(enum alloc_kind kind, const struct alloc_row *row)
 		charge_packed(row->gpu, -(int64_t)(row->other & SIZE_MASK), 0);
 }
 
-/* ---- creation and destruction ---------------------------------------------------------------------- */
+/* --- creation and destruction --- */
 
 static uint64_t get_array_key(const void *handle)
 {
@@ -180,7 +180,7 @@ static CUresult destroy_mipmap(uint64_t handle)
 	return REAL(cuMipmappedArrayDestroy)((CUmipmappedArray)(uintptr_t)handle);
 }
 
-/* ---- hooks ----------------------------------------------------------------------------------------- */
+/* --- hooks --- */
 
 /* The versions differ in the type of the descriptor, and in whether it has a depth and flags. */
 #define ARRAY_CREATE(name, descriptor, depth, flags)                                       \

@@ -32,7 +32,7 @@ static CUresult request_compare(CUresult r, int gpu)
 	return r;
 }
 
-/* ---- modules and libraries ------------------------------------------------------------------------- */
+/* --- modules and libraries --- */
 
 static uint64_t file_bytes(const char *path)
 {
@@ -182,7 +182,7 @@ HOOK CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	return charges_active() ? request_module_compare(r) : r;
 }
 
-/* ---- foreign memory -------------------------------------------------------------------------------- */
+/* --- foreign memory --- */
 
 static CUresult compared_here(CUresult r)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- array-size.c: what an array takes ------------------------------------------------------------- */
+/* --- array-size.c: what an array takes --- */
 
 /*
  * Memory that an array takes, from its descriptor alone. The driver lays textures out in blocks. This layout comes
@@ -31,13 +31,13 @@ uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
 /* Lower bound of array_bytes(): without padding. No driver takes less. */
 uint64_t array_texels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
 
-/* ---- array.c --------------------------------------------------------------------------------------- */
+/* --- array.c --- */
 
 /* After a row of any kind, chunk or array, went with its context. The caller has an operation in progress
  * (charges/charges.h). */
 void array_chunk_gone(enum alloc_kind kind, const struct alloc_row *row);
 
-/* ---- vmm.c ----------------------------------------------------------------------------------------- */
+/* --- vmm.c --- */
 
 /* Bits of .other of an ALLOC_HANDLE row. */
 enum {
@@ -49,7 +49,7 @@ enum {
  * begins there. */
 bool vmm_lend_mapping(CUdeviceptr dptr, size_t bytes);
 
-/* ---- pool.c ---------------------------------------------------------------------------------------- */
+/* --- pool.c --- */
 
 /* Maximum size of a pool on a GPU of the slice: the slice's limit (@limit, bytes) in whole pieces, at least
  * one, and no more than the program wants (0: the driver's default). */

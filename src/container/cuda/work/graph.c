@@ -257,7 +257,7 @@ RUN(cuGraphLaunch_ptsz, true, gate_end(p))
 RUN(cuGraphUpload, false, gate_end_copy(p, 0))
 RUN(cuGraphUpload_ptsz, true, gate_end_copy(p, 0))
 
-/* Instantiation. */
+/* --- instantiation --- */
 
 struct graph_instantiation {
 	struct charge code;

@@ -9,7 +9,7 @@
 #define MEM_OPS_MAX    256 /* the driver's limit for one call */
 #define OPERAND_ARRAY  2
 
-/* ---- hooks ----------------------------------------------------------------------------------------- */
+/* --- hooks --- */
 
 unsigned int submit_programmatic(const CUlaunchConfig *config)
 {
@@ -113,7 +113,7 @@ MEM_OPS(cuStreamBatchMemOp_ptsz, GATE_OWN)
 MEM_OPS(cuStreamBatchMemOp_v2, 0U)
 MEM_OPS(cuStreamBatchMemOp_v2_ptsz, GATE_OWN)
 
-/* ---- bytes ----------------------------------------------------------------------------------------- */
+/* --- bytes --- */
 
 static uint64_t multiply_submit_bytes(uint64_t a, uint64_t b)
 {

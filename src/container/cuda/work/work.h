@@ -4,7 +4,7 @@
 /* The hooks of what a program submits to a GPU or captures, and of graphs. Thread: any. */
 #include "container/gate/gate.h"
 
-/* ---- submissions ----------------------------------------------------------------------------------- */
+/* --- submissions --- */
 
 /*
  * The hooks of all functions that send work to a GPU.
@@ -59,7 +59,7 @@ uint64_t submit_bytes_batch(const size_t *sizes, size_t count);
 uint64_t submit_bytes_3d_batch(const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count);
 uint64_t submit_bytes_decompress(const CUmemDecompressParams *params, size_t count);
 
-/* ---- captures -------------------------------------------------------------------------------------- */
+/* --- captures --- */
 
 /*
  * Streams that capture. While one captures, no thread may record an event of a whole context (gate/gate-thread.h).
@@ -89,7 +89,7 @@ CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *params);
 CUresult cuStreamEndCaptureToCig(CUstream stream);
 CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream);
 
-/* ---- graphs ---------------------------------------------------------------------------------------- */
+/* --- graphs --- */
 
 /* From now on graphs of this process may have memory nodes: instantiations and launches check for them. */
 void graph_expect_memory(void);

@@ -5,7 +5,7 @@
 #include "container/cuda/driver.h"
 #include "container/gate/fences/internal.h"
 
-/* ---- what the driver answers -------------------------------------------------------------------- */
+/* --- what the driver answers --- */
 
 /* Errors of a context after which nothing runs in it. */
 static bool is_sticky_context_error(CUresult r)
@@ -51,7 +51,7 @@ enum fence_answer fence_answer(CUresult r)
 	return is_sticky_context_error(r) ? FENCE_BROKEN : FENCE_UNKNOWN;
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* --- events --- */
 
 bool fence_make_event(CUevent *event)
 {
@@ -66,7 +66,7 @@ bool fence_record_event(CUevent event, CUstream stream, bool thread_stream)
 			       : REAL(cuEventRecord)(event, stream));
 }
 
-/* ---- contexts ----------------------------------------------------------------------------------- */
+/* --- contexts --- */
 
 static struct fence_context *fences_find_context(struct fences *f, CUcontext context)
 {
@@ -295,7 +295,7 @@ void fences_add_current_context(struct fences *f, unsigned int gpu, _Atomic uint
 		arm_doorbell(f, gpu);
 }
 
-/* ---- what has passed ---------------------------------------------------------------------------- */
+/* --- what has passed --- */
 
 /* Submissions that are known to be done. The lock is held. */
 static uint64_t count_known_done(const struct fence_ring *r)
@@ -423,7 +423,7 @@ enum fence_result fences_poll(struct fences *f, unsigned int gpu, struct turn_gp
 	return a == FENCE_ANSWER_DRIVER_DOWN ? FENCE_DRIVER_DOWN : FENCE_OK;
 }
 
-/* ---- placing ------------------------------------------------------------------------------------ */
+/* --- placing --- */
 
 /* Records the fence on one context. */
 static enum fence_answer record_in(struct fences *f, struct fence_context *c,

@@ -137,7 +137,7 @@ enum fence_result {
 	FENCE_UNSUPPORTED, /* this driver has no cuCtxRecordEvent */
 };
 
-/* ---- contexts. Thread: any ---------------------------------------------------------------------- */
+/* --- contexts. Thread: any --- */
 
 /* Adds a context of the program, which exists. @early: make its events now. Where there is no place for it,
  * @captures is raised by 1 for good. Nothing happens if @context is NULL, or @gpu is no place of a page. */
@@ -161,7 +161,7 @@ CUcontext fences_current_context(void);
  * known TURN_DOORBELL is set at the gate (container/gate/internal.h), so that submitting threads come here. */
 void fences_add_current_context(struct fences *f, unsigned int gpu, _Atomic uint32_t *captures);
 
-/* ---- fences ------------------------------------------------------------------------------------- */
+/* --- fences --- */
 
 /*
  * Counts one capture more in @captures, before it begins: from then on no fence is recorded. What is in
@@ -206,7 +206,7 @@ uint64_t fences_front_ns(struct fences *f, unsigned int gpu);
  * recorded. Thread: any. */
 void fences_record_own(struct fences *f, unsigned int gpu, CUstream stream, bool thread_stream);
 
-/* ---- blocked. Thread: any ----------------------------------------------------------------------- */
+/* --- blocked. Thread: any --- */
 
 /*
  * Around the driver call that may make @stream wait for others: an event before it, and one behind. So a
@@ -228,7 +228,7 @@ static inline bool fences_is_blocked(const struct fences *f, unsigned int gpu)
 	return atomic_load_explicit(&f->rings[gpu].blocked, memory_order_relaxed);
 }
 
-/* ---- stuck. Thread: any ------------------------------------------------------------------------- */
+/* --- stuck. Thread: any --- */
 
 /* Whether the first fence is stuck: submissions should have own fences. */
 static inline bool fences_is_stuck(const struct fences *f, unsigned int gpu)

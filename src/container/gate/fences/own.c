@@ -21,7 +21,7 @@ static void clear_own_fence(struct own_fence *o)
 	o->event = NULL;
 }
 
-/* ---- polling ------------------------------------------------------------------------------------ */
+/* --- polling --- */
 
 /* The submissions that the event was behind are done. If a fence later than .after has passed, that fence
  * counts them, or the next one does. */
@@ -89,7 +89,7 @@ void fences_drop_own(struct fences *f, CUcontext context)
 	}
 }
 
-/* ---- recording ---------------------------------------------------------------------------------- */
+/* --- recording --- */
 
 /* Whether a free slot fits the pass: 0: it has an event of @context; 1: it has no event; 2: any slot. */
 static bool is_own_slot_suitable(const struct own_fence *o, CUcontext context,

@@ -5,7 +5,7 @@
 #include <link.h>
 #include <string.h>
 
-/* ---- a file ---------------------------------------------------------------------------------------- */
+/* --- a file --- */
 
 #if defined(__x86_64__)
 #	define MACHINE EM_X86_64
@@ -82,7 +82,7 @@ bool file_has_name(const char *path, const char *soname)
 	return true;
 }
 
-/* ---- the loader's cache ---------------------------------------------------------------------------- */
+/* --- the loader's cache --- */
 
 static const char magic_old[] = "ld.so-1.7.0";
 static const char magic[] = "glibc-ld.so.cache1.1"; /* start of the header, without the NUL */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- a file ---------------------------------------------------------------------------------------- */
+/* --- a file --- */
 
 /* Whether @bytes, the first @size of a file, begin a shared library for this machine. */
 bool file_is_library(const unsigned char *bytes, size_t size);
@@ -19,7 +19,7 @@ bool file_is_ours(const unsigned char *bytes, size_t size);
  * libcuda.so.580.159.04, in any directory; libcuda.so.1.bak and libcudart.so do not. */
 bool file_has_name(const char *path, const char *soname);
 
-/* ---- the loader's cache ---------------------------------------------------------------------------- */
+/* --- the loader's cache --- */
 
 /*
  * The loader's cache, /etc/ld.so.cache: the file for each library name on this system. Reads only the format

@@ -102,7 +102,7 @@ static struct cdi_device *add_cdi_device(struct cdi_search_context *s, enum cdi_
 	return d;
 }
 
-/* ---- GPUs ---- */
+/* --- GPUs --- */
 
 /* The kernel's form of a PCI address: "00000000:00:1E.0" is 0000:00:1e.0. False: no address. */
 static bool kernel_address(char *ret, size_t cap, const char *bus_id)
@@ -281,7 +281,7 @@ static int search_gpu(struct cdi_search_context *s, uint32_t position)
 	return 0;
 }
 
-/* ---- the other classes ---- */
+/* --- the other classes --- */
 
 static int search_others(struct cdi_search_context *s)
 {

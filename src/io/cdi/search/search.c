@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- files ---- */
+/* --- files --- */
 
 /* The driver's programs, and the directories to search. */
 static const char *const programs[] = {
@@ -101,7 +101,7 @@ static int search_files(struct cdi_search_context *s)
 	return search_each(s, CDI_SOCKET, sockets, ARRAY_LEN(sockets));
 }
 
-/* ---- the search ---- */
+/* --- the search --- */
 
 bool search_name_plain(const char *name)
 {
@@ -146,7 +146,7 @@ int search_add_file(struct cdi_search_context *s, struct cdi_edits *to, enum cdi
 	return f->path && f->real ? 1 : error_nomem(s->err);
 }
 
-/* ---- which root ---- */
+/* --- which root --- */
 
 /* A root in this process's view, and the path of that root on the host. */
 struct cdi_root_candidate {

@@ -12,7 +12,7 @@
 #include "io/config/mig/mig.h"
 #include "io/config/read.h"
 
-/* ---- parse.c ---- */
+/* --- parse.c --- */
 
 /* The document of @src as an object with `version: v1` and other keys. Returns 1 with *ret, borrowed from
  * *tree; 0: empty. */
@@ -41,7 +41,7 @@ int mig_file_read(const char *path, struct buf *b, struct yaml_source *ret,
 /* A new array of @n zeroed elements of @size bytes in *p; NULL for 0. */
 int mig_array(void *p, size_t n, size_t size, struct error *err) MUST_USE;
 
-/* ---- print-json.c ---- */
+/* --- print-json.c --- */
 
 #define MIG_PRINT_MAX (64U << 20) /* more than any valid file needs */
 

@@ -428,7 +428,7 @@ int mig_configs_load(struct mig_configs **ret, const char *path, struct strv *wa
 	return 0;
 }
 
-/* ---- layouts without a file ---- */
+/* --- layouts without a file --- */
 
 int mig_default_configs(struct mig_configs **ret, struct error *err)
 {

@@ -40,7 +40,7 @@ static struct arena *build_arena(void)
 	return arena_new(SIZE_MAX);
 }
 
-/* ---- registration ---- */
+/* --- registration --- */
 
 int plugin_options_encode(struct buf *b, const struct plugin_options *o, struct error *err)
 {
@@ -114,7 +114,7 @@ void register_request_fini(struct register_request *r)
 	r->owner = arena_free(r->owner);
 }
 
-/* ---- devices ---- */
+/* --- devices --- */
 
 int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n,
 	struct error *err)
@@ -196,7 +196,7 @@ void plugin_devices_fini(struct plugin_devices *d)
 	d->n = 0;
 }
 
-/* ---- lists of ids ---- */
+/* --- lists of ids --- */
 
 void id_lists_fini(struct id_lists *l)
 {
@@ -330,7 +330,7 @@ int prefer_response_decode(struct id_lists *ret, const uint8_t *data, size_t len
 		len, err);
 }
 
-/* ---- preferred allocation: the request ---- */
+/* --- preferred allocation: the request --- */
 
 int prefer_request_encode(struct buf *b, const struct prefer_request *v, size_t n,
 	struct error *err)
@@ -413,7 +413,7 @@ void prefer_requests_fini(struct prefer_requests *r)
 	r->n = 0;
 }
 
-/* ---- allocation: the response ---- */
+/* --- allocation: the response --- */
 
 typedef V1beta1__ContainerAllocateResponse container_response;
 typedef V1beta1__ContainerAllocateResponse__EnvsEntry env_entry;

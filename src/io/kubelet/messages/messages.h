@@ -44,7 +44,7 @@
 
 struct arena; /* the memory of decoded data */
 
-/* ---- registration: plugin to kubelet ---- */
+/* --- registration: plugin to kubelet --- */
 
 struct plugin_options {
 	bool pre_start_required;
@@ -72,7 +72,7 @@ int plugin_options_encode(struct buf *b, const struct plugin_options *o,
 int plugin_options_decode(struct plugin_options *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 
-/* ---- devices: ListAndWatchResponse ---- */
+/* --- devices: ListAndWatchResponse --- */
 
 struct plugin_device {
 	const char *id; /* borrowed */
@@ -93,7 +93,7 @@ int plugin_devices_decode(struct plugin_devices *ret, const uint8_t *data, size_
 	struct error *err) MUST_USE;
 void plugin_devices_fini(struct plugin_devices *d);
 
-/* ---- lists of ids, one for each container ---- */
+/* --- lists of ids, one for each container --- */
 
 struct id_list {
 	const char *const *v;
@@ -125,7 +125,7 @@ int prefer_response_encode(struct buf *b, const struct id_list *containers, size
 int prefer_response_decode(struct id_lists *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 
-/* ---- PreferredAllocationRequest ---- */
+/* --- PreferredAllocationRequest --- */
 
 struct prefer_requests {
 	struct prefer_request *v;
@@ -140,7 +140,7 @@ int prefer_request_decode(struct prefer_requests *ret, const uint8_t *data, size
 	struct error *err) MUST_USE;
 void prefer_requests_fini(struct prefer_requests *r);
 
-/* ---- AllocateResponse ---- */
+/* --- AllocateResponse --- */
 
 struct allocate_response {
 	struct allocation *v; /* borrowed from .owner: not for allocation_free() */
@@ -155,7 +155,7 @@ int allocate_response_decode(struct allocate_response *ret, const uint8_t *data,
 	struct error *err) MUST_USE;
 void allocate_response_fini(struct allocate_response *r);
 
-/* ---- PodResources ---- */
+/* --- PodResources --- */
 
 struct pod_entry {
 	const char *namespace_, *pod, *container, *resource;

@@ -205,7 +205,7 @@ int pod_allocatable_encode(struct buf *b, const struct pod_entry *v, size_t n,
 	return message_encode(b, "AllocatableResourcesResponse", &m.base, err);
 }
 
-/* ---- decoding ---- */
+/* --- decoding --- */
 
 static int32_t get_pod_numa_node(const V1__TopologyInfo *t)
 {

@@ -65,7 +65,7 @@ uv_loop_t *rpc_loop(const struct rpc *r);
 void rpc_ref(struct rpc *r);
 void rpc_unref(struct rpc *r);
 
-/* ---- server ---- */
+/* --- server --- */
 
 struct rpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
@@ -125,7 +125,7 @@ void rpc_stream_on_end(struct rpc_call *call, void (*on_end)(struct rpc_call *ca
 /* Sends the waiting message, then the status. The call is invalid afterwards. */
 void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char *text);
 
-/* ---- client ---- */
+/* --- client --- */
 
 /*
  * Sets the path of the socket; the first call connects. The next call replaces a broken connection, so a client

@@ -127,7 +127,7 @@ static void peer_unref(struct peer *p)
 	free(p);
 }
 
-/* ---- calls ---- */
+/* --- calls --- */
 
 static void wait_for_calls(struct peer *p);
 
@@ -399,7 +399,7 @@ static void wait_for_calls(struct peer *p)
 			wait_for_call(&p->slots[i]);
 }
 
-/* ---- connections ---- */
+/* --- connections --- */
 
 static grpc_server *grpc_new(void)
 {
@@ -626,7 +626,7 @@ void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsign
 	s->hangup_arg = arg;
 }
 
-/* ---- the server ---- */
+/* --- the server --- */
 
 void rpc_server_close(struct rpc_server *s)
 {

@@ -74,7 +74,7 @@ void client_fini(struct nvml_client *c)
 	*c = (struct nvml_client){ .sock = -1 };
 }
 
-/* ---- start ---- */
+/* --- start --- */
 
 static int find_worker(const struct nvml_client *c, char ret[PATH_MAX], struct error *err)
 {
@@ -254,7 +254,7 @@ int client_sample(struct nvml_client *c, uint32_t seq, const uint64_t *wanted,
 	return 0;
 }
 
-/* ---- messages ---- */
+/* --- messages --- */
 
 static int receive_probe_part(struct nvml_client *c, enum client_news *ret_news,
 	const union worker_msg *m, struct error *err)
@@ -310,7 +310,7 @@ int client_receive(struct nvml_client *c, enum client_news *ret_news, union work
 	return 0;
 }
 
-/* ---- breadcrumbs ---- */
+/* --- breadcrumbs --- */
 
 uint64_t client_period_ns(const struct nvml_client *c)
 {
@@ -406,7 +406,7 @@ bool client_check(struct nvml_client *c, uint64_t now_ns, struct error *err)
 	return false;
 }
 
-/* ---- end ---- */
+/* --- end --- */
 
 static void close_worker_channels(struct nvml_client *c)
 {

@@ -67,7 +67,7 @@ struct gpu_monitor {
 static void run_monitor_tasks(struct gpu_monitor *m);
 static void on_monitor_timer(uv_timer_t *timer);
 
-/* ---- handles ---- */
+/* --- handles --- */
 
 static void on_watch_closed(uv_handle_t *h)
 {
@@ -158,7 +158,7 @@ static void on_monitor_timer(uv_timer_t *timer)
 	arm_monitor_timer(m, 1);
 }
 
-/* ---- failures ---- */
+/* --- failures --- */
 
 static void delay_worker_retry(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
 {
@@ -228,7 +228,7 @@ static void on_worker_ended(struct gpu_monitor *m, int status)
 		on_worker_crashed(m, &err, /* notify= */ false);
 }
 
-/* ---- messages of the worker ---- */
+/* --- messages of the worker --- */
 
 static void on_worker_inventory(struct gpu_monitor *m)
 {
@@ -330,7 +330,7 @@ static void on_worker_readable(uv_poll_t *poll, int status, int events)
 	update_monitor_timer(m);
 }
 
-/* ---- probes ---- */
+/* --- probes --- */
 
 static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 {
@@ -483,7 +483,7 @@ static void run_monitor_tasks(struct gpu_monitor *m)
 		start_probe(m, now);
 }
 
-/* ---- interface ---- */
+/* --- interface --- */
 
 int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,

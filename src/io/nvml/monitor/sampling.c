@@ -48,7 +48,7 @@ static struct sample_device *get_last_device(struct sampling *s)
 	return s->sample->n > 0 ? &s->sample->devices[s->sample->n - 1] : NULL;
 }
 
-/* ---- packets ---- */
+/* --- packets --- */
 
 static int add_worker_device(struct sampling *s, const struct worker_device *m,
 	struct error *err)
@@ -148,7 +148,7 @@ int sampling_apply(struct sampling *s, const union worker_msg *m, uint64_t now_n
 	return add_device_users(s, device, &m->users, err);
 }
 
-/* ---- the end ---- */
+/* --- the end --- */
 
 static int compare_sample_devices(const void *a, const void *b)
 {

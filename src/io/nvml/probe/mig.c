@@ -62,7 +62,7 @@ static bool check_mig_call(struct mig_reader *r, struct gpu_mig *m, enum nvml_ca
 #define WORKED(m, name, ...) \
 	check_mig_call(r, m, NVML_CALL_##name, PROBE_CALL(r->p, r->g->index, name, __VA_ARGS__))
 
-/* ---- profiles ---- */
+/* --- profiles --- */
 
 static bool same_attributes(const struct probe_profile *a, const struct probe_profile *b)
 {
@@ -199,7 +199,7 @@ static bool read_mig_profile(struct mig_reader *r, struct gpu_mig *m)
 	return false;
 }
 
-/* ---- one device ---- */
+/* --- one device --- */
 
 static bool read_mig_uuid(struct mig_reader *r, struct gpu_mig *m, nvmlDevice_t d)
 {
@@ -282,7 +282,7 @@ static void read_mig_device(struct mig_reader *r, uint32_t index, nvmlDevice_t d
 	(void)read_mig_profile(r, m);
 }
 
-/* ---- capabilities ---- */
+/* --- capabilities --- */
 
 static void read_caps(struct probe *p, struct probe_caps *c)
 {
@@ -342,7 +342,7 @@ static void apply_mig_minors(struct mig_reader *r, struct probe_caps *caps)
 	}
 }
 
-/* ---- one GPU ---- */
+/* --- one GPU --- */
 
 static bool is_gpu_lost(const struct gpu *g)
 {

@@ -513,7 +513,7 @@ uint64_t probe_bound_gpus(struct probe *p)
 	return sum;
 }
 
-/* ---- processes ---- */
+/* --- processes --- */
 
 static void add_probed_process(struct probe_processes *list, const nvmlProcessInfo_t *from,
 	bool mps)

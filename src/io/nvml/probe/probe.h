@@ -69,7 +69,7 @@ bool probe_field_uint(const nvmlFieldValue_t *f, uint64_t *ret);
 /* Copies foreign text: printable ASCII unchanged, '?' for the rest, cut to @cap. */
 void probe_text(char *to, size_t cap, const char *from);
 
-/* ---- processes ---- */
+/* --- processes --- */
 
 /*
  * The processes on a GPU, from NVML's three lists (compute, graphics, MPS). A process in several lists is one

@@ -59,7 +59,7 @@ WATTS(source_power_limit, nvmlDeviceGetPowerManagementLimit)
 WATTS(source_power_default, nvmlDeviceGetPowerManagementDefaultLimit)
 WATTS(source_power_enforced, nvmlDeviceGetEnforcedPowerLimit)
 
-/* ---- memory ---- */
+/* --- memory --- */
 
 /* Drivers before 510 have only the older call, which counts memory reserved by the driver as used. */
 nvmlReturn_t source_memory(struct source_query *a)
@@ -135,7 +135,7 @@ nvmlReturn_t source_bar1(struct source_query *a, uint32_t arg, union source_valu
 	return r;
 }
 
-/* ---- clocks, temperature, power ---- */
+/* --- clocks, temperature, power --- */
 
 nvmlReturn_t source_reasons(struct source_query *a, uint32_t arg, union source_value *ret)
 {
@@ -181,7 +181,7 @@ nvmlReturn_t source_pstate(struct source_query *a, uint32_t arg, union source_va
 	return r == NVML_SUCCESS && v > 15 ? NVML_ERROR_NO_DATA : r; /* 32: unknown */
 }
 
-/* ---- load ---- */
+/* --- load --- */
 
 nvmlReturn_t source_rates(struct source_query *a)
 {
@@ -222,7 +222,7 @@ nvmlReturn_t source_decoder(struct source_query *a, uint32_t arg, union source_v
 	return r;
 }
 
-/* ---- fabric ---- */
+/* --- fabric --- */
 
 static nvmlReturn_t read_fabric_info(struct source_query *a)
 {
@@ -278,7 +278,7 @@ nvmlReturn_t source_fabric_cluster(struct source_query *a, uint32_t arg,
 	return r;
 }
 
-/* ---- errors ---- */
+/* --- errors --- */
 
 /* @arg: 0 now, 1 after the next reset. */
 nvmlReturn_t source_ecc_mode(struct source_query *a, uint32_t arg, union source_value *ret)

@@ -33,7 +33,7 @@ struct nvml_sampler *nvml_sampler_new(struct probe *p, worker_send_fn *send)
 	return s;
 }
 
-/* ---- state ---- */
+/* --- state --- */
 
 static void remove_sample_state(struct nvml_sampler *s, uint32_t i)
 {
@@ -82,7 +82,7 @@ static void forget_unseen(struct nvml_sampler *s)
 	}
 }
 
-/* ---- one device ---- */
+/* --- one device --- */
 
 static void read_device_memory(struct sample_reading *r)
 {
@@ -179,7 +179,7 @@ static void read_sample_device(struct nvml_sampler *s, bool whole)
 	}
 }
 
-/* ---- sending ---- */
+/* --- sending --- */
 
 static void send_values(struct nvml_sampler *s, uint32_t seq)
 {
@@ -237,7 +237,7 @@ static void send_users(struct nvml_sampler *s, uint32_t seq)
 	}
 }
 
-/* ---- all devices ---- */
+/* --- all devices --- */
 
 struct sample_round {
 	struct nvml_sampler *s;

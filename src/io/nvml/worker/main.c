@@ -257,7 +257,7 @@ static void probe_all_gpus(struct worker *w, const struct worker_probe *q)
 		exit_with_error(&err);
 }
 
-/* ---- processes on a GPU ---- */
+/* --- processes on a GPU --- */
 
 static void send_processes(struct worker *w, const struct probe_processes *list, uint32_t index,
 	uint32_t seq)
@@ -300,7 +300,7 @@ static void read_gpu_processes(struct worker *w, const struct worker_read *q)
 	send_msg(&m);
 }
 
-/* ---- figures ---- */
+/* --- figures --- */
 
 static void sample_gpus(struct worker *w, const struct worker_sample *q)
 {

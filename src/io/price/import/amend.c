@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sources ---- */
+/* --- sources --- */
 
 const struct price_file *price_source_add(struct price_catalogue *c, const char *source,
 	const char *currency, const char *stamp, struct error *err)
@@ -28,7 +28,7 @@ const struct price_file *price_source_add(struct price_catalogue *c, const char 
 	return f;
 }
 
-/* ---- amounts ---- */
+/* --- amounts --- */
 
 static struct price_region *add_price_region(struct price_catalogue *c, struct price_type *t,
 	const char *region, struct error *err)
@@ -90,7 +90,7 @@ int price_amend(struct price_catalogue *c, const struct price_amendment *a, stru
 	return 1;
 }
 
-/* ---- overrides ---- */
+/* --- overrides --- */
 
 int price_override(struct price_catalogue *c, const char *text, struct error *err)
 {

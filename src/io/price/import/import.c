@@ -152,7 +152,7 @@ static int import_file(struct price_catalogue *c, const char *path, enum import_
 		       : spot_advisor_read(c, path, buf_str(&text), text.len, warnings, err);
 }
 
-/* ---- the catalogue with files over it ---- */
+/* --- the catalogue with files over it --- */
 
 static const char forms[] =
 	"version: gpuslice/prices/v1, AWS's Price List in bulk or of a query, its spot price history, its Spot "

@@ -26,7 +26,7 @@ enum import_form {
  * reader reports what is wrong with it. */
 enum import_form import_form(const char *text, size_t len);
 
-/* ---- forms ---- */
+/* --- forms --- */
 
 /*
  * Streams. The caller feeds pieces in order, and the reader keeps little of them. Amounts go into @c while

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the Price List in bulk ---- */
+/* --- the Price List in bulk --- */
 
 /*
  * AWS's Price List in bulk: products by SKU with their attributes, then terms by SKU with their
@@ -61,7 +61,7 @@ struct price_list {
 	char day[DAY_LEN + 1], currency[4];
 };
 
-/* ---- products ---- */
+/* --- products --- */
 
 static int compare_skus(const void *a, const void *b)
 {
@@ -141,7 +141,7 @@ static void read_product_attribute(struct product *p, const char *key, const cha
 			p->has |= 1U << i;
 }
 
-/* ---- prices ---- */
+/* --- prices --- */
 
 static int read_sku_price(struct price_list *l, const char *sku, const char *currency,
 	const char *value, struct error *err)
@@ -180,7 +180,7 @@ static int read_sku_price(struct price_list *l, const char *sku, const char *cur
 	return price_amend(l->c, &a, err) < 0 ? -1 : 0;
 }
 
-/* ---- the stream ---- */
+/* --- the stream --- */
 
 /* products.SKU.attributes.KEY; terms.OnDemand.SKU.TERM.priceDimensions.RATE.pricePerUnit.CURRENCY */
 static int on_price_list_value(void *arg, const char *value, struct error *err)
@@ -272,7 +272,7 @@ int price_list_end(struct price_list *l, struct strv *warnings, struct error *er
 	return 0;
 }
 
-/* ---- the Price List of a query ---- */
+/* --- the Price List of a query --- */
 
 /*
  * The output of `aws pricing get-products`: PriceList is an array of texts, each the JSON of one

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- the history of spot prices ---- */
+/* --- the history of spot prices --- */
 
 /*
  * `aws ec2 describe-spot-price-history`: an entry is a change of price. The price holds until the next
@@ -294,7 +294,7 @@ out:
 	return got;
 }
 
-/* ---- the Spot Instance Advisor ---- */
+/* --- the Spot Instance Advisor --- */
 
 /*
  * AWS's Spot Instance Advisor (spot-advisor-data.json). spot_advisor.REGION.Linux.TYPE.r is the

@@ -78,7 +78,7 @@ static uint32_t get_packet_version(void)
 	return hash_packet_bytes(h, &(size_t){ sizeof(struct web_shm) }, sizeof(size_t));
 }
 
-/* ---- writing ---- */
+/* --- writing --- */
 
 static void add_packet_head(struct buf *b, enum web_packet type, struct head *head)
 {
@@ -185,7 +185,7 @@ void web_pack_reply(struct buf *b, const struct web_packed_reply *reply)
 	set_packet_len(b);
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 /* The texts of a packet, one after the other. */
 struct texts {
@@ -397,7 +397,7 @@ int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *re
 	return 0;
 }
 
-/* ---- the socket ---- */
+/* --- the socket --- */
 
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err)
 {

@@ -96,7 +96,7 @@ struct web_packed_reply {
 	} extra[WEB_EXTRA_MAX];
 };
 
-/* ---- writing ---- */
+/* --- writing --- */
 
 /* Write a packet into an empty @b with the limit WEB_PACKET_MAX. buf_ok() reports whether all of it fits. */
 void web_pack_start(struct buf *b, const struct web_setup *s);
@@ -105,7 +105,7 @@ void web_pack_listen(struct buf *b, bool only_local);
 void web_pack_request(struct buf *b, const struct web_request *req);
 void web_pack_reply(struct buf *b, const struct web_packed_reply *reply);
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 /* Read a packet of @len bytes. ERR_INVALID: it is malformed or has another type. web_packet_type() checks the
  * head only. */
@@ -122,7 +122,7 @@ int web_unpack_request(const void *packet, size_t len, struct web_request *ret,
 int web_unpack_reply(const void *packet, size_t len, struct web_packed_reply *ret,
 	struct error *err) MUST_USE;
 
-/* ---- the socket ---- */
+/* --- the socket --- */
 
 /* Sends the packet with a copy of @fd (-1: none). Never waits. ERR_UNAVAILABLE: the socket is full. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;

@@ -49,7 +49,7 @@
 #	define SANITIZED false
 #endif
 
-/* ---- privileges ---- */
+/* --- privileges --- */
 
 static int set_confine_error(struct error *err, const char *what)
 {
@@ -78,7 +78,7 @@ int web_drop_privileges(struct error *err)
 	return 0;
 }
 
-/* ---- system calls ---- */
+/* --- system calls --- */
 
 /* Compares the low 32 bits of an argument: the kernel takes each argument that is compared here for an int. */
 struct condition {

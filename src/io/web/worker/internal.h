@@ -44,7 +44,7 @@ static inline void web_count(atomic_uint_fast64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* ---- request.c: callbacks of libmicrohttpd, with the struct web_server ---- */
+/* --- request.c: callbacks of libmicrohttpd, with the struct web_server --- */
 
 /* For each request twice: with the headers, and for the answer. Refuses what is not GET or HEAD, has a body, or
  * has ambiguous headers. *state: the struct web_conn, from the first call on. */
@@ -55,7 +55,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why);
 
-/* ---- loop.c ---- */
+/* --- loop.c --- */
 
 /* Connections above the limit that may exist while they are being closed. */
 #define WEB_LEAVING_MAX 64U
@@ -68,7 +68,7 @@ void web_server_run(struct web_server *w);
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
 
-/* ---- link.c: what goes to the agent and comes back ---- */
+/* --- link.c: what goes to the agent and comes back --- */
 
 #define WEB_REPLY_NS (20 * NS_PER_SEC) /* for the agent to answer; routes never wait */
 
@@ -82,7 +82,7 @@ unsigned web_link_request(struct web_server *w, const struct web_request *req,
 /* Ends the loop: the agent has closed its end, or has sent a packet that is not an answer. */
 void web_link_end(struct web_server *w);
 
-/* ---- server.c ---- */
+/* --- server.c --- */
 
 /* Reads the files and prepares the server from a START packet of @len bytes, w->start. */
 int web_server_init(struct web_server *w, size_t len, struct web_shm *page,

@@ -19,7 +19,7 @@ static unsigned set_text_reply(struct web_reply *r, unsigned status, const char 
 	return status;
 }
 
-/* ---- the reply ---- */
+/* --- the reply --- */
 
 /* The memory that a reply borrows from until it is sent. */
 struct reply_memory {
@@ -94,7 +94,7 @@ static unsigned unpack_agent_reply(struct web_server *w, size_t len, int fd,
 	return a.status;
 }
 
-/* ---- the socket ---- */
+/* --- the socket --- */
 
 void web_link_end(struct web_server *w)
 {

@@ -61,7 +61,7 @@ static void web_check_files(struct web_server *w, uint64_t now_ns)
 		web_tls_drop(&w->tls, web_conn_list_oldest_serial(&w->conns));
 }
 
-/* ---- connections ---- */
+/* --- connections --- */
 
 /* The watch ends when the descriptor is closed. */
 static void watch_conn_end(struct web_server *w, struct web_conn *c)
@@ -264,7 +264,7 @@ static void accept_or_pause(struct web_server *w, uint64_t now_ns)
 	watch_listener(w, false);
 }
 
-/* ---- the loop ---- */
+/* --- the loop --- */
 
 static int ms_until(uint64_t at_ns, uint64_t now_ns)
 {

@@ -126,7 +126,7 @@ static enum MHD_Result on_request_header(void *cls, enum MHD_ValueKind kind, con
 	return MHD_YES;
 }
 
-/* ---- the request ---- */
+/* --- the request --- */
 
 struct query_arguments {
 	struct web_request *req;

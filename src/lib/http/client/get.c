@@ -31,7 +31,7 @@ static size_t on_http_get_data(char *data, size_t size, size_t n, void *arg)
 	return buf_ok(&g->body) ? size * n : 0;
 }
 
-/* ---- new ---- */
+/* --- new --- */
 
 static int check_url(const char *url, struct error *err)
 {
@@ -148,7 +148,7 @@ struct http_get *http_get_free(struct http_get *g)
 	return NULL;
 }
 
-/* ---- asking ---- */
+/* --- asking --- */
 
 int http_get_begin(struct http_get *g, struct error *err)
 {

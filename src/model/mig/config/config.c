@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- building configs ---- */
+/* --- building configs --- */
 
 /* The error of a count @n that has no room for one more: the limit, or no memory. */
 static int explain_no_room(size_t n, size_t max, const char *what, struct error *err)
@@ -77,7 +77,7 @@ int mig_entry_add_row(struct mig_entry *e, const struct mig_device_row *row, str
 	return 0;
 }
 
-/* ---- configs and the GPUs of a node ---- */
+/* --- configs and the GPUs of a node --- */
 
 #define NAMES_MAX 140 /* of the names in a message: annotations and Events are short */
 
@@ -282,7 +282,7 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 	return add_unlisted_gpus_note(c, node, notes, err);
 }
 
-/* ---- device filters ---- */
+/* --- device filters --- */
 
 /* One or two numbers in Go's syntax. */
 
@@ -378,7 +378,7 @@ bool mig_filter_matches(const struct mig_filter *f, const struct mig_pci *pci)
 	       (f->any_subsystem || f->subsystem == pci->subsystem);
 }
 
-/* ---- whether a config is applied ---- */
+/* --- whether a config is applied --- */
 
 /*
  * Whether a config is applied. As in mig-parted, all modes are checked first, then all instances. If

@@ -153,7 +153,7 @@ int mig_config_export(struct mig_configs **ret, const struct mig_node *node, con
 int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 	struct error *err) MUST_USE;
 
-/* ---- building configs ---- */
+/* --- building configs --- */
 
 /* For the reader, export and generate. Lists have the limits above. ERR_LIMIT names the limit. A partly built
  * object can be freed. New elements are zero except for the given members. */

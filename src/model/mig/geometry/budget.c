@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lists in error texts ---- */
+/* --- lists in error texts --- */
 
 static const char more[] = ", ...";
 
@@ -37,7 +37,7 @@ void mig_list_add(struct mig_list *l, const char *fmt, ...)
 	l->len += len;
 }
 
-/* ---- the budget ---- */
+/* --- the budget --- */
 
 static const char *const resource_names[MIG_RESOURCES] = {
 	[MIG_SLICES] = "compute slices",

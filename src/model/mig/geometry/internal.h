@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- lists in error texts ---- */
+/* --- lists in error texts --- */
 
 /* "2 x 3g.20gb, 1 x 1g.5gb"; the text ends in "..." if a further item has no room. */
 
@@ -34,7 +34,7 @@ struct mig_list {
 /* Appends one item, and ", " before it unless it is the first. */
 void mig_list_add(struct mig_list *l, const char *fmt, ...) PRINTF(2, 3);
 
-/* ---- memory slots as a bit set ---- */
+/* --- memory slots as a bit set --- */
 
 static_assert(MIG_SLOTS_MAX <= 32, "one bit each");
 
@@ -62,7 +62,7 @@ static inline uint32_t mig_slots_count_free(const struct mig_gi_profile *p, uint
 	return n;
 }
 
-/* ---- the budget ---- */
+/* --- the budget --- */
 
 /*
  * What GPU instances use independently of their place: instances of a profile, compute slices, engines, and
@@ -104,7 +104,7 @@ void mig_budget_subtract(struct mig_budget *b, const struct mig_layout *l, uint3
 int mig_budget_check(const struct mig_layout *l, const uint32_t counts[],
 	struct error *err) MUST_USE;
 
-/* ---- the search ---- */
+/* --- the search --- */
 
 /* The best places for the desired instances, in the order of geometry.h. State and desired layout have passed
  * their checks, too. */

@@ -204,7 +204,7 @@ void node_object_patched(struct node_object *n, const json_t *object)
 		(void)update_node_condition(n, object);
 }
 
-/* ---- the link ---- */
+/* --- the link --- */
 
 const char *api_link_error(const struct api_link *l)
 {

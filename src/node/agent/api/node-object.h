@@ -53,7 +53,7 @@ const json_t *node_object_condition(const struct node_object *n); /* without its
  */
 void node_object_patched(struct node_object *n, const json_t *object);
 
-/* ---- the link ---- */
+/* --- the link --- */
 
 /* What the agent knows of the API server and of its Node. Only cluster/ writes this; all other parts read it. */
 struct api_link {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/base/loop.h"
 
-/* ---- wake ---- */
+/* --- wake --- */
 
 static void on_idle(uv_idle_t *idle)
 {
@@ -31,7 +31,7 @@ void wake_close(struct wake *w)
 	uv_close((uv_handle_t *)&w->idle, NULL);
 }
 
-/* ---- the end ---- */
+/* --- the end --- */
 
 void failure_set(struct failure *f, const struct error *why)
 {

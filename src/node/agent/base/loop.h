@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
-/* ---- wake ---- */
+/* --- wake --- */
 
 struct wake {
 	uv_idle_t idle; /* while active, the loop does not block */
@@ -33,7 +33,7 @@ void wake_up(struct wake *w);
 /* No call comes after this. The loop must run until the handle is closed. */
 void wake_close(struct wake *w);
 
-/* ---- the end ---- */
+/* --- the end --- */
 
 struct failure {
 	uv_loop_t *loop;

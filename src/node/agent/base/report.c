@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- reports ---- */
+/* --- reports --- */
 
 static void emit_report_event(const struct reporter *r, const struct event_about *about,
 	enum event_type type, const char *reason, const char *fmt, va_list ap) PRINTF(5, 0);
@@ -49,7 +49,7 @@ void report_component(const struct reporter *r, enum component c, const struct e
 	r->component(r->arg, c, why);
 }
 
-/* ---- components ---- */
+/* --- components --- */
 
 static const struct {
 	const char *name;

@@ -42,7 +42,7 @@ enum component {
 	COMPONENT_COUNT_
 };
 
-/* ---- reports ---- */
+/* --- reports --- */
 
 enum event_type { EVENT_NORMAL, EVENT_WARNING };
 
@@ -75,7 +75,7 @@ void report_pod_event(const struct reporter *r, const struct event_about *pod,
 /* Reports whether component @c works; @why NULL or ERR_NONE: it works. A repeated reason has no effect. */
 void report_component(const struct reporter *r, enum component c, const struct error *why);
 
-/* ---- state of the components ---- */
+/* --- state of the components --- */
 
 struct component_state {
 	struct error why;       /* ERR_NONE: the component works, or is not used */

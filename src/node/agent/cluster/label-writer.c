@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- where ---- */
+/* --- where --- */
 
 static const char *const where_names[] = {
 	[LABELS_OFF] = "off",
@@ -36,7 +36,7 @@ const char *labels_where_text(enum labels_where where)
 	return where_names[where];
 }
 
-/* ---- what the three kinds share ---- */
+/* --- what the three kinds share --- */
 
 /* The last request has arrived. False: other labels are desired by now. */
 static bool label_writer_wrote(struct label_writer *w)
@@ -50,7 +50,7 @@ static bool label_writer_wrote(struct label_writer *w)
 	return w->written;
 }
 
-/* ---- the agent's Node ---- */
+/* --- the agent's Node --- */
 
 /* The agent's own change returns through the watch after a moment. Until then the Node looks as before. */
 #define SETTLE_NS (2 * NS_PER_SEC)
@@ -161,7 +161,7 @@ static void on_label_patch_reply(struct label_writer *w, const struct api_reply 
 static const struct label_writer_kind label_writer_node = { .sync = sync_node_labels,
 	.done = on_label_patch_reply };
 
-/* ---- the NodeFeature object ---- */
+/* --- the NodeFeature object --- */
 
 /*
  * The NodeFeature object of NVIDIA's feature discovery, under the same name, so that one program takes over from
@@ -401,7 +401,7 @@ static void on_node_feature_reply(struct label_writer *w, const struct api_reply
 static const struct label_writer_kind label_writer_nfd = { .sync = request_node_feature,
 	.done = on_node_feature_reply };
 
-/* ---- the feature file ---- */
+/* --- the feature file --- */
 
 /*
  * The feature file of node feature discovery: "key=value" lines. Node feature discovery reads every file of the
@@ -500,7 +500,7 @@ static void on_label_file_reply(struct label_writer *w, const struct api_reply *
 static const struct label_writer_kind label_writer_file = { .sync = sync_label_file,
 	.done = on_label_file_reply };
 
-/* ---- the writer ---- */
+/* --- the writer --- */
 
 static const struct label_writer_kind *const kinds[] = {
 	[LABELS_OFF] = NULL,

@@ -55,7 +55,7 @@ uint32_t monitoring_mig_compute_slices(const struct gpu *g);
 /* Memory slices in the drawing of a GPU's MIG layout; 0: no MIG. */
 uint32_t monitoring_mig_memory_slices(const struct gpu *g);
 
-/* ---- replicas ---- */
+/* --- replicas --- */
 
 /*
  * The replicas that the agent offers to the kubelet, by device, with the share of its device that each replica

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- texts ---- */
+/* --- texts --- */
 
 void serve_text_unref(void *text)
 {
@@ -111,7 +111,7 @@ static struct serve_text *serve_text(struct serve *s, size_t kind, enum web_stat
 	return t;
 }
 
-/* ---- routes ---- */
+/* --- routes --- */
 
 /* Answers with the text of this kind. The reply keeps a reference until it has gone out. */
 static enum web_status reply_text(struct serve *s, size_t kind, const char *type,

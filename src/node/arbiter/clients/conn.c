@@ -47,7 +47,7 @@
 #	define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* ---- ends ------------------------------------------------------------------------------------- */
+/* --- ends --- */
 
 static void on_passed_fds_closed(struct arbiter_slice *s, bool counted)
 {
@@ -166,7 +166,7 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
 	passed_fds_retry(a->passed_fds);
 }
 
-/* ---- identity of the peer --------------------------------------------------------------------- */
+/* --- identity of the peer --- */
 
 /*
  * Reads the peer's PID, its start time, and a pidfd. Without SO_PEERPIDFD the PID may be another process's by
@@ -204,7 +204,7 @@ static bool read_peer_identity(struct arbiter_conn *c, int fd)
 	return true;
 }
 
-/* ---- packets ---------------------------------------------------------------------------------- */
+/* --- packets --- */
 
 bool conn_answer(struct arbiter_conn *c, const void *data, size_t len, int page_fd)
 {
@@ -303,7 +303,7 @@ static void on_packet(void *arg)
 		;
 }
 
-/* ---- arrival ---------------------------------------------------------------------------------- */
+/* --- arrival --- */
 
 static void add_conn(struct arbiter_slice *s, int fd)
 {

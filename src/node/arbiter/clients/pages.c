@@ -27,7 +27,7 @@
 #define PAGES_CHECK_MS    100
 #define PAGES_CHECK_BATCH 128
 
-/* ---- how many --------------------------------------------------------------------------------- */
+/* --- how many --- */
 
 /*
  * Counts pages of slices for as long as any process has them: pages that the arbiter makes, and pages that
@@ -244,7 +244,7 @@ static bool is_page_watched(struct pages *p, int watch)
 	return page != NULL;
 }
 
-/* ---- blind pages ------------------------------------------------------------------------------ */
+/* --- blind pages --- */
 
 static void on_emptied(void *arg, int fd)
 {
@@ -348,7 +348,7 @@ static struct issued_page *find_blind_page(struct pages *p, ino_t ino)
 	return page;
 }
 
-/* ---- all pages -------------------------------------------------------------------------------- */
+/* --- all pages --- */
 
 void pages_start(struct arbiter *a)
 {
@@ -501,7 +501,7 @@ static int pages_count_page(const struct page_owner *who, int fd)
 	return PAGE_TOO_MANY;
 }
 
-/* ---- pages as files --------------------------------------------------------------------------- */
+/* --- pages as files --- */
 
 #define PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 

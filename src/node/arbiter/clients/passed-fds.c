@@ -23,7 +23,7 @@
  * thread. */
 #define DRAIN_MAX 64
 
-/* ---- packets ---------------------------------------------------------------------------------- */
+/* --- packets --- */
 
 /* Receives without room for descriptors. MSG_CTRUNC in *ret_flags: the packet has some. Without MSG_PEEK in @flags
  * the kernel closes them in this call. */
@@ -135,7 +135,7 @@ static void drain_and_close(int *sock)
 	closep(sock);
 }
 
-/* ---- the other threads ------------------------------------------------------------------------ */
+/* --- the other threads --- */
 
 struct fd_job {
 	struct fd_job *next;
@@ -298,7 +298,7 @@ static void start_passed_fds_thread(struct passed_fds *f)
 	(void)pthread_attr_destroy(&attr);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* --- the loop --- */
 
 static void on_passed_fds_jobs_done(uv_async_t *h)
 {

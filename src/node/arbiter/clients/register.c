@@ -53,7 +53,7 @@ bool conn_welcome(struct arbiter_conn *c, const struct slice_hello *h, enum slic
 	return conn_answer(c, &w, sizeof(w), page_fd);
 }
 
-/* ---- for memory ------------------------------------------------------------------------------- */
+/* --- for memory --- */
 
 static struct grants_client read_registering_client(const struct arbiter_conn *c,
 	const struct slice_hello *h, char *name)
@@ -236,7 +236,7 @@ static void register_returning_client(struct arbiter_conn *c, const struct slice
 	(void)conn_welcome(c, h, reason ? SLICE_REFUSED : SLICE_OK, reason, -1);
 }
 
-/* ---- for the scheduler ------------------------------------------------------------------------ */
+/* --- for the scheduler --- */
 
 #define TURN_PAGE_NAME "gpuslice-turns"
 
@@ -341,7 +341,7 @@ static void conn_hello_sched(struct arbiter_conn *c, const struct slice_hello *h
 	(void)conn_welcome(c, h, r.status, r.reason, r.status == SLICE_OK ? made : -1);
 }
 
-/* ---- the first packet ------------------------------------------------------------------------- */
+/* --- the first packet --- */
 
 /* Whether the sender of the hello was killed, which is normal and not logged. For a process that the arbiter
  * cannot see, only the end of its socket shows that. Until then the process waits for an answer, and gets one. */

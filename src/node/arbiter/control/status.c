@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- figures of compute ----------------------------------------------------------------------- */
+/* --- figures of compute --- */
 
 /* Figures of one slice. */
 struct compute_figures {
@@ -76,7 +76,7 @@ static void set_time(json_t **object, uint64_t charged_ns,
 		set_json_u64(object, counter_names[k], counters[k]);
 }
 
-/* ---- figures of compute: reading -------------------------------------------------------------- */
+/* --- figures of compute: reading --- */
 
 static int compare_process(const void *a, const void *b)
 {
@@ -178,7 +178,7 @@ static bool compute_has_gpu(const struct compute_figures *f, const uint8_t *uuid
 	return find_figures_gpu(f, uuid) >= 0;
 }
 
-/* ---- figures of compute: JSON ----------------------------------------------------------------- */
+/* --- figures of compute: JSON --- */
 
 static json_t *compute_json(uint32_t on)
 {
@@ -265,7 +265,7 @@ static json_t *compute_gpus_json(struct arbiter *a)
 	return list;
 }
 
-/* ---- status ----------------------------------------------------------------------------------- */
+/* --- status --- */
 
 static json_t *build_json_number(uint64_t v)
 {

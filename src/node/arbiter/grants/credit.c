@@ -3,7 +3,7 @@
 /* Changes what is granted: in the records, which the next arbiter reads, and in the pages. Pure. */
 #include "node/arbiter/grants/internal.h"
 
-/* ---- figures ---------------------------------------------------------------------------------- */
+/* --- figures --- */
 
 uint64_t grants_get_granted(const struct grants_member *m, unsigned int gpu)
 {
@@ -129,7 +129,7 @@ static uint64_t get_ungranted_bytes(const struct grants_slice *s, unsigned int g
 	return limit > taken ? limit - taken : 0;
 }
 
-/* ---- the only functions that change what is granted --------------------------------------------- */
+/* --- the only functions that change what is granted --- */
 
 static void set_record(struct grants_member *m, unsigned int gpu, uint64_t granted)
 {
@@ -279,7 +279,7 @@ void grants_publish_sole_member(struct grants_slice *s, unsigned int gpu,
 	}
 }
 
-/* ---- limits ----------------------------------------------------------------------------------- */
+/* --- limits --- */
 
 /* Reclaims unused credit while more is granted than the limit. */
 static void reclaim_over_limit(struct grants_slice *s, unsigned int gpu)
@@ -325,7 +325,7 @@ void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_
 		grants_publish_sole_member(s, gpu, NULL);
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 void grants_adopt_page(struct grants_member *m, struct slice_page *page)
 {

@@ -13,7 +13,7 @@ static struct grants_task **get_task_bucket(struct grants_table *table, uint32_t
 	return &table->buckets[pid % GRANTS_BUCKETS];
 }
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* --- slices --- */
 
 void grants_init(struct grants_table *table)
 {
@@ -72,7 +72,7 @@ void grants_slice_remove(struct grants_table *table, struct grants_slice *s)
 		slice_remove(table, s);
 }
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* --- members --- */
 
 struct grants_task *grants_task_find(const struct grants_table *table, uint32_t pid,
 	uint64_t start)
@@ -260,7 +260,7 @@ bool grants_page_matches(const struct grants_record *rec, const struct slice_pag
 	       page->gpu_count == rec->gpu_count;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------- */
+/* --- ends --- */
 
 static void unlink_from_task(struct grants_table *table, struct grants_member *m)
 {

@@ -150,7 +150,7 @@ void grants_init(struct grants_table *table);
 void grants_fini(
 	struct grants_table *table); /* frees all without a callback; the records stay */
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* --- slices --- */
 
 /* NULL: no such slice. */
 struct grants_slice *grants_slice_find(const struct grants_table *table, const char *id);
@@ -188,7 +188,7 @@ uint64_t grants_slice_refused(struct grants_slice *s, unsigned int gpu);
 /* What unhooked processes use now. */
 void grants_slice_set_unhooked(struct grants_slice *s, unsigned int gpu, uint64_t bytes);
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* --- members --- */
 
 /* The process with this PID and start time, as in /proc/PID/stat. NULL: none. */
 struct grants_task *grants_task_find(const struct grants_table *table, uint32_t pid,
@@ -298,7 +298,7 @@ bool grants_member_is_retained(const struct grants_member *m);
 /* Whether an abandoned member has a grant on the GPU and there was no reading since it was abandoned. */
 bool grants_slice_needs_reading(const struct grants_slice *s, unsigned int gpu);
 
-/* ---- NVML's figures ---------------------------------------------------------------------------- */
+/* --- NVML's figures --- */
 
 /* Call before NVML is asked. Notes which members are idle now, and which are abandoned. */
 void grants_snapshot(struct grants_table *table);

@@ -26,7 +26,7 @@
 /* Time to search the descriptors of all processes, before any process is served. */
 #define RESTORE_SCAN_NS (2 * NS_PER_SEC)
 
-/* ---- after a restart -------------------------------------------------------------------------- */
+/* --- after a restart --- */
 
 struct adoption {
 	struct arbiter *arbiter;
@@ -161,7 +161,7 @@ void restore_grants(struct arbiter *a)
 			LOG_UINT("pages", pages));
 }
 
-/* ---- processes without their record ------------------------------------------------------------ */
+/* --- processes without their record --- */
 
 /* Any process can bring such a page, so the same quota applies as to a registration. */
 struct grants_member *restore_from_page(struct arbiter *a, struct grants_slice *s,
@@ -261,7 +261,7 @@ enum restore_result restore_lost_process(struct arbiter *a, uint32_t pid, uint64
 	return adopt_lost_page(a, &l, &who, &pidfd) ? RESTORE_ADOPTED : RESTORE_NO_PAGE;
 }
 
-/* ---- exec ------------------------------------------------------------------------------------- */
+/* --- exec --- */
 
 void restore_detect_exec(struct arbiter *a)
 {

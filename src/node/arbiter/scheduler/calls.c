@@ -25,7 +25,7 @@
 
 #include <sys/eventfd.h>
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* --- calls --- */
 
 static void run_sched_step_here(struct scheduler *scheduler, scheduler_step *step, void *arg)
 {
@@ -66,7 +66,7 @@ bool scheduler_step_call(struct scheduler *scheduler)
 	return false;
 }
 
-/* ---- registrations that the loop must close --------------------------------------------------- */
+/* --- registrations that the loop must close --- */
 
 void scheduler_post_ended(struct scheduler_registration *reg)
 {

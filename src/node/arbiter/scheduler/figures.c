@@ -11,7 +11,7 @@
 
 static_assert(SCHEDULER_GPUS_MAX == SCHED_GPUS_MAX, "room for all figures");
 
-/* ---- one moment ------------------------------------------------------------------------------- */
+/* --- one moment --- */
 
 /* One step, and one walk over the accounts: the time in which each GPU had work. */
 static void snapshot_charges(struct scheduler *scheduler)
@@ -79,7 +79,7 @@ void scheduler_figures_end(struct scheduler *scheduler)
 	scheduler_call(scheduler, end_step, NULL);
 }
 
-/* ---- a slice ---------------------------------------------------------------------------------- */
+/* --- a slice --- */
 
 static void fill_share_figures(struct scheduler *scheduler, const struct scheduler_slice *s,
 	const struct scheduler_share *share, struct scheduler_share_figures *ret)
@@ -135,7 +135,7 @@ void scheduler_figures_slice(struct scheduler *scheduler, struct scheduler_slice
 	scheduler_call(scheduler, slice_step, &c);
 }
 
-/* ---- its processes ---------------------------------------------------------------------------- */
+/* --- its processes --- */
 
 struct processes_call {
 	const struct scheduler_slice *slice;
@@ -208,7 +208,7 @@ int scheduler_figures_processes(struct scheduler *scheduler, struct scheduler_sl
 	return 0;
 }
 
-/* ---- GPUs ------------------------------------------------------------------------------------- */
+/* --- GPUs --- */
 
 struct gpus_call {
 	struct scheduler_gpu_figures *v;

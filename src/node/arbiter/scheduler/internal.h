@@ -164,12 +164,12 @@ struct scheduler {
 	uint64_t swept_ns;
 };
 
-/* ---- thread.c --------------------------------------------------------------------------------- */
+/* --- thread.c --- */
 
 /* Thread: loop. Ends the thread. Later calls run in the caller. */
 void scheduler_halt(struct scheduler *scheduler);
 
-/* ---- calls.c ---------------------------------------------------------------------------------- */
+/* --- calls.c --- */
 
 /* Thread: loop. Runs the steps of a call on the thread, or in the caller after scheduler_halt(). */
 void scheduler_call(struct scheduler *scheduler, scheduler_step *step, void *arg);
@@ -182,7 +182,7 @@ struct scheduler_registration *scheduler_next_posted(struct scheduler *scheduler
 /* Runs a step of the present call. False: the call is over, or there is none. */
 bool scheduler_step_call(struct scheduler *scheduler);
 
-/* ---- serve.c ---------------------------------------------------------------------------------- */
+/* --- serve.c --- */
 
 /* Opens .epoll, .wake and the two timers. < 0: no descriptors; the caller calls scheduler_events_close(). */
 int scheduler_events_open(struct scheduler *scheduler, struct error *err) MUST_USE;
@@ -200,19 +200,19 @@ int scheduler_watch_fd(int epoll, int fd, struct scheduler_source *source);
 /* Ends the watch. Call it before @fd is closed. */
 void scheduler_unwatch_fd(int epoll, int fd);
 
-/* ---- slice.c ---------------------------------------------------------------------------------- */
+/* --- slice.c --- */
 
 /* NULL: no slice uses the GPU. */
 struct scheduler_gpu *scheduler_gpu_find(struct scheduler *scheduler, const uint8_t *uuid);
 
-/* ---- register.c ------------------------------------------------------------------------------- */
+/* --- register.c --- */
 
 /* Reads the next packet of the process. */
 void scheduler_registration_read(struct scheduler_registration *reg, uint64_t now);
 /* The registration's clients leave, and the thread asks the loop to close it. */
 void scheduler_registration_end(struct scheduler_registration *reg, uint64_t now);
 
-/* ---- settle.c --------------------------------------------------------------------------------- */
+/* --- settle.c --- */
 
 /* Returns the time, after doing what the scheduler has due by then. The thread calls this between any two items
  * that a process can send in large numbers. */

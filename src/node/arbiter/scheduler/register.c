@@ -35,7 +35,7 @@ static bool scheduler_registration_is_of(const struct scheduler_registration *re
 	return reg->pid == pid && reg->start == start;
 }
 
-/* ---- end -------------------------------------------------------------------------------------- */
+/* --- end --- */
 
 void scheduler_registration_end(struct scheduler_registration *reg, uint64_t now)
 {
@@ -71,7 +71,7 @@ void scheduler_registration_end(struct scheduler_registration *reg, uint64_t now
 	scheduler_post_ended(reg);
 }
 
-/* ---- states ----------------------------------------------------------------------------------- */
+/* --- states --- */
 
 static void on_sched_state_packet(struct scheduler_registration *reg,
 	const struct slice_state *s, uint64_t now)
@@ -125,7 +125,7 @@ void scheduler_registration_read(struct scheduler_registration *reg, uint64_t no
 	on_sched_state_packet(reg, &p.state, now);
 }
 
-/* ---- refusals --------------------------------------------------------------------------------- */
+/* --- refusals --- */
 
 static const struct scheduler_refusal admitted = { .status = SLICE_OK };
 
@@ -154,7 +154,7 @@ void scheduler_report_crowded(struct scheduler *scheduler, struct scheduler_slic
 	scheduler_call(scheduler, crowded_step, s);
 }
 
-/* ---- room ------------------------------------------------------------------------------------- */
+/* --- room --- */
 
 static unsigned int count_pid(const struct scheduler_slice *s, uint32_t pid, uint64_t start)
 {
@@ -210,7 +210,7 @@ struct scheduler_refusal scheduler_check_room(struct scheduler *scheduler,
 	return j.refusal;
 }
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* --- records --- */
 
 /* The records that the accounts have of this page. */
 static struct scheduler_refusal find_records(struct scheduler_registration *reg)
@@ -278,7 +278,7 @@ static struct scheduler_refusal acquire_records(struct scheduler_registration *r
 	return r;
 }
 
-/* ---- clients ---------------------------------------------------------------------------------- */
+/* --- clients --- */
 
 static bool add_sched_clients(struct scheduler_registration *reg, bool again, uint64_t now)
 {
@@ -386,7 +386,7 @@ static struct scheduler_registration *new_registration(struct scheduler *schedul
 	return reg;
 }
 
-/* ---- join, leave ------------------------------------------------------------------------------ */
+/* --- join, leave --- */
 
 /* The registration of this slice that has the page. The process has given that registration up, or the page is
  * another process's. NULL: none. */
@@ -472,7 +472,7 @@ void scheduler_unregister(struct scheduler *scheduler, struct scheduler_registra
 	free(reg);
 }
 
-/* ---- processes whose pages are mapped --------------------------------------------------------- */
+/* --- processes whose pages are mapped --- */
 
 struct has_call {
 	const struct scheduler_slice *slice;

@@ -61,7 +61,7 @@ void scheduler_freeze(struct scheduler *scheduler);
 /* Called after all slices are freed. The handle of @scheduler closes as the loop runs. Returns NULL. */
 struct scheduler *scheduler_stop(struct scheduler *scheduler);
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* --- slices --- */
 
 /*
  * Applies the share that @d gives the slice on .gpus. If *slice is NULL, makes a slice; the caller frees it,
@@ -81,7 +81,7 @@ void scheduler_slice_stop(struct scheduler *scheduler, struct scheduler_slice *s
 struct scheduler_slice *scheduler_slice_free(struct scheduler *scheduler,
 	struct scheduler_slice *s);
 
-/* ---- registrations ---------------------------------------------------------------------------- */
+/* --- registrations --- */
 
 /* A process that registers. */
 struct scheduler_join_request {
@@ -119,7 +119,7 @@ void scheduler_unregister(struct scheduler *scheduler, struct scheduler_registra
 bool scheduler_has_process(struct scheduler *scheduler, struct scheduler_slice *s, uint32_t pid,
 	uint64_t start);
 
-/* ---- records of processes and slices that are gone -------------------------------------------- */
+/* --- records of processes and slices that are gone --- */
 
 /* Drops the records of processes that are gone, and of slices that @is_slice does not know. Reads /proc, so it
  * takes long. */
@@ -129,7 +129,7 @@ void scheduler_sweep(struct scheduler *scheduler,
  * sweep of this kind was less than a second ago: a refused process retries every second. */
 bool scheduler_sweep_slice(struct scheduler *scheduler, struct scheduler_slice *s);
 
-/* ---- refused memory: in the usage accounts, also of slices without compute -------------------- */
+/* --- refused memory: in the usage accounts, also of slices without compute --- */
 
 /* How many allocations the limit of the slice refused on the GPU @uuid, as last stored; 0: no account. */
 uint64_t scheduler_read_refusals(struct scheduler *scheduler, const char *slice,
@@ -138,7 +138,7 @@ uint64_t scheduler_read_refusals(struct scheduler *scheduler, const char *slice,
 bool scheduler_store_refusals(struct scheduler *scheduler, const char *slice,
 	const uint8_t *uuid, uint64_t refusals);
 
-/* ---- status ----------------------------------------------------------------------------------- */
+/* --- status --- */
 
 /* A slice on one GPU. */
 struct scheduler_share_figures {

@@ -18,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void serve_slice(struct scheduler *scheduler, const struct scheduler_slice *s)
 {

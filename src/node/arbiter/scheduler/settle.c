@@ -15,7 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* ---- gates ------------------------------------------------------------------------------------ */
+/* --- gates --- */
 
 /*
  * The gate of a client, in the page of its process (abi/turn-page.h): writes what the scheduler decided.
@@ -90,7 +90,7 @@ void scheduler_set_process_caps(struct scheduler_slice *s, unsigned int gpu)
 	}
 }
 
-/* ---- charges and counters --------------------------------------------------------------------- */
+/* --- charges and counters --- */
 
 /* From the scheduler and the pages to the accounts. */
 
@@ -204,7 +204,7 @@ void scheduler_count_slice(struct scheduler *scheduler, struct scheduler_slice *
 	}
 }
 
-/* ---- all accounts, some registrations at a time ----------------------------------------------- */
+/* --- all accounts, some registrations at a time --- */
 
 static void move_count_to_slice(struct scheduler_count *c, struct scheduler_slice *s)
 {
@@ -270,7 +270,7 @@ void scheduler_count_skip_slice(struct scheduler *scheduler, const struct schedu
 		move_count_to_slice(&scheduler->count, s->next);
 }
 
-/* ---- the scheduler's callbacks ---------------------------------------------------------------- */
+/* --- the scheduler's callbacks --- */
 
 /* The scheduler changed a gate. The charges of its slice are stored in the same event. */
 void scheduler_on_gate(void *arg, struct sched_client *s)
@@ -299,7 +299,7 @@ uint64_t scheduler_on_done(void *arg, const struct sched_client *s)
 		memory_order_relaxed);
 }
 
-/* ---- time ------------------------------------------------------------------------------------- */
+/* --- time --- */
 
 static void arm_sched_timer(struct scheduler *scheduler)
 {

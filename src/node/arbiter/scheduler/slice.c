@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* ---- GPUs by number --------------------------------------------------------------------------- */
+/* --- GPUs by number --- */
 
 /* A GPU has a number while slices use it. */
 
@@ -69,7 +69,7 @@ static void scheduler_gpu_unref(struct scheduler *scheduler, unsigned int number
 	scheduler->gpus[number].users--;
 }
 
-/* ---- begin ------------------------------------------------------------------------------------ */
+/* --- begin --- */
 
 static struct sched_share_config get_desired_share(const struct slice_def *d, unsigned int gpu)
 {
@@ -174,7 +174,7 @@ static int start_sched_slice(struct scheduler *scheduler, struct scheduler_slice
 	return 0;
 }
 
-/* ---- change ----------------------------------------------------------------------------------- */
+/* --- change --- */
 
 static bool is_same_sched_share(const struct sched_share_config *a,
 	const struct sched_share_config *b)
@@ -246,7 +246,7 @@ uint32_t scheduler_slice_set_share(struct scheduler *scheduler, struct scheduler
 	return c.on;
 }
 
-/* ---- end -------------------------------------------------------------------------------------- */
+/* --- end --- */
 
 /* The registration ends first, or the scheduler would close its gates again. Then the gates open, and blocked
  * threads go on, whether or not the process reads its connection. */

@@ -19,7 +19,7 @@
 
 #define SOME 64
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* --- processes --- */
 
 struct client_record_name {
 	uint32_t index, pid;
@@ -132,7 +132,7 @@ bool scheduler_sweep_slice(struct scheduler *scheduler, struct scheduler_slice *
 	return true;
 }
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* --- slices --- */
 
 struct accounts_call {
 	uint32_t from;

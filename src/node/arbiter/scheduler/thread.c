@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- registrations that the loop must close --------------------------------------------------- */
+/* --- registrations that the loop must close --- */
 
 static void on_posted(uv_async_t *h)
 {
@@ -26,7 +26,7 @@ static void on_posted(uv_async_t *h)
 		scheduler->options.ended(reg->user);
 }
 
-/* ---- start, halt, stop ------------------------------------------------------------------------ */
+/* --- start, halt, stop --- */
 
 static void *run_sched_thread(void *arg)
 {

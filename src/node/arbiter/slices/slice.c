@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* ---- compute: in the pages of processes ------------------------------------------------------- */
+/* --- compute: in the pages of processes --- */
 
 void arbiter_slice_publish_compute(const struct grants_member *m)
 {
@@ -40,7 +40,7 @@ static void publish_slice_compute(struct arbiter_slice *s, uint32_t on)
 		arbiter_slice_publish_compute(m);
 }
 
-/* ---- compute: what is in force ---------------------------------------------------------------- */
+/* --- compute: what is in force --- */
 
 static bool has_same_compute_gpus(const struct arbiter_slice_compute *c,
 	const struct slice_def *d)
@@ -112,7 +112,7 @@ void arbiter_slice_retry_compute(struct arbiter_slice *s)
 		compute_apply(s);
 }
 
-/* ---- one slice -------------------------------------------------------------------------------- */
+/* --- one slice --- */
 
 /* Stores in .refused why the present file is not in force. Logs each reason once. */
 static void slice_refuse(struct arbiter_slice *s, const struct error *err)
@@ -383,7 +383,7 @@ void arbiter_slice_gpu_text(const struct grants_slice *slice, unsigned int gpu,
 		u[13], u[14], u[15]);
 }
 
-/* ---- slices of an earlier arbiter ------------------------------------------------------------- */
+/* --- slices of an earlier arbiter --- */
 
 static bool has_gpus_of(const struct grants_slice *slice, const struct grants_record *rec)
 {

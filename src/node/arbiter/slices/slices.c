@@ -24,7 +24,7 @@
 /* Pause of a socket from which accept fails. The socket would keep waking the loop. */
 #define PAUSE_MS 200
 
-/* ---- the slices -------------------------------------------------------------------------------- */
+/* --- the slices --- */
 
 static struct arbiter_slice **get_slice_bucket(struct arbiter *a, const char *id)
 {
@@ -180,7 +180,7 @@ void arbiter_slices_save_refusals(struct arbiter *a)
 		arbiter_slice_save_refusals(s);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void on_slices_settle_timer(uv_timer_t *t)
 {
@@ -259,7 +259,7 @@ uv_fs_event_t *arbiter_slices_events_stop(uv_fs_event_t *h)
 	return NULL;
 }
 
-/* ---- start, stop, periodic scan ----------------------------------------------------------------- */
+/* --- start, stop, periodic scan --- */
 
 /* Whether a change could be missed until the next scan. */
 static bool has_unwatched_slice(const struct arbiter *a)

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* ---- what the agent itself consumes, and its failures ---- */
+/* --- what the agent itself consumes, and its failures --- */
 
 #define AGENT(member, kind) METRICS_MEMBER(struct view_agent, member, kind)
 
@@ -99,7 +99,7 @@ void metrics_own_agent(struct metrics_own *own)
 	write_components(own, a);
 }
 
-/* ---- requests and connections of its web server, and those that it refused ---- */
+/* --- requests and connections of its web server, and those that it refused --- */
 
 enum { CONNECTIONS, REQUESTS, REFUSED, CLOSED, PAUSES, WEB_FAMILIES };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- the node, its config and its price ---- */
+/* --- the node, its config and its price --- */
 
 static const struct metrics_row node_rows[] = {
 	{ .family = { "gpuslice_view_timestamp_seconds", "seconds",
@@ -126,7 +126,7 @@ void metrics_own_node(struct metrics_own *own)
 	write_node_cost(own, OTHER_COST, v->other_cost_nano);
 }
 
-/* ---- resources: what the agent offers to the kubelet ---- */
+/* --- resources: what the agent offers to the kubelet --- */
 
 static const struct metrics_row resource_rows[] = {
 	{ .family = { "gpuslice_slices_offered", NULL,

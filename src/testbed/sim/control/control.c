@@ -17,7 +17,7 @@
 
 #define XID_OFF_THE_BUS 79
 
-/* Open and create. */
+/* --- open and create --- */
 
 static int find_control_location(struct sim_location *location, const char *node,
 	const char *dir, struct error *err)
@@ -113,7 +113,7 @@ int sim_control_create(struct sim_control *c, const char *node, const char *dir,
 	return recreate_node(c, &location, err);
 }
 
-/* Finding. */
+/* --- finding --- */
 
 static bool names_gpu(const struct sim_keys *k, const char *text)
 {
@@ -251,7 +251,7 @@ static void post_gpu_event(struct sim_txn *txn, uint32_t slot, uint64_t type, ui
 	post_on(txn, slot, SIM_NO_INSTANCE, SIM_NO_INSTANCE, type, data);
 }
 
-/* Faults. */
+/* --- faults --- */
 
 int sim_control_xid(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
 	uint64_t xid, struct error *err)
@@ -372,7 +372,7 @@ int sim_control_reboot(struct sim_control *c, struct error *err)
 	return sim_txn_commit_files(&txn, SIM_ALL_SLOTS, err);
 }
 
-/* Hot-plug and driver. */
+/* --- hot-plug and driver --- */
 
 int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret,
 	struct error *err)
@@ -446,7 +446,7 @@ int sim_control_driver(struct sim_control *c, enum sim_driver driver, struct err
 	return 0;
 }
 
-/* Processes. */
+/* --- processes --- */
 
 static bool remove_gpu_process(struct sim_gpu *g, uint32_t i)
 {

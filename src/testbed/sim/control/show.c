@@ -308,7 +308,7 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 	return buf_ok(b) ? 0 : error_nomem(err);
 }
 
-/* Lists. */
+/* --- lists --- */
 
 void sim_list_models(struct buf *b)
 {

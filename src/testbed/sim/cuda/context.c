@@ -179,7 +179,7 @@ static CUresult push_context(struct sim_cuda_ctx *c)
 	return CUDA_SUCCESS;
 }
 
-/* Primary contexts. */
+/* --- primary contexts --- */
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 {
@@ -277,7 +277,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, in
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-/* Created contexts. */
+/* --- created contexts --- */
 
 static CUresult create_context(CUcontext *ret, unsigned flags, CUdevice dev, unsigned version)
 {
@@ -393,7 +393,7 @@ EXPORT CUresult cuCtxDetach(CUcontext h)
 	return sim_cuda_leave(destroy_context(h));
 }
 
-/* The thread's stack. */
+/* --- the thread's stack --- */
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext h)
 {

@@ -81,7 +81,7 @@ bool obj_is(const void *object, enum obj_kind kind)
 	return o && ((uintptr_t)o & 15) == 0 && o->magic == MAGIC + kind;
 }
 
-/* Entry. */
+/* --- entry --- */
 
 bool lib_is_orphan(void)
 {
@@ -160,7 +160,7 @@ void lib_spin(uint64_t ns)
 		;
 }
 
-/* Init. */
+/* --- init --- */
 
 static void fork_child(void)
 {

@@ -57,7 +57,7 @@ CUDA_FUNCTIONS(DECLARE_)
 /* In functions that end in _ptsz and _ptds, stream 0 is the default stream of the calling thread. */
 #define PER_THREAD(stream) ((stream) ? (stream) : CU_STREAM_PER_THREAD)
 
-/* Objects. */
+/* --- objects --- */
 
 enum obj_kind {
 	OBJ_FREE,
@@ -92,7 +92,7 @@ void *obj_new(enum obj_kind kind, size_t size);
 void obj_drop(void *object, enum obj_kind kind);
 bool obj_is(const void *object, enum obj_kind kind); /* NULL: no */
 
-/* Devices. */
+/* --- devices --- */
 
 struct sim_cuda_pool;
 
@@ -190,7 +190,7 @@ struct cuda_work {
 bool work_copy(struct cuda_work *to, const struct cuda_work *from);
 void work_clear(struct cuda_work *w);
 
-/* The process. */
+/* --- the process --- */
 
 struct sim_cuda_lib {
 	pthread_mutex_t lock;

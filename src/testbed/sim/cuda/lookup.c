@@ -116,7 +116,7 @@ EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Errors. */
+/* --- errors --- */
 
 static const struct {
 	CUresult number;

@@ -13,7 +13,7 @@
 #include "testbed/sim/mig.h"
 #include "testbed/sim/node-plugin.h"
 
-/* ---- the node ----------------------------------------------------------------------------------------------- */
+/* --- the node --- */
 
 #define DRIVER_VERSION 13000
 
@@ -249,7 +249,7 @@ CUresult node_open(void)
 	return r ? r : read_node_devices(location.dev);
 }
 
-/* ---- the device daemon -------------------------------------------------------------------------------------- */
+/* --- the device daemon --- */
 
 static struct sim_device client = SIM_DEVICE_INIT;
 static bool connected;

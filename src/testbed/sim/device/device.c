@@ -129,7 +129,7 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 	return true;
 }
 
-/* Time. */
+/* --- time --- */
 
 void device_advance(struct simulated_gpus *gpus, uint64_t now_ns)
 {

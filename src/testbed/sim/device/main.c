@@ -71,7 +71,7 @@ struct device_server {
 /* The source of an epoll event; a connection's events have its own address. */
 static const char on_listen, on_gone, on_timer, on_signal, on_exports;
 
-/* Time. */
+/* --- time --- */
 
 static uint64_t now_ns(const struct device_server *s)
 {
@@ -101,7 +101,7 @@ static void arm_engine_timer(struct device_server *s)
 	(void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-/* Lateness. */
+/* --- lateness --- */
 
 /* Compares at each advance, as the host may stop this process at any place, not only in a wait. */
 static void advance_engine(struct device_server *s)
@@ -133,7 +133,7 @@ static void report_late_time(struct device_server *s)
 	s->missed_ns = 0;
 }
 
-/* Connections. */
+/* --- connections --- */
 
 static bool watch_daemon_fd(int epoll, int fd, uint32_t events, const void *what)
 {
@@ -218,7 +218,7 @@ static void accept_all(struct device_server *s)
 		accept_one(s, fd);
 }
 
-/* Packets. */
+/* --- packets --- */
 
 /* Does not wait for a peer that does not read its answers. */
 static bool send_device_answer(int to, struct device_answer *a)
@@ -260,7 +260,7 @@ static bool handle_client_packet(struct device_server *s, struct device_conn *c)
 	return ok;
 }
 
-/* Life. */
+/* --- life --- */
 
 static void check_daemon_idle(struct device_server *s)
 {
@@ -316,7 +316,7 @@ static void run_sim_daemon_loop(struct device_server *s)
 	}
 }
 
-/* Start. */
+/* --- start --- */
 
 /* Only one process serves a node. 1: another one does. */
 static int lock_node(int *ret, struct error *err)

@@ -105,7 +105,7 @@ struct memory_table *memory_table_free(struct memory_table *table)
 	return NULL;
 }
 
-/* Holding. */
+/* --- holding --- */
 
 static struct memory_hold *find_memory_hold(const struct device_memory *m,
 	const struct memory_holder *holder)
@@ -194,7 +194,7 @@ void memory_release_all(struct memory_table *table, struct memory_holder *holder
 		release_memory_hold(table, holder->holds);
 }
 
-/* Making. */
+/* --- making --- */
 
 static int create_contents_file(uint64_t bytes)
 {
@@ -243,7 +243,7 @@ const struct memory_facts *memory_open(struct memory_table *table, struct memory
 										   : NULL;
 }
 
-/* Exporting. */
+/* --- exporting --- */
 
 int memory_export(struct memory_table *table, struct memory_holder *holder, uint64_t id,
 	uint32_t max)

@@ -13,7 +13,7 @@
 #define BYTES_MAX       (UINT64_C(1) << 50)
 #define STACK_BYTES_MAX (UINT64_C(512) << 10)
 
-/* Contexts. */
+/* --- contexts --- */
 
 static uint64_t round_up_granules(uint64_t bytes)
 {
@@ -237,7 +237,7 @@ static uint32_t handle_context_fault(struct device_client *c,
 	return OK;
 }
 
-/* Streams and events. */
+/* --- streams and events --- */
 
 void request_view_end(struct event_view *w)
 {
@@ -406,7 +406,7 @@ static uint32_t handle_event_destroy(struct device_client *c,
 	return OK;
 }
 
-/* Memory. */
+/* --- memory --- */
 
 static uint32_t handle_mem_info(struct device_client *c,
 	const struct sim_device_request *request, struct device_answer *a)
@@ -517,7 +517,7 @@ static uint32_t handle_counters(struct device_client *c,
 	return OK;
 }
 
-/* Packets. */
+/* --- packets --- */
 
 static uint32_t handle_hello(struct device_client *c, const struct sim_device_request *request,
 	struct device_answer *a)

@@ -19,7 +19,7 @@ static uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
 	return ns;
 }
 
-/* ---- the account for tests ---------------------------------------------------------------------------------- */
+/* --- the account for tests --- */
 
 /*
  * What each process used of each GPU by the time it left: the reference for tests of measured figures. One JSON
@@ -74,7 +74,7 @@ static void account_end(struct device_client *c, uint32_t slot)
 	s->peak_bytes = 0;
 }
 
-/* ---- samples of utilization --------------------------------------------------------------------------------- */
+/* --- samples of utilization --- */
 
 /*
  * The driver has no samples of MPS clients. Their server has samples for all of them: the time in which any of
@@ -153,7 +153,7 @@ static void load_remove_client(struct device_client *c, uint32_t slot)
 	sim_load_write(c->device->state, slot, &s->load);
 }
 
-/* ---- processes and their memory ----------------------------------------------------------------------------- */
+/* --- processes and their memory --- */
 
 void usage_show(struct simulated_gpus *gpus, uint32_t slot)
 {

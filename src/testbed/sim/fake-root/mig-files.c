@@ -93,7 +93,7 @@ static void node_name(uint32_t minor, char ret[NODE_NAME_MAX])
 	(void)snprintf(ret, NODE_NAME_MAX, "nvidia-cap%u", minor);
 }
 
-/* Static files. */
+/* --- static files --- */
 
 static int write_minors(const char *dir, uint32_t gpus, struct error *err)
 {
@@ -161,7 +161,7 @@ int sim_caps_write_static(const char *dir, const struct sim_node *node, struct e
 	return write_common(dir, err) < 0 ? -1 : write_minors(dir, gpus, err);
 }
 
-/* Instances. */
+/* --- instances --- */
 
 static int add_cap_files(const char *dir, const struct cap *c, bool recreate, struct error *err)
 {

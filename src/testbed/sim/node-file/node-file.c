@@ -173,7 +173,7 @@ static int iterate_mapping(struct parser *p, const struct node_file_pair *of, pa
 	return 0;
 }
 
-/* The parts of a file. */
+/* --- the parts of a file --- */
 
 static int on_fail(struct parser *p, const struct node_file_pair *pair, void *arg,
 	struct error *err)
@@ -479,7 +479,7 @@ static int fill_file_node(struct parser *p, struct error *err)
 	return 0;
 }
 
-/* Reading. */
+/* --- reading --- */
 
 /* The first error of libfyaml, as "path:line:column: text". */
 static int syntax_error(const struct parser *p, struct error *err)

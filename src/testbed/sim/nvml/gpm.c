@@ -149,7 +149,7 @@ EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t d, unsigned int 
 	return r;
 }
 
-/* Metrics. */
+/* --- metrics --- */
 
 enum gpm_source { LOAD, MEMORY_LOAD, PCIE_TX, PCIE_RX, NOTHING };
 

@@ -61,7 +61,7 @@ static nvmlReturn_t change_end(nvmlReturn_t r, const struct target *t, struct si
 	return lib_change_mig(t, txn);
 }
 
-/* GPU instances. */
+/* --- GPU instances --- */
 
 static nvmlReturn_t create_nvml_gi(nvmlDevice_t d, unsigned int id, uint32_t start,
 	uint32_t size, nvmlGpuInstance_t *gi)
@@ -170,7 +170,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gi, nvmlGpuInstance
 	return NVML_SUCCESS;
 }
 
-/* Profiles of compute instances. */
+/* --- profiles of compute instances --- */
 
 /* The shape of a profile in this GI; @missing if the GI does not offer the profile. */
 static nvmlReturn_t shape_enter(nvmlGpuInstance_t gi, unsigned int number, bool args_ok,
@@ -289,7 +289,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuI
 	return NVML_SUCCESS;
 }
 
-/* Compute instances. */
+/* --- compute instances --- */
 
 static nvmlReturn_t create_nvml_ci(nvmlGpuInstance_t gi, unsigned int id, uint32_t start,
 	uint32_t size, nvmlComputeInstance_t *ci)

@@ -28,7 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t init_count;
 static struct sim_nvml_session *_Atomic current;
 
-/* Messages. */
+/* --- messages --- */
 
 static void log_nvml_error(const char *text)
 {
@@ -43,7 +43,7 @@ static void log_nvml_error(const char *text)
 		return; /* stderr is closed: there is no other log */
 }
 
-/* Handles. */
+/* --- handles --- */
 
 /*
  * 63..48 tag and kind, 47..32 epoch, 31..16 serial of the instance, 15..12 GI, 11..8 CI, 7..0 slot.
@@ -83,7 +83,7 @@ uint32_t gpu_slot(nvmlDevice_t d)
 	return (uint32_t)((uintptr_t)d & 0xFF) % SIM_MAX_GPUS;
 }
 
-/* Entry. */
+/* --- entry --- */
 
 nvmlReturn_t lib_again(const struct sim_state **ret)
 {
@@ -329,7 +329,7 @@ nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group
 		group, &g);
 }
 
-/* What the process sees. */
+/* --- what the process sees --- */
 
 static bool has_node(const char *rel)
 {
@@ -434,7 +434,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 	return NVML_SUCCESS;
 }
 
-/* Init. */
+/* --- init --- */
 
 /* Makes @s the state in use, unless that state is already in use with the /dev of @location. */
 static int use_state(struct sim_state *s, const struct sim_location *location,

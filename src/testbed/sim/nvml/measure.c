@@ -9,7 +9,7 @@
 
 #define SAMPLING_PERIOD_US 100000 /* of the engine utilization (measured) */
 
-/* Memory. */
+/* --- memory --- */
 
 /* Total, reserved and used bytes. A MIG device has those of its GPU instance. */
 struct sim_memory_amounts {
@@ -133,7 +133,7 @@ ENGINE_GETTER(nvmlDeviceGetDecoderUtilization, VIDEO, util_decoder)
 ENGINE_GETTER(nvmlDeviceGetJpgUtilization, JPG_OFA, util_jpg)
 ENGINE_GETTER(nvmlDeviceGetOfaUtilization, JPG_OFA, util_ofa)
 
-/* Power and temperature. */
+/* --- power and temperature --- */
 
 GETTER_U32(nvmlDeviceGetPowerUsage, POWER, sim_power_mw(&g))
 GETTER_U32(nvmlDeviceGetEnforcedPowerLimit, POWER_LIMIT, g.keys.power_limit_mw)
@@ -242,7 +242,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t d, unsigned int *count)
 	return r == NVML_ERROR_NOT_SUPPORTED ? NVML_SUCCESS : r;
 }
 
-/* Clocks. */
+/* --- clocks --- */
 
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, unsigned int type, unsigned int *mhz)
 {
@@ -355,7 +355,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, unsigned int po
 	return NVML_SUCCESS;
 }
 
-/* PCIe. */
+/* --- PCIe --- */
 
 GETTER_U32(nvmlDeviceGetPcieReplayCounter, PCIE, g.keys.pcie_replays)
 GETTER_U32(nvmlDeviceGetCurrPcieLinkGeneration, PCIE, g.keys.pcie_gen)
@@ -377,7 +377,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, unsigned int cou
 	return r;
 }
 
-/* Modes. */
+/* --- modes --- */
 
 GETTER_U32(nvmlDeviceGetPersistenceMode, PERSISTENCE, g.keys.persistence)
 

@@ -9,7 +9,7 @@
 
 #define NAME_PREFIX "MIG "
 
-/* Mode. */
+/* --- mode --- */
 
 EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *current,
 	unsigned int *pending)
@@ -54,7 +54,7 @@ EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode,
 	return lib_change_mig(&t, &txn);
 }
 
-/* MIG devices. */
+/* --- MIG devices --- */
 
 EXPORT nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *count)
 {
@@ -206,7 +206,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig,
 	return nvmlDeviceGetAttributes_v2(mig, attributes);
 }
 
-/* Profiles of GPU instances. */
+/* --- profiles of GPU instances --- */
 
 /* Enters a query about profiles; with MIG off, old drivers refuse it. */
 static nvmlReturn_t profiles_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu *g,

@@ -138,7 +138,7 @@ EXPORT nvmlReturn_t nvmlGetBlacklistDeviceInfoByIndex(unsigned int index,
 	return nvmlGetExcludedDeviceInfoByIndex(index, info);
 }
 
-/* Handles. */
+/* --- handles --- */
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 {

@@ -61,7 +61,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t d, unsigned int wor
 	return NVML_SUCCESS;
 }
 
-/* Between two GPUs. */
+/* --- between two GPUs --- */
 
 struct gpu_pair {
 	struct sim_gpu a, b;
@@ -172,7 +172,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsig
 	return NVML_SUCCESS;
 }
 
-/* NVLink. */
+/* --- NVLink --- */
 
 static nvmlReturn_t enter_link(nvmlDevice_t d, unsigned int link, bool args_ok,
 	struct sim_gpu *g)

@@ -30,7 +30,7 @@ static const enum estimate_of estimate_of_measure[COMPARE_MEASURES] = {
 	[COMPARE_SLOWDOWN] = ESTIMATE_MEAN,
 };
 
-/* ---- matching rows ----------------------------------------------------------------------------------------- */
+/* --- matching rows --- */
 
 static bool is_comparable_row(const struct bench_row *a, const struct bench_row *b,
 	const struct compare_options *o)
@@ -65,7 +65,7 @@ static uint64_t count_row_errors(const struct bench_row *row)
 	return sum;
 }
 
-/* ---- one limit --------------------------------------------------------------------------------------------- */
+/* --- one limit --- */
 
 /* Returns 1 if the measure is unknown: the result has no measurement of one pod alone. */
 static int estimate_row_measure(struct estimate *ret, enum compare_measure m,
@@ -140,7 +140,7 @@ static int make_compare_line(struct compare_line *l, const struct bench_result *
 	return 0;
 }
 
-/* ---- all rows ---------------------------------------------------------------------------------------------- */
+/* --- all rows --- */
 
 static enum compare_verdict pick_worse_verdict(enum compare_verdict a, enum compare_verdict b)
 {
@@ -320,7 +320,7 @@ void compare_fini(struct compare *c)
 	*c = (struct compare){ 0 };
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------- */
+/* --- limits --- */
 
 const char *const compare_measure_names[COMPARE_MEASURES] = {
 	[COMPARE_RATE] = "rate",

@@ -46,7 +46,7 @@ static bool has_environment_slices(const struct environment *env)
 	return bench_mode_slices(env->mode) || (bench_mode_mps(env->mode) && env->observed);
 }
 
-/* ---- environment variables ---------------------------------------------------------------------------------- */
+/* --- environment variables --- */
 
 /*
  * The environment of a child program: that of this process with changes. env->v has the form that exec needs.
@@ -95,7 +95,7 @@ static int env_set(struct strv *env, const char *name, const char *value, struct
 	return 0;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 static void slice_id(char ret[ENVIRONMENT_ID_MAX], uint32_t id)
 {
@@ -191,7 +191,7 @@ static void remove_slices(struct environment *env)
 	env->first_id = env->next_id;
 }
 
-/* ---- programs ----------------------------------------------------------------------------------------------- */
+/* --- programs --- */
 
 static void set_child_end_error(struct error *ret, const char *what,
 	const struct child_end *end)
@@ -330,7 +330,7 @@ static void quit_mps(struct environment *p)
 		p->mps = proc_stop(p->mps);
 }
 
-/* ---- preparation -------------------------------------------------------------------------------------------- */
+/* --- preparation --- */
 
 static bool has_dir_entry(const char *dir, const char *name)
 {
@@ -512,7 +512,7 @@ int environment_get_control(const struct environment *env, char path[static PATH
 	return path_join(path, PATH_MAX, env->run, CONTROL_SOCKET, err);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 int environment_new(struct environment **ret, uv_loop_t *loop,
 	const struct environment_options *options, struct error *err)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* ---- trials ------------------------------------------------------------------------------------------------- */
+/* --- trials --- */
 
 /*
  * A trial is one run of some pods in a prepared environment:
@@ -93,7 +93,7 @@ void trial_stop(struct trial *t);
 /* Handles close as the loop runs on. Returns NULL. */
 struct trial *trial_free(struct trial *t);
 
-/* ---- tests -------------------------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 #define CASE_BLOCKS_MAX 512
 #define CASE_TRIALS_MAX 2

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- tasks and their order ---------------------------------------------------------------------------------- */
+/* --- tasks and their order --- */
 
 #define ISOLATION_TASKS_MAX 64
 
@@ -124,7 +124,7 @@ static void isolation_tasks_make(struct isolation_task_list *ret,
 		add_isolation_task(ret, tests.v[i].kind, tests.v[i].sized, tests.v[i].mode);
 }
 
-/* ---- the runner --------------------------------------------------------------------------------------------- */
+/* --- the runner --- */
 
 #define ISOLATION_SECONDS_MIN 0.4
 #define ISOLATION_SECONDS_MAX 1.5
@@ -156,7 +156,7 @@ struct isolation_runner {
 
 static void next_trial(struct isolation_runner *r);
 
-/* ---- the end ------------------------------------------------------------------------------------------------ */
+/* --- the end --- */
 
 static void on_isolation_cleanup_done(void *arg, const struct error *err)
 {
@@ -191,7 +191,7 @@ static void fail_isolation_run(struct isolation_runner *r, const struct error *e
 	finish_isolation_run(r);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------ */
+/* --- results --- */
 
 static int add_check(struct isolation_runner *r, const struct verdict *v, struct error *err)
 {
@@ -231,7 +231,7 @@ static int add_kernel_size(struct isolation_runner *r, const struct suite_worklo
 	return 0;
 }
 
-/* ---- one task ----------------------------------------------------------------------------------------------- */
+/* --- one task --- */
 
 static struct args_size find_kernel_size(const struct isolation_runner *r,
 	const struct suite_workload *w)
@@ -481,7 +481,7 @@ static void next_trial(struct isolation_runner *r)
 	end_case(r);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static void on_isolation_first_sample(void *arg)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- workloads, and what several tests use ------------------------------------------------------------------ */
+/* --- workloads, and what several tests use --- */
 
 #define US     UINT64_C(1000)
 #define MS     UINT64_C(1000000)
@@ -175,7 +175,7 @@ static const char *case_why(char to[static ERROR_MSG_MAX], const struct isolatio
 	return to;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 /*
  * Memory test. One of two pods allocates all memory that it can and keeps it. Then the other pod does that too.
@@ -264,7 +264,7 @@ const struct isolation_test_kind isolation_test_memory = { .name = "memory",
 	.collect = collect_memory_facts,
 	.set_verdict = set_memory_verdict };
 
-/* ---- neighbor ----------------------------------------------------------------------------------------------- */
+/* --- neighbor --- */
 
 /*
  * Neighbor test. A steady pod runs beside a pod that fills the GPU with small kernels, then beside a pod that
@@ -352,7 +352,7 @@ const struct isolation_test_kind isolation_test_neighbor = { .name = "neighbour"
 	.collect = collect_neighbor_facts,
 	.set_verdict = set_neighbor_verdict };
 
-/* ---- measurements of one pod alone -------------------------------------------------------------------------- */
+/* --- measurements of one pod alone --- */
 
 static size_t one_trial(enum bench_mode m)
 {
@@ -409,7 +409,7 @@ const struct isolation_test_kind isolation_alone_latency = {
 	.collect = collect_alone_latency
 };
 
-/* ---- fault -------------------------------------------------------------------------------------------------- */
+/* --- fault --- */
 
 /*
  * Fault test. One pod writes to an invalid address while its neighbor works. After both have ended, a new pod
@@ -472,7 +472,7 @@ const struct isolation_test_kind isolation_test_fault = { .name = "fault",
 	.collect = collect_fault_facts,
 	.set_verdict = set_fault_verdict };
 
-/* ---- recovery ----------------------------------------------------------------------------------------------- */
+/* --- recovery --- */
 
 /*
  * Recovery test. Two pods fill the GPU and hold much of their memory. One of them kills itself during its work.

@@ -50,7 +50,7 @@ static bool has_late_pod(const struct trial *t)
 	return t->plan.n && t->plan.pods[t->plan.n - 1].late;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------ */
+/* --- the end --- */
 
 static void end_window(struct trial *t)
 {
@@ -84,7 +84,7 @@ static void schedule_trial_report(struct trial *t)
 	(void)uv_timer_start(&t->timer, on_trial_report_timer, 0, 0);
 }
 
-/* ---- one pod ------------------------------------------------------------------------------------------------ */
+/* --- one pod --- */
 
 static int add_trial_argument(struct strv *args, const char *name, uint64_t v, const char *unit,
 	struct error *err)
@@ -284,7 +284,7 @@ static int start_pod(struct trial *t, size_t i, struct error *err)
 	return load_pod_start(&t->slots[i].pod, t->loop, &what, &ops, &t->slots[i], err);
 }
 
-/* ---- progress ----------------------------------------------------------------------------------------------- */
+/* --- progress --- */
 
 static void start_late_pod(struct trial *t)
 {
@@ -370,7 +370,7 @@ static void check_trial_progress(struct trial *t)
 		schedule_trial_report(t);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static void on_trial_environment_ready(void *arg, const struct error *err)
 {

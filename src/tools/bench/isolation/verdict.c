@@ -49,7 +49,7 @@ static double round_verdict_value(double v)
 	return round(v * 10) / 10 + 0.0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 /* Includes what the pod's context had taken before. */
 static double compute_obtained_memory(double limit, double found, double taken)
@@ -94,7 +94,7 @@ void verdict_memory(struct verdict *ret, const struct verdict_memory *m)
 			m->refusal_ns / 1e3, neighbours);
 }
 
-/* ---- a neighbour -------------------------------------------------------------------------------------------- */
+/* --- a neighbour --- */
 
 /* Index of the least value, or of the greatest with @most. */
 static size_t find_extreme_index(const double *v, size_t n, bool most)
@@ -162,7 +162,7 @@ void verdict_latency(struct verdict *ret, const struct verdict_latency *l)
 		l->alone / 1e6);
 }
 
-/* ---- a fault ------------------------------------------------------------------------------------------------ */
+/* --- a fault --- */
 
 static size_t first_block(const struct verdict_blocks *b, double from_ms)
 {
@@ -223,7 +223,7 @@ void verdict_fault(struct verdict *ret, const struct verdict_fault *f)
 		ret->value > 0 ? ret->value : 2 * f->blocks.block_ms, next);
 }
 
-/* ---- recovery ----------------------------------------------------------------------------------------------- */
+/* --- recovery --- */
 
 double verdict_recovered_ms(const struct verdict_blocks *b, double at_ms, double units_per_s)
 {

@@ -123,7 +123,7 @@ struct load_params {
 	bool counts, fill;
 };
 
-/* ---- options ------------------------------------------------------------------------------------------------ */
+/* --- options --- */
 
 static int read_size(uint32_t *ret, const struct options *o, const char *name, uint64_t def,
 	uint64_t min, uint64_t max, struct error *err)
@@ -243,7 +243,7 @@ static int parse_load_options(struct load_params *l, const struct options *o, st
 	return 0;
 }
 
-/* ---- work --------------------------------------------------------------------------------------------------- */
+/* --- work --- */
 
 static void print_load_answer(json_t *o)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- the driver --------------------------------------------------------------------------------------------- */
+/* --- the driver --- */
 
 struct cuda_table cu;
 
@@ -63,7 +63,7 @@ void cuda_open(void)
 	cuda_check_result(cu.cuInit(0), "cuInit");
 }
 
-/* ---- a unit of work ----------------------------------------------------------------------------------------- */
+/* --- a unit of work --- */
 
 #define THREADS       256
 #define BLOCKS_PER_SM 8
@@ -235,7 +235,7 @@ uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns)
 	return took;
 }
 
-/* ---- all memory --------------------------------------------------------------------------------------------- */
+/* --- all memory --- */
 
 #define PIECE_FIRST    (UINT64_C(64) << 20)
 #define PIECE_LAST     (UINT64_C(2) << 20) /* smallest allocation unit of GPUs */

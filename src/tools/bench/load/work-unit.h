@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- the driver --------------------------------------------------------------------------------------------- */
+/* --- the driver --- */
 
 #define LOAD_EXIT_NO_DRIVER 77
 
@@ -33,7 +33,7 @@ void cuda_check_result(CUresult r, const char *what);
 /* Loads libcuda.so.1 and initializes it. Without libcuda.so.1, the program ends with LOAD_EXIT_NO_DRIVER. */
 void cuda_open(void);
 
-/* ---- a unit of work ----------------------------------------------------------------------------------------- */
+/* --- a unit of work --- */
 
 /*
  * A unit of work is a number of equal kernels, launched one by one or as a graph. All sizes are fixed before the
@@ -91,7 +91,7 @@ uint64_t work_unit_calibrate(struct work_unit *u, uint64_t kernel_ns);
 extern const char load_kernels[];
 extern const size_t load_kernels_len;
 
-/* ---- all memory --------------------------------------------------------------------------------------------- */
+/* --- all memory --- */
 
 struct memory_fill {
 	uint64_t bytes;

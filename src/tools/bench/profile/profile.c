@@ -34,7 +34,7 @@ static struct profile_value with_interval(const struct estimate *e, const char *
 	return (struct profile_value){ e->value, half, PROFILE_MEASURED, how };
 }
 
-/* ---- times of a step ---------------------------------------------------------------------------------------- */
+/* --- times of a step --- */
 
 /* The row of a mode and share. NULL: no row, or a row with errors. */
 static const struct bench_row *find_profile_row(const struct profile_facts *f,
@@ -91,7 +91,7 @@ static double time_of_launches(const struct profile_facts *f, enum bench_mode m,
 	return n > 0 && launches > 0 ? seconds / n * launches : NAN;
 }
 
-/* ---- SM sensitivity ------------------------------------------------------------------------------------------- */
+/* --- SM sensitivity --- */
 
 double profile_fit_u(const struct profile_point *points, size_t n)
 {
@@ -158,7 +158,7 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 		p->points[i].fitted = 1 - u + u / p->points[i].sm_share;
 }
 
-/* ---- GPU figures ---------------------------------------------------------------------------------------------- */
+/* --- GPU figures --- */
 
 /* Share of the time in which the workload had work on the GPU, by the arbiter's accounts. NaN: unknown. */
 static double compute_charged_share(const struct profile_facts *f)
@@ -278,7 +278,7 @@ static void set_memory(struct profile *p, const struct profile_facts *f)
 			"the runtime: contexts and code");
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------- */
+/* --- steps --- */
 
 /*
  * Whether the steps of @a cover more launches. If both cover about as many, the longer steps win, as part of a
@@ -406,7 +406,7 @@ int profile_make(struct profile *ret, const struct profile_facts *f, struct erro
 	return 0;
 }
 
-/* ---- as text ------------------------------------------------------------------------------------------------ */
+/* --- as text --- */
 
 #define AT(field) offsetof(struct profile, field)
 

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- steps -------------------------------------------------------------------------------------------------- */
+/* --- steps --- */
 
 /*
  * Finds the steps of a program in its launches. A training or an inference launches the same kernels again and
@@ -43,7 +43,7 @@ struct profile_steps {
 /* @l: in the order of launches. */
 struct profile_steps profile_steps_find(const struct profile_launch *l, size_t n);
 
-/* ---- a profile ---------------------------------------------------------------------------------------------- */
+/* --- a profile --- */
 
 #define PROFILE_WINDOWS_MAX 1000
 #define PROFILE_POINTS_MAX  8
@@ -119,7 +119,7 @@ int profile_make(struct profile *ret, const struct profile_facts *f,
  */
 double profile_fit_u(const struct profile_point *points, size_t n);
 
-/* ---- as text ------------------------------------------------------------------------------------------------ */
+/* --- as text --- */
 
 /* The file for the planner is in the format gpuslice/plan/v1 (docs/plan.md), with one workload. */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- figures of a row --------------------------------------------------------------------------------------- */
+/* --- figures of a row --- */
 
 #define SECONDS_AN_HOUR 3600
 #define MILLION         1e6
@@ -103,7 +103,7 @@ int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	return 0;
 }
 
-/* ---- numbers as text ---------------------------------------------------------------------------------------- */
+/* --- numbers as text --- */
 
 const char *bench_print_ns(double ns, char *buf)
 {
@@ -151,7 +151,7 @@ const char *bench_print_number(double v, char *buf)
 	return buf;
 }
 
-/* ---- cost of sharing ---------------------------------------------------------------------------------------- */
+/* --- cost of sharing --- */
 
 #define BUSY_MIN \
 	0.9 /* minimum GPU utilization of one pod alone; below it, other pods fill the idle time and hide the loss */

@@ -26,7 +26,7 @@ struct bench_figures {
 int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err) MUST_USE;
 
-/* ---- numbers as text ---------------------------------------------------------------------------------------- */
+/* --- numbers as text --- */
 
 /* A terminal and a page show a number with the same text. */
 
@@ -42,7 +42,7 @@ const char *bench_print_figure(double v, char *buf);
 /* About three digits: "9.87", "98.7", "987". "-" unless finite. @buf as above. Returns @buf. */
 const char *bench_print_number(double v, char *buf);
 
-/* ---- cost of sharing ---------------------------------------------------------------------------------------- */
+/* --- cost of sharing --- */
 
 /*
  * The cost of sharing on this GPU, from a result: how much less several GPU-filling pods do together than one of

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- order -------------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 /*
  * Sort key of a row. Scenarios with mode exclusive only come last. Other scenarios keep the order of the result.
@@ -76,7 +76,7 @@ static int make_rows(struct bench_report_model *model, struct error *err)
 	return 0;
 }
 
-/* ---- joined rows of a kind and mode ------------------------------------------------------------------------- */
+/* --- joined rows of a kind and mode --- */
 
 static size_t fewest_blocks(const struct report_mode *m, size_t run)
 {
@@ -175,7 +175,7 @@ static void row_fini(struct bench_row *row)
 	free(row->runs);
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------- */
+/* --- groups --- */
 
 static int make_mode(struct bench_report_model *model, size_t from, size_t end,
 	struct error *err)
@@ -335,7 +335,7 @@ bool report_counts(const struct report_mode *m)
 	return !m->f.errors && !m->f.doubts && m->f.rate.value > 0 && isfinite(m->f.rate.value);
 }
 
-/* ---- rank --------------------------------------------------------------------------------------------------- */
+/* --- rank --- */
 
 #define SERVED 0.98 /* of the requested rate */
 

@@ -68,7 +68,7 @@ const struct report_mode *report_find(const struct bench_report_model *model,
 /* Whether the mode's figures are comparable with other modes: some units, no errors, no disturbance. */
 bool report_counts(const struct report_mode *m);
 
-/* ---- rank --------------------------------------------------------------------------------------------------- */
+/* --- rank --- */
 
 /*
  * Ranks the modes for a kind of pods: the best mode, and the modes without a significant difference from the best.

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- throughput --------------------------------------------------------------------------------------------- */
+/* --- throughput --- */
 
 /* One bar for each mode. Pods with different weights are parts of a bar. */
 
@@ -185,7 +185,7 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 	svg_end(&bars.plot);
 }
 
-/* ---- times of units ----------------------------------------------------------------------------------------- */
+/* --- times of units --- */
 
 /*
  * The share of units that take longer than a time. Both axes are logarithmic, so the tail is as visible as
@@ -407,7 +407,7 @@ int report_latency_plot(struct report_page *p, const struct report_scenario *s,
 	return 0;
 }
 
-/* ---- shares of pods ----------------------------------------------------------------------------------------- */
+/* --- shares of pods --- */
 
 /*
  * Each pod's share of a kind's work, block by block, through all repetitions. Bands are stacked, so that a

@@ -8,7 +8,7 @@
 
 /* The page around the tables and plots. */
 
-/* ---- shared by all parts ------------------------------------------------------------------------------------ */
+/* --- shared by all parts --- */
 
 static bool is_simulated(const struct report_page *p)
 {
@@ -55,7 +55,7 @@ const char *report_percent(double share, char *buf)
 	return bench_print_number(100 * share, buf);
 }
 
-/* ---- head --------------------------------------------------------------------------------------------------- */
+/* --- head --- */
 
 static void render_page_begin(struct report_page *p)
 {
@@ -135,7 +135,7 @@ static void render_head_facts(struct report_page *p, const struct bench_head *h)
 			"but it is not all that was asked for.</p>\n");
 }
 
-/* ---- scenarios ---------------------------------------------------------------------------------------------- */
+/* --- scenarios --- */
 
 static bool has_planned_rate(const struct report_kind *k)
 {
@@ -183,7 +183,7 @@ static int render_report_scenario(struct report_page *p, const struct report_sce
 	return 0;
 }
 
-/* ---- end ---------------------------------------------------------------------------------------------------- */
+/* --- end --- */
 
 static void render_report_notes(struct report_page *p)
 {

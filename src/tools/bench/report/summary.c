@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- isolation ---------------------------------------------------------------------------------------------- */
+/* --- isolation --- */
 
 static void render_check_mode(struct buf *b, const char *name)
 {
@@ -128,7 +128,7 @@ static void report_render_checks(struct report_page *p)
 		buf_puts(p->b, ".</p>\n");
 }
 
-/* ---- summary in words --------------------------------------------------------------------------------------- */
+/* --- summary in words --- */
 
 /*
  * For each kind of pods in each scenario: the mode with the most work, the mode with the
@@ -358,7 +358,7 @@ void report_summary(struct report_page *p)
 	buf_puts(p->b, "</section>\n");
 }
 
-/* ---- overview table ----------------------------------------------------------------------------------------- */
+/* --- overview table --- */
 
 /* Overview table of all kinds of pods and modes: share of the work, and p99. */
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a scenario --------------------------------------------------------------------------------------------- */
+/* --- a scenario --- */
 
 /* A row for each kind of pods and mode. A column without any value is omitted. */
 
@@ -311,7 +311,7 @@ void report_table(struct report_page *p, const struct report_scenario *s)
 	buf_puts(p->b, "</table></div>\n");
 }
 
-/* ---- changes since another result --------------------------------------------------------------------------- */
+/* --- changes since another result --- */
 
 /*
  * Throughput and p99 of each row that both results have. This part shows whether a change is

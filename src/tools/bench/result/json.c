@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- keys --------------------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 struct bench_fields {
 	const struct record_field *fields;
@@ -107,7 +107,7 @@ static const struct record_field size_fields[] = {
 };
 FIELDS(size);
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* --- reading --- */
 
 #define WHERE_MAX 128 /* "rows[4095].runs[999].blocks[999].times" is shorter */
 
@@ -423,7 +423,7 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 	return 0;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------ */
+/* --- writing --- */
 
 /* Takes @value's reference, also on failure. */
 static bool set_result_member(json_t *o, const char *key, json_t *value)

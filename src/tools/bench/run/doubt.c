@@ -102,7 +102,7 @@ double doubt_others(double seen, double earlier, size_t own, enum bench_mode m)
 	return fmax(fmax(0, seen - (double)own), earlier); /* fmax() ignores a NaN */
 }
 
-/* ---- gaps --------------------------------------------------------------------------------------------------- */
+/* --- gaps --- */
 
 static const char *const gap_words[DOUBT_GAPS] = {
 	[GAP_WAITED] = "how long the pods waited for a CPU",

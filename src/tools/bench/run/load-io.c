@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- arguments of gpuslice-load ----------------------------------------------------------------------------- */
+/* --- arguments of gpuslice-load --- */
 
 #define BLOCKS_PER_SM 8 /* of 256 threads: the maximum that a multiprocessor holds at a time */
 
@@ -85,7 +85,7 @@ int args_command(struct strv *ret, const char *program, const struct suite_workl
 	return 0;
 }
 
-/* ---- answers of pods ---------------------------------------------------------------------------------------- */
+/* --- answers of pods --- */
 
 static int not_understood(struct error *err)
 {
@@ -134,7 +134,7 @@ int collect_read(struct hist *blocks, size_t n, const char *line, size_t len, st
 	return 0;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static const struct suite_tenants *tenants_of(const struct suite *s,
 	const struct suite_step *step, uint32_t i, struct suite_tenants *alone)

@@ -8,7 +8,7 @@
 #include "lib/base/strv.h"
 #include "tools/bench/suite/suite.h"
 
-/* ---- arguments of gpuslice-load ----------------------------------------------------------------------------- */
+/* --- arguments of gpuslice-load --- */
 
 #define ARGS_PARTS 20 /* blocks of a repetition */
 
@@ -29,7 +29,7 @@ int args_command(struct strv *ret, const char *program, const struct suite_workl
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err) MUST_USE;
 
-/* ---- answers of pods ---------------------------------------------------------------------------------------- */
+/* --- answers of pods --- */
 
 /* The answer of one pod. */
 struct collect_pod {

@@ -32,7 +32,7 @@ struct state {
 	struct error why; /* error of the last sample */
 };
 
-/* ---- owner of a process ----------------------------------------------------------------------------------------- */
+/* --- owner of a process --- */
 
 static bool read_proc(uint32_t pid, const char *file, char *to, size_t room)
 {
@@ -95,7 +95,7 @@ static bool is_observed_process(const struct state *s, uint32_t pid)
 	       observation_is_pod(cgroup, s->o->pod);
 }
 
-/* ---- samples ---------------------------------------------------------------------------------------------------- */
+/* --- samples --- */
 
 static void add_real(double *sum, size_t *n, const struct sample_device *device, int field)
 {
@@ -300,7 +300,7 @@ int observation_run(struct bench_observation *ret, const struct observation_opti
 	return 0;
 }
 
-/* ---- the profile -------------------------------------------------------------------------------------------------- */
+/* --- the profile --- */
 
 static struct profile_value make_observed_value(double v, bool known,
 	enum profile_origin origin, const char *how, const char *why)

@@ -65,7 +65,7 @@ static const struct suite_step *step_of(const struct bench_runner *r)
 	return &r->steps[r->at];
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------ */
+/* --- the end --- */
 
 static void on_bench_cleanup_done(void *arg, const struct error *err)
 {
@@ -107,7 +107,7 @@ static void fail_bench_run(struct bench_runner *r, const struct error *err)
 	finish_bench_run(r);
 }
 
-/* ---- one step ----------------------------------------------------------------------------------------------- */
+/* --- one step --- */
 
 static double get_step_memory_limit(const struct bench_runner *r)
 {
@@ -492,7 +492,7 @@ static void next_step(struct bench_runner *r)
 		fail_bench_run(r, &err);
 }
 
-/* ---- calibration --------------------------------------------------------------------------------------------- */
+/* --- calibration --- */
 
 /*
  * Sets the kernel size of a workload, and adds it to the result, so that other runs can use the same size. A size
@@ -629,7 +629,7 @@ static void on_bench_environment_ready(void *arg, const struct error *err)
 		bench_sampler_request_first(r->sampler, on_bench_first_sample, r);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 int bench_runner_start(struct bench_runner **ret, uv_loop_t *loop,
 	const struct bench_runner_options *options, struct bench_result *result,

@@ -47,7 +47,7 @@ void profile_window_fini(struct profile_window *w)
 	*w = (struct profile_window){ .n_samples = 0 };
 }
 
-/* ---- status of the arbiter ------------------------------------------------------------------------------------ */
+/* --- status of the arbiter --- */
 
 static uint64_t get_status_number(const json_t *o, const char *key)
 {
@@ -108,7 +108,7 @@ static void add_status_line(struct profile_watch *w, const char *line, size_t le
 	add_status_sample(w, &sample);
 }
 
-/* ---- the connection --------------------------------------------------------------------------------------------- */
+/* --- the connection --- */
 
 static void on_line_closed(uv_handle_t *h)
 {
@@ -213,7 +213,7 @@ static void on_status_poll_timer(uv_timer_t *t)
 	conn->asked = true;
 }
 
-/* ---- the log of launches ---------------------------------------------------------------------------------------- */
+/* --- the log of launches --- */
 
 static struct launch_log *map_launch_log(const char *dir)
 {
@@ -282,7 +282,7 @@ static void drop_log(struct profile_watch *w)
 	w->log = NULL;
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static void reset_slice_watch(struct profile_watch *w)
 {

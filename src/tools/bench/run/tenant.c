@@ -29,7 +29,7 @@ struct tenant {
 	char last[64];    /* last line that was no unit, for messages */
 };
 
-/* ---- a user's command: its lines are its units ----------------------------------------------------------------- */
+/* --- a user's command: its lines are its units --- */
 
 static void count_tenant_unit(struct tenant *tenant)
 {
@@ -57,7 +57,7 @@ static int on_tenant_line(void *arg, const char *line, size_t len, struct error 
 	return 0;
 }
 
-/* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
+/* --- gpuslice-load: two lines --- */
 
 static void on_tenant_load_ready(void *arg, const json_t *report, const struct error *why)
 {
@@ -82,7 +82,7 @@ static int on_tenant_load_answer(void *arg, const char *line, size_t len, struct
 	return 0;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------ */
+/* --- the end --- */
 
 /* The program's last line shows the cause: a wrong pattern, or the program's own error. */
 static void set_given_up_error(struct tenant *tenant, const struct child_end *end)

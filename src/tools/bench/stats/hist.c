@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- histograms --------------------------------------------------------------------------------------------- */
+/* --- histograms --- */
 
 #define LINEAR (1U << HIST_BITS)
 
@@ -134,7 +134,7 @@ void hist_merge(struct hist *h, const struct hist_packed *p)
 		h->counts[p->class[i].class] += p->class[i].count;
 }
 
-/* ---- counted units ------------------------------------------------------------------------------------------ */
+/* --- counted units --- */
 
 int count_init(struct count *c, uint64_t from_ns, uint64_t to_ns, size_t blocks,
 	struct error *err)

@@ -59,7 +59,7 @@ void hist_join(struct hist *h, const struct hist *more);
 /* Adds @p to @h. */
 void hist_merge(struct hist *h, const struct hist_packed *p);
 
-/* ---- counted units ------------------------------------------------------------------------------------------ */
+/* --- counted units --- */
 
 /*
  * Finished units of work, counted in blocks of time: the data of one repetition of a result. Times are ns of the

@@ -124,7 +124,7 @@ void suite_trace(struct suite *s, struct suite_workload room[static SUITE_BUILTI
 		"2 trace + 2 small");
 }
 
-/* ---- scenarios from words ----------------------------------------------------------------------------------- */
+/* --- scenarios from words --- */
 
 static int find_workload_by_name(const struct suite *s, const char *name, struct error *err)
 {
@@ -247,7 +247,7 @@ int suite_profile(struct suite *s, uint32_t workload, const double *shares, size
 	return 0;
 }
 
-/* ---- order of steps ----------------------------------------------------------------------------------------- */
+/* --- order of steps --- */
 
 double suite_weight(uint32_t i)
 {

@@ -35,7 +35,7 @@ struct bench_mig_partition {
 	volatile sig_atomic_t stop;
 };
 
-/* ---- the desired layout -------------------------------------------------------------------------------------- */
+/* --- the desired layout --- */
 
 static bool is_larger(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
 {
@@ -162,7 +162,7 @@ static int apply_bench_mig_goal(struct bench_mig_partition *partition,
 	return r;
 }
 
-/* ---- the state before ----------------------------------------------------------------------------------------- */
+/* --- the state before --- */
 
 static const struct mig_node_gpu *find_bench_mig_gpu(const struct mig_node *node,
 	const char *uuid)
@@ -245,7 +245,7 @@ static int save_bench_checkpoint(const struct bench_mig_partition *partition, st
 	return r;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static struct bench_mig_partition *free_mig_partition(struct bench_mig_partition *partition)
 {

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- prices ------------------------------------------------------------------------------------------------------ */
+/* --- prices --- */
 
 int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	const struct strv *files, const char *region, struct error *err)
@@ -52,7 +52,7 @@ int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	return 0;
 }
 
-/* ---- predictions --------------------------------------------------------------------------------------------------- */
+/* --- predictions --- */
 
 struct bench_profiles {
 	struct plan_input *in;
@@ -225,7 +225,7 @@ int bench_predict(struct bench_result *r, const struct suite *s, const struct be
 	return 0;
 }
 
-/* ---- prediction errors -------------------------------------------------------------------------------------------- */
+/* --- prediction errors --- */
 
 static int compare_error_values(const void *a, const void *b)
 {
@@ -295,7 +295,7 @@ int bench_print_errors(struct buf *b, const struct bench_result *r, struct error
 	return result;
 }
 
-/* ---- calibration -------------------------------------------------------------------------------------------------- */
+/* --- calibration --- */
 
 int bench_write_calibration(struct buf *b, const struct bench_result *r, struct error *err)
 {

@@ -141,7 +141,7 @@ static int parse_slo_limits(struct compare_limit *ret, size_t *n, const struct s
 	return 0;
 }
 
-/* ---- text output -------------------------------------------------------------------------------------------- */
+/* --- text output --- */
 
 static void value_text(char *buf, enum compare_measure m, double v)
 {
@@ -404,7 +404,7 @@ static void print_compare_text(struct buf *b, const struct compare *c,
 			       : "More repetitions, or longer ones, would make the intervals smaller.\n");
 }
 
-/* ---- JSON output -------------------------------------------------------------------------------------------- */
+/* --- JSON output --- */
 
 static json_t *render_compare_number(double v)
 {

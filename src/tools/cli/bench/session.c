@@ -57,7 +57,7 @@ struct session_state {
 	uint64_t began_ns;
 };
 
-/* ---- progress ----------------------------------------------------------------------------------------------- */
+/* --- progress --- */
 
 static void clear_line(const struct session_state *run)
 {
@@ -221,7 +221,7 @@ static void guard_end(struct session_state *run)
 	(void)uv_loop_close(&run->guard);
 }
 
-/* ---- the environment of the measurement ----------------------------------------------------------------------- */
+/* --- the environment of the measurement --- */
 
 static void fill_head(struct bench_head *h, struct strv *texts, const struct session_state *run,
 	const struct inventory *inv, const struct gpu *g)
@@ -273,7 +273,7 @@ int bench_find_gpu(const struct gpu **ret, const struct inventory *inv, const ch
 		name ? name : "0", inv->n);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------- */
+/* --- the run --- */
 
 static int start_bench_run(struct session_state *run, const struct bench_runner_options *o,
 	struct strv *texts, struct error *err)
@@ -361,7 +361,7 @@ static int run_suite(struct session_state *run, const struct stage *st,
 	return r;
 }
 
-/* ---- with own MIG devices ------------------------------------------------------------------------------------- */
+/* --- with own MIG devices --- */
 
 /* One run of the suite's .modes and .mig_pods, on the GPU as it is now. */
 static int run_bench_stage(struct session_state *run, const struct stage *st, const char *name,

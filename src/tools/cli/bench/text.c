@@ -217,7 +217,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 	return result;
 }
 
-/* ---- csv ---------------------------------------------------------------------------------------------------- */
+/* --- csv --- */
 
 static void write_csv_number(struct buf *b, double v)
 {

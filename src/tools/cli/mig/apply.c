@@ -38,7 +38,7 @@ struct mig_change {
 	bool debug;
 };
 
-/* The desired state. */
+/* --- the desired state --- */
 
 static void print_new_mig_notes(struct mig_change *c, const struct strv *notes)
 {
@@ -139,7 +139,7 @@ static int get_desired_mig(void *arg, const struct mig_node_gpu *g, struct mig_d
 	return c->config ? want_config(c, g, ret, err) : want_saved(c, g, ret, err);
 }
 
-/* Hooks and resets. */
+/* --- hooks and resets --- */
 
 static bool has_mig_change_hook(void *arg, enum mig_hook_point p)
 {
@@ -192,7 +192,7 @@ static int make_mig_hook_env(struct mig_change *c, struct error *err)
 	return 0;
 }
 
-/* Progress. */
+/* --- progress --- */
 
 static void on_mig_change_planned(void *arg, const struct mig_node_gpu *g,
 	const struct mig_plan *plan)
@@ -217,7 +217,7 @@ static void gpu_done(void *arg, const struct mig_node_gpu *g, enum mig_result re
 	mig_progress_gpu(&((struct mig_change *)arg)->progress, g, result, why);
 }
 
-/* The change. */
+/* --- the change --- */
 
 static int lock_mig_changes(const struct mig_change *c, bool dry_run, struct error *err)
 {

@@ -296,7 +296,7 @@ static void print_mig_status_text(const struct mig_query *query, struct buf *b)
 	buf_puts(b, *before == ',' ? "\n" : "No free capacity\n");
 }
 
-/* For both commands */
+/* --- for both commands --- */
 
 static int show_mig_gpu(struct mig_query *query, bool status, struct buf *b, json_t *list,
 	struct error *err)

@@ -21,7 +21,7 @@
 
 static const char *const mixes[] = { [REPLAY_KNOWN] = "known", [REPLAY_LEARNED] = "learned" };
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* --- running --- */
 
 struct simulate_progress {
 	uint64_t shown_ns;
@@ -65,7 +65,7 @@ static int compare_on_trace(struct simulate_result *ret, const struct place_trac
 	return 0;
 }
 
-/* ---- output ------------------------------------------------------------------------------------- */
+/* --- output --- */
 
 static void print_policies(struct buf *b, const struct simulate_result *r)
 {
@@ -157,7 +157,7 @@ static int print_simulate_json(struct buf *b, const struct place_trace *t,
 	return 0;
 }
 
-/* ---- the command -------------------------------------------------------------------------------- */
+/* --- the command --- */
 
 static int read_simulate_setting(struct simulate_setting *s, const struct options *o,
 	struct error *err)

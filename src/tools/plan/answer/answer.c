@@ -16,7 +16,7 @@ uint64_t answer_nodes(uint64_t replicas, uint32_t slices, uint32_t gpus)
 	return at_once ? (replicas + at_once - 1) / at_once : 0;
 }
 
-/* ---- offers ------------------------------------------------------------------------------------------------ */
+/* --- offers --- */
 
 struct offer_import {
 	struct plan_answer *a;
@@ -159,7 +159,7 @@ static int collect_offers(struct plan_answer *a, struct error *err)
 	return 0;
 }
 
-/* ---- lines ---------------------------------------------------------------------------------------------------- */
+/* --- lines --- */
 
 /* A node of the line during placement of the replicas in the order of the file. */
 struct line_fill {
@@ -403,7 +403,7 @@ static int make_baseline_lines(struct plan_answer *a, struct error *err)
 	return 0;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static int solve_plan(struct plan_answer *a, const struct answer_setting *s, struct error *err)
 {

@@ -29,7 +29,7 @@ struct outcome_sums {
 	const struct plan_node **last; /* node on which each workload was last seen */
 };
 
-/* ---- money ---------------------------------------------------------------------------------------------- */
+/* --- money --- */
 
 /* A tenant's share of a GPU, as a weight; a whole GPU has the weight *whole. */
 static int64_t get_tenant_weight(const struct plan_node *n, const struct plan_tenant *t,
@@ -77,7 +77,7 @@ static void split_gpu_price(struct outcome_sums *s, const struct plan_node *n,
 	s->money->idle_nano = price_plus(s->money->idle_nano, parts[n_at]);
 }
 
-/* ---- times ------------------------------------------------------------------------------------------------ */
+/* --- times --- */
 
 static bool is_slower(const struct fit_times *t, const struct plan_outcome *than)
 {
@@ -125,7 +125,7 @@ static void predict_baseline_times(struct outcome_sums *s, uint32_t w)
 		o->before_rate = t.times.rate * workload->replicas;
 }
 
-/* ---- interruptions ------------------------------------------------------------------------------------------ */
+/* --- interruptions --- */
 
 /* Share of the time lost to that many interruptions of a node in a month. */
 static double compute_lost_share(const struct plan_workload *w, uint32_t milli_a_month)
@@ -169,7 +169,7 @@ static void add_node_interruptions(struct outcome_sums *s, const struct plan_nod
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------ */
+/* --- all of it --- */
 
 bool outcome_has_gpu(const struct plan_answer *a, const struct plan_tenant *t, uint32_t gpu)
 {

@@ -34,7 +34,7 @@ static uint32_t slice_mib(uint32_t need)
 	return (need + FIT_GRAIN_MIB - 1) / FIT_GRAIN_MIB * FIT_GRAIN_MIB;
 }
 
-/* ---- memory and isolation ------------------------------------------------------------------------------- */
+/* --- memory and isolation --- */
 
 const enum plan_isolation fit_isolation_of[PLAN_MODES] = {
 	[PLAN_EXCLUSIVE] = PLAN_HARDWARE,
@@ -94,7 +94,7 @@ static enum plan_reason check_gpu_memory(struct fit_check_state *state)
 	return PLAN_FITS;
 }
 
-/* ---- MIG -------------------------------------------------------------------------------------------------- */
+/* --- MIG --- */
 
 /* Profiles that @pod fits into, the smallest first. */
 static uint32_t profiles_for(const struct mig_layout *m, const struct fit_pod *pod,
@@ -189,7 +189,7 @@ static enum plan_reason time_mig(struct fit_check_state *state, uint32_t i)
 			(double)p->size / gpu->mig->slots));
 }
 
-/* ---- times -------------------------------------------------------------------------------------------------- */
+/* --- times --- */
 
 /* MPS and MIG give a pod less of the GPU: only its sensitivities tell the effect. */
 static bool split_known(const struct fit_check_state *state, uint32_t i)
@@ -278,7 +278,7 @@ static enum plan_reason time_alone(struct fit_check_state *state)
 	return PLAN_FITS;
 }
 
-/* ---- demands ---------------------------------------------------------------------------------------------------- */
+/* --- demands --- */
 
 /* Under MPS the cost of other pods' bandwidth is a guess if their bandwidth is unknown. */
 static enum plan_origin origin_of(const struct fit_check_state *state, uint32_t i)
@@ -338,7 +338,7 @@ static void stretch_to_share(struct fit_check_state *state, uint32_t i)
 	state->pods[i].demand_s += (p->pod.demand_s + p->pod.rest_s) * (stretch - 1);
 }
 
-/* ---- all together ------------------------------------------------------------------------------------------------ */
+/* --- all together --- */
 
 static enum plan_reason time_all(struct fit_check_state *state)
 {

@@ -88,7 +88,7 @@ bool input_is_control(const char *text);
 int input_add_note(const struct input_reader *r, const struct yaml_node *n, const char *code,
 	const char *fmt, ...) PRINTF(4, 5);
 
-/* ---- Kubernetes objects --------------------------------------------------------------------------------------- */
+/* --- Kubernetes objects --- */
 
 /* Reads a document with a kind or an apiVersion. */
 int objects_read(const struct input_reader *r, const struct yaml_node *doc);

@@ -36,7 +36,7 @@ static int add_machine(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* ---- Karpenter -------------------------------------------------------------------------------------------------- */
+/* --- Karpenter --- */
 
 /* Fields of a Provisioner that a NodePool lacks, or that never existed; .text has the replacement. Users
  * copy such fields into a NodePool, where an API server refuses them. */
@@ -290,7 +290,7 @@ int object_node_template(const struct input_reader *r, const struct yaml_node *o
 		       : 0;
 }
 
-/* ---- eksctl ---------------------------------------------------------------------------------------------------------- */
+/* --- eksctl --- */
 
 int object_eksctl(const struct input_reader *r, const struct yaml_node *o, const char *kind)
 {

@@ -31,7 +31,7 @@ static const struct {
 };
 #define KIND_OTHER (ARRAY_LEN(kinds) - 1) /* handled as a Deployment */
 
-/* ---- requests ------------------------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 /* A container's request for @key: its requests, else its limits, as Kubernetes fills them in. */
 static const struct yaml_node *find_container_resource(const struct yaml_node *container,
@@ -113,7 +113,7 @@ static int read_requests(const struct input_reader *r, const struct yaml_node *s
 	return 0;
 }
 
-/* ---- GPUs --------------------------------------------------------------------------------------------------------- */
+/* --- GPUs --- */
 
 static int read_resource_count(const struct input_reader *r, const struct yaml_node *n,
 	const char *key, uint32_t *ret)
@@ -273,7 +273,7 @@ static int read_gpu_resources(const struct input_reader *r, const struct yaml_no
 	return 0;
 }
 
-/* ---- placement ----------------------------------------------------------------------------------------------- */
+/* --- placement --- */
 
 static int read_node_placement(const struct input_reader *r, const struct yaml_node *spec,
 	struct plan_workload *w)
@@ -308,7 +308,7 @@ static int read_node_placement(const struct input_reader *r, const struct yaml_n
 	return 0;
 }
 
-/* ---- the object ------------------------------------------------------------------------------------------------------- */
+/* --- the object --- */
 
 static bool is_object_name_taken(const struct plan_input *in, const char *name)
 {

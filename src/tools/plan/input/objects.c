@@ -133,7 +133,7 @@ static int object_config_map(const struct input_reader *r, const struct yaml_nod
 	return 0;
 }
 
-/* ---- notes --------------------------------------------------------------------------------------------------- */
+/* --- notes --- */
 
 #define TEXT_MAX 1024
 
@@ -169,7 +169,7 @@ int input_add_note(const struct input_reader *r, const struct yaml_node *n, cons
 	return 0;
 }
 
-/* ---- places in objects ------------------------------------------------------------------------------------------ */
+/* --- places in objects --- */
 
 const struct yaml_node *object_at(const struct yaml_node *n, const char *path)
 {
@@ -206,7 +206,7 @@ size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node
 	return at->n;
 }
 
-/* ---- kinds -------------------------------------------------------------------------------------------------------- */
+/* --- kinds --- */
 
 static const struct {
 	const char *kind;
@@ -262,7 +262,7 @@ int objects_read(const struct input_reader *r, const struct yaml_node *doc)
 		object_clean(kind, clean, sizeof(clean)));
 }
 
-/* ---- all together --------------------------------------------------------------------------------------------------- */
+/* --- all together --- */
 
 static struct plan_workload *workload_named(struct plan_input *in, const char *name)
 {

@@ -253,7 +253,7 @@ int input_milliseconds(const struct input_reader *r, const struct yaml_node *n,
 	return 0;
 }
 
-/* ---- numbers with an origin ------------------------------------------------------------------------------- */
+/* --- numbers with an origin --- */
 
 static const char *const origins[] = { "measured", "derived", "default", NULL };
 
@@ -313,7 +313,7 @@ int input_time(const struct input_reader *r, const struct yaml_node *n,
 	return with_origin(r, n, key, is_seconds_value, "seconds, or a time such as 50ms,", to);
 }
 
-/* ---- quantities of the host ------------------------------------------------------------------------------- */
+/* --- quantities of the host --- */
 
 /* In Kubernetes' form, as a number or as a text: 2, "0.5", 500m. */
 int input_cpu(const struct input_reader *r, const struct yaml_node *n,

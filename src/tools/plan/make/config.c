@@ -88,7 +88,7 @@ void make_sharing_config(struct buf *b, const struct pools *p)
 		pool_config(b, &p->v[i]);
 }
 
-/* ---- MIG ----------------------------------------------------------------------------------------------------------- */
+/* --- MIG --- */
 
 static void mig_pool(struct buf *b, const struct plan_pool *p)
 {

@@ -124,7 +124,7 @@ void make_overlays(struct buf *b, const struct pools *p)
 	}
 }
 
-/* ---- cluster-autoscaler ------------------------------------------------------------------------------------------- */
+/* --- cluster-autoscaler --- */
 
 static void render_autoscaler_tag(struct buf *b, const char *key, const char *name,
 	const char *value, bool last)

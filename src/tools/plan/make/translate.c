@@ -442,7 +442,7 @@ static void translate_node_pool(struct buf *b, const struct yaml_node *spec, con
 		buf_printf(b, "  weight: %lld\n", (long long)number);
 }
 
-/* ---- objects ---------------------------------------------------------------------------------------------------- */
+/* --- objects --- */
 
 /* Provisioners and AWSNodeTemplates. */
 struct objects {

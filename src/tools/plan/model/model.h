@@ -64,7 +64,7 @@ struct model_times {
 #define MODEL_BEYOND_P95 0.05
 #define MODEL_BEYOND_P99 0.01
 
-/* ---- one after the other: time-slicing, and the fair-share scheduler ------------------------------------ */
+/* --- one after the other: time-slicing, and the fair-share scheduler --- */
 
 struct model_rotation {
 	double sigma; /* extra GPU time while two or more pods have work */
@@ -93,7 +93,7 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 struct model_rotation model_time_slicing(void);
 struct model_rotation model_fair_share(size_t n);
 
-/* ---- concurrent: MPS ----------------------------------------------------------------------------------------- */
+/* --- concurrent: MPS --- */
 
 struct model_side {
 	double u;     /* share of the time that grows with fewer multiprocessors */
@@ -108,18 +108,18 @@ struct model_side {
 int model_side_by_side(const struct model_pod *pods, const struct model_side *sides, size_t n,
 	double *stretch, struct error *err) MUST_USE;
 
-/* ---- separate: MIG ------------------------------------------------------------------------------------------- */
+/* --- separate: MIG --- */
 
 /* The stretch on a MIG device with these shares of the GPU's multiprocessors and bandwidth. */
 double model_split_stretch(double u_sm, double u_bw, double sm_share, double bw_share);
 
-/* ---- in a share ---------------------------------------------------------------------------------------- */
+/* --- in a share --- */
 
 /* The least share of a pod with weight share @a, if the other pods use @used of the GPU (each capped at its
  * share). */
 double model_conserving(double a, double used);
 
-/* ---- a single pod, stretched by @stretch --------------------------------------------------------------------- */
+/* --- a single pod, stretched by @stretch --- */
 
 /*
  * All extra time of a request is GPU time. *used: the share of the available GPU time that an open pod demands;
@@ -128,7 +128,7 @@ double model_conserving(double a, double used);
 int model_exclusive(const struct model_pod *p, double stretch, struct model_times *ret,
 	double *used, struct error *err) MUST_USE;
 
-/* ---- another GPU ------------------------------------------------------------------------------------------ */
+/* --- another GPU --- */
 
 /* Time on the new GPU divided by time on the old one. The ratios are old by new: TFLOPS, bandwidth. */
 double model_translate(double u_sm, double u_bw, double compute_ratio, double bandwidth_ratio);

@@ -192,7 +192,7 @@ static void round_fini(struct improve_round *r)
 	free(r->closed);
 }
 
-/* ---- close and place again ----------------------------------------------------------------------------------- */
+/* --- close and place again --- */
 
 static void close_one(struct improve_round *r, size_t i)
 {

@@ -53,7 +53,7 @@ bool pack_check_fit(struct packer *p, const struct pack_shape *s, const uint32_t
 	return fits;
 }
 
-/* ---- open nodes --------------------------------------------------------------------------------------------- */
+/* --- open nodes --- */
 
 int pack_open_add(struct packer *p, const struct pack_node *plan, struct error *err)
 {
@@ -109,7 +109,7 @@ static void packer_fini(struct packer *p)
 	free(p->memo);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------ */
+/* --- results --- */
 
 void pack_result_fini(struct pack_result *r)
 {
@@ -215,7 +215,7 @@ static int fill_pack_result(struct packer *p, struct pack_result *ret, struct er
 	return 0;
 }
 
-/* ---- solve --------------------------------------------------------------------------------------------------- */
+/* --- solve --- */
 
 static bool can_solve_exactly(const struct packer *p)
 {

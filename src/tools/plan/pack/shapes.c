@@ -192,7 +192,7 @@ static bool pack_compute_shares(const struct packer *p, uint32_t workload, size_
 	return true;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------------- */
+/* --- sizes --- */
 
 static bool can_fit_equal_replicas(const struct packer *p, const struct pack_shape *s,
 	uint32_t workload, uint32_t n)

@@ -102,7 +102,7 @@ void pool_format_resource(const struct plan_node *n, const struct plan_tenant *t
 #define NOTES_MAX 1024
 #define TEXT_MAX  4096
 
-/* ---- equal nodes --------------------------------------------------------------------------------------------- */
+/* --- equal nodes --- */
 
 static int compare_uint(uint64_t a, uint64_t b)
 {
@@ -174,7 +174,7 @@ static int pooled_new(struct pool_node **ret, const struct plan_answer *a, struc
 	return 0;
 }
 
-/* ---- contents of a pool -------------------------------------------------------------------------------------- */
+/* --- contents of a pool --- */
 
 static uint32_t resource_at(struct plan_pool *p, const char *name)
 {
@@ -276,7 +276,7 @@ static int pool_make(struct plan_pool *ret, const struct plan_answer *a,
 	return 0;
 }
 
-/* ---- notes ---------------------------------------------------------------------------------------------------------- */
+/* --- notes --- */
 
 static int add_pool_note(struct pools *p, const char *code, const struct buf *text,
 	struct error *err)
@@ -341,7 +341,7 @@ static int add_split_note(struct pools *pools, struct error *err)
 	return 0;
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static void set_pool_name(struct pools *pools, struct plan_pool *p)
 {

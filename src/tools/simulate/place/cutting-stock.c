@@ -198,7 +198,7 @@ int cutting_stock_solve(struct cutting_stock *ret, const struct cutting_demand *
 	return 0;
 }
 
-/* ---- bounds and packings of whole counts ------------------------------------------------------- */
+/* --- bounds and packings of whole counts --- */
 
 uint64_t cutting_stock_l2(const struct cutting_demand *demand, size_t n)
 {

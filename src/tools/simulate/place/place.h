@@ -59,7 +59,7 @@ uint32_t place_get_free(const struct place_node *n);
 /* The GPU with the least free that has room for @p; PLACE_NO_GPU if @p requests no fraction. */
 uint32_t place_tightest(const struct place_node *n, const struct place_pod *p);
 
-/* ---- mixes ------------------------------------------------------------------------------------ */
+/* --- mixes --- */
 
 /* A kind of pod, and how often it arrives. */
 struct place_type {
@@ -70,7 +70,7 @@ struct place_type {
 /* Sorts @types and merges equal ones; returns the number left. */
 size_t place_types_merge(struct place_type *types, size_t n);
 
-/* ---- policies --------------------------------------------------------------------------------- */
+/* --- policies --- */
 
 struct place_policy;
 

@@ -87,7 +87,7 @@ static struct free_resources compute_node_rest(const struct value_policy *v,
 	return r;
 }
 
-/* ---- from the mix -------------------------------------------------------------------------------- */
+/* --- from the mix --- */
 
 static void stop_value_policy(struct place_policy *p)
 {
@@ -185,7 +185,7 @@ static int start_value_policy(struct place_policy *p, const struct place_setting
 	return solve_rest_values(v, s, err);
 }
 
-/* ---- a decision ---------------------------------------------------------------------------------- */
+/* --- a decision --- */
 
 static void on_value_node_changed(struct place_policy *p, size_t i)
 {

@@ -34,7 +34,7 @@ struct trace_reader {
 	size_t room;
 };
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 static int model_of(struct place_trace *t, const struct columns_row *row, uint16_t *ret)
 {
@@ -86,7 +86,7 @@ int place_trace_parse_nodes(struct place_trace *t, const char *name, const char 
 		err);
 }
 
-/* ---- pods -------------------------------------------------------------------------------------- */
+/* --- pods --- */
 
 /* A model that no node has sets no bit: the pod then fits nowhere. */
 static uint64_t models_of(const struct place_trace *t, const char *spec)
@@ -142,7 +142,7 @@ int place_trace_parse_pods(struct place_trace *t, const char *name, const char *
 	return columns_read(name, text, len, pod_columns, POD_COLUMNS, add_trace_pod, &r, err);
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 static int read_with(struct place_trace *t, const char *path,
 	int (*parse)(struct place_trace *t, const char *name, const char *text, size_t len,

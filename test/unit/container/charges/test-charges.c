@@ -339,7 +339,7 @@ static void charge__fails_where_the_arbiter_refuses_the_process(void **state)
 	in_child(charge_when_refused);
 }
 
-/* ---- many at once ----------------------------------------------------------------------------- */
+/* --- many at once --- */
 
 /* A driver that counts only its allocated bytes, for all processes that share it. A kill between two of its
  * words leaves the total too low, never too high: no false alarm. */
@@ -523,7 +523,7 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 	assert_true(done > 100 && refusals > 0);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------- */
+/* --- fork --- */
 
 static void fork_and_charge(void)
 {

@@ -105,7 +105,7 @@ static void others(void (**what)(void))
 	}
 }
 
-/* The arbiter. */
+/* --- the arbiter --- */
 
 struct slice_page *link_page(void)
 {
@@ -448,7 +448,7 @@ static CUresult real_import(CUmemoryPool *pool, void *handle, unsigned int type,
 	return CUDA_SUCCESS;
 }
 
-/* Streams and contexts. */
+/* --- streams and contexts --- */
 
 static CUresult real_exchange(unsigned int *m)
 {

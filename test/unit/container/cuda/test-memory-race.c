@@ -88,7 +88,7 @@ static void charges__cover_the_memory_of_the_driver_in_every_order(void **state)
 	mt_in_child(try_orders);
 }
 
-/* ---- many at once ----------------------------------------------------------------------------- */
+/* --- many at once --- */
 
 #define HELD_MAX 24
 

@@ -40,7 +40,7 @@ void pool_reservation_wait_end(struct pool_reservation_wait *w)
 	(void)w;
 }
 
-/* ---- the driver: streams by number, of which 0 to 2 are CUDA's special ones ------------------------ */
+/* --- the driver: streams by number, of which 0 to 2 are CUDA's special ones --- */
 
 static struct {
 	unsigned int status; /* 0 none, 1 captures, 2 invalidated */
@@ -168,7 +168,7 @@ static int teardown(void **state)
 	return (int)count_captures();
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static CUresult begin_by(unsigned int way, CUstream s)
 {

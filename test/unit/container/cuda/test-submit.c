@@ -26,7 +26,7 @@ void *forward_resolve(unsigned int slot)
 	return NULL;
 }
 
-/* ---- the driver ------------------------------------------------------------------------------- */
+/* --- the driver --- */
 
 static union {
 	max_align_t align;
@@ -114,7 +114,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* --- all of them --- */
 
 static void hook__counts_once_and_passes_all_arguments(void **state)
 {
@@ -221,7 +221,7 @@ static void hook__outside_of_a_slice_does_not_call_the_gate(void **state)
 	}
 }
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* --- the list --- */
 
 static bool is_listed(char *line, const char *name)
 {
@@ -334,7 +334,7 @@ static void list__has_all_copies_and_launches(void **state)
 		}
 }
 
-/* ---- by hand ---------------------------------------------------------------------------------- */
+/* --- by hand --- */
 
 #define STREAM(n) ((CUstream)(uintptr_t)(0x1000 + (n)))
 
@@ -543,7 +543,7 @@ static void sync_copy__waits_only_if_it_is_large(void **state)
 	assert_int_equal(fake_gate_page.gpus[0].bytes, GATE_SYNC_BYTES / 2 * 5);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* --- bytes --- */
 
 static CUresult real_descriptor(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray array)
 {

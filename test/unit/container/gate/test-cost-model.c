@@ -85,7 +85,7 @@ static void cost_model_learn__learns_nothing_without_an_observed_end(void **stat
 	assert_int_equal(cost_model_cost_ns(&model, 1), 10 * US);
 }
 
-/* ---- a throttled thread, a GPU, and a gate thread ------------------------------------------------- */
+/* --- a throttled thread, a GPU, and a gate thread --- */
 
 /*
  * A program submits series of kernels; each submission takes processor time. The gate thread polls by pace.h,

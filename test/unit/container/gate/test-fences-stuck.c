@@ -147,7 +147,7 @@ static void fences__are_polled_seldom_where_nothing_ends(void **state)
 	gate_test(poll_stuck_fence, 1);
 }
 
-/* ---- storm -------------------------------------------------------------------------------------- */
+/* --- storm --- */
 
 #define THREADS 6
 

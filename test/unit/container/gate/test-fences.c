@@ -7,7 +7,7 @@
 #include "container/sys.h"
 #include "container/gate/internal.h"
 
-/* ---- captures ----------------------------------------------------------------------------------- */
+/* --- captures --- */
 
 static void finish_work_before_capture(void)
 {
@@ -130,7 +130,7 @@ static void fences__do_not_invalidate_a_second_unknown_capture(void **state)
 	gate_test(capture_unknown, 1);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------- */
+/* --- errors --- */
 
 static void fail_for_a_while(void)
 {
@@ -211,7 +211,7 @@ static void fences__count_work_as_over_with_its_context(void **state)
 	}
 }
 
-/* ---- contexts ----------------------------------------------------------------------------------- */
+/* --- contexts --- */
 
 /* The program seems to destroy the context, but another holder keeps it alive. */
 static void keep_context(void)

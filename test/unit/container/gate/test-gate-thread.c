@@ -10,7 +10,7 @@
 
 #define THREADS 8
 
-/* ---- what it reports ---------------------------------------------------------------------------- */
+/* --- what it reports --- */
 
 /* Whatever the gate does. */
 static bool is_silent(void)
@@ -154,7 +154,7 @@ static void gate_thread__loses_no_report_while_the_socket_is_full(void **state)
 	gate_test(fill_socket, 1);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------------- */
+/* --- what goes wrong --- */
 
 static void fail_sticky(void)
 {
@@ -250,7 +250,7 @@ static void gate_thread__polls_all_contexts(void **state)
 	gate_test(use_several_contexts, 1);
 }
 
-/* ---- storms ------------------------------------------------------------------------------------- */
+/* --- storms --- */
 
 static _Atomic bool storm_over;
 static _Atomic uint64_t entered[THREADS]; /* submissions past the gate, of each thread */

@@ -61,7 +61,7 @@ static void slot__is_reclaimed_from_a_destroyed_context(void **state)
 	}
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* --- threads --- */
 
 #define THREADS 4
 #define SLOTS   3

@@ -6,7 +6,7 @@
 #include "lib/base/fd.h"
 #include "io/config/read.h"
 
-/* Precedence, flags and start-up validation. */
+/* --- precedence, flags and start-up validation --- */
 
 struct env_row {
 	const char *name, *value;

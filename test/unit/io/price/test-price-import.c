@@ -165,7 +165,7 @@ static void spot_history__weighs_by_time(void **state)
 		"shipped catalogue");
 }
 
-/* --price, the user's catalogue, AWS's, the shipped one; whatever the order of the files. */
+/* The order of ranks: --price, the catalogue of the user, prices of AWS, the shipped catalogue; whatever the order of the files. */
 static void load__ranks_sources(void **state)
 {
 	static const char own[] = "version: gpuslice/prices/v1\ntypes:\n"

@@ -131,7 +131,7 @@ static void labels__of_an_unhealthy_gpu_stay(void **state)
 	inventory_free(inv);
 }
 
-/* ---- several models and patterns -------------------------------------------------------------- */
+/* --- several models and patterns --- */
 
 static void set_model(struct inventory *inv, uint32_t i, const char *name, uint32_t mib)
 {
@@ -220,7 +220,7 @@ static void labels__with_too_long_a_key_are_omitted(void **state)
 	inventory_free(inv);
 }
 
-/* ---- sharing of some devices ------------------------------------------------------------------ */
+/* --- sharing of some devices --- */
 
 static void labels__of_partly_shared_gpus_have_the_largest_count(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "labels-fixture.h"
 
-/* Labels of MIG devices. */
+/* --- labels of MIG devices --- */
 
 static struct config *mig_config(enum mig_strategy strategy)
 {

@@ -356,7 +356,7 @@ static void labels_new__describes_a_vgpu(void **state)
 	inventory_free(inv);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------ */
+/* --- texts --- */
 
 static void label_sanitise__agrees_with_nvidia(void **state)
 {
@@ -468,7 +468,7 @@ static void labels_equal__ignores_the_timestamp(void **state)
 	inventory_free(inv);
 }
 
-/* ---- anything at all -------------------------------------------------------------------------- */
+/* --- anything at all --- */
 
 static void random_text(char *ret, size_t cap, uint64_t *seed)
 {

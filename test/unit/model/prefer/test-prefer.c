@@ -204,7 +204,7 @@ static void prefer_choose__works_without_a_link_table(void **state)
 	inventory_free(inv);
 }
 
-/* Replicas. */
+/* --- replicas --- */
 
 struct shared {
 	struct inventory *inv;

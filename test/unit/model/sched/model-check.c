@@ -15,7 +15,7 @@ void model_record_failure(struct model *m, const char *failure)
 			(double)(m->now - START) / 1e6, failure);
 }
 
-/* ---- after each call of the scheduler ---------------------------------------------------------- */
+/* --- after each call of the scheduler --- */
 
 static void check_gates(struct model *m, unsigned int gpu)
 {
@@ -188,7 +188,7 @@ void model_check_call(struct model *m)
 	}
 }
 
-/* ---- while time passes ---------------------------------------------------------- */
+/* --- while time passes --- */
 
 static void check_cap(struct model *m, struct model_slice *s, size_t i)
 {

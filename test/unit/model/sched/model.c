@@ -23,7 +23,7 @@ static uint64_t pick_between(struct model *m, uint64_t min, uint64_t max)
 	return min + model_random(m, max - min + 1);
 }
 
-/* ---- what the arbiter does --------------------------------------------------------------------- */
+/* --- what the arbiter does --- */
 
 static bool liar(const struct model_proc *p)
 {
@@ -62,7 +62,7 @@ static uint64_t done_of(void *arg, const struct sched_client *client)
 	return p->steps;
 }
 
-/* ---- what a process does ----------------------------------------------------------------------- */
+/* --- what a process does --- */
 
 /* The work in flight waits for the process to submit the rest. */
 static bool is_at_closed_gate(const struct model_proc *p)
@@ -278,7 +278,7 @@ static void deliver_packet(struct model_proc *p)
 	model_check_call(m);
 }
 
-/* ---- time -------------------------------------------------------------------------------------- */
+/* --- time --- */
 
 static bool is_mps(const struct model_proc *p)
 {
@@ -438,7 +438,7 @@ static void run_due_events(struct model *m, struct model_proc *p)
 	submit_kernels(p);
 }
 
-/* ---- the run ---------------------------------------------------------------------------------- */
+/* --- the run --- */
 
 void model_run(struct model *m, uint64_t ns)
 {
@@ -471,7 +471,7 @@ uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned in
 	return a.charged_ns;
 }
 
-/* ---- slices and processes ---------------------------------------------------------------------- */
+/* --- slices and processes --- */
 
 struct model *model_new(uint64_t seed, unsigned int n_gpus)
 {

@@ -210,7 +210,7 @@ static void sched__returns_to_quanta_with_a_new_slice_until_one_is_left(void **s
 	(void)model_free(m);
 }
 
-/* ---- what changes ------------------------------------------------------------------------------- */
+/* --- what changes --- */
 
 struct scene {
 	struct model *m;
@@ -342,7 +342,7 @@ static void sched__counts_no_burst_as_a_loss(void **state)
 	(void)model_free(m);
 }
 
-/* ---- no slice loses ----------------------------------------------------------------------------- */
+/* --- no slice loses --- */
 
 static struct model_task random_task(struct model *m)
 {

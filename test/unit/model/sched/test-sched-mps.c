@@ -95,7 +95,7 @@ static void saturate_clients(unsigned int n, unsigned int ms)
 	}
 }
 
-/* ---- under MPS --------------------------------------------------------------------------------- */
+/* --- under MPS --- */
 
 static void sched_client_new__under_mps_opens_its_gate_at_once_and_permanently(void **state)
 {
@@ -185,7 +185,7 @@ static void sched__under_mps_all_run_side_by_side(void **state)
 	bench_free(b);
 }
 
-/* ---- from quanta to MPS and back ---------------------------------------------------------------- */
+/* --- from quanta to MPS and back --- */
 
 static void sched_slice_set_share__to_mps_opens_the_gates_of_waiting_clients(void **state)
 {
@@ -300,7 +300,7 @@ static void sched_slice_set_share__of_a_gang_changes_each_gpu_in_order(void **st
 	end_mps_shares();
 }
 
-/* ---- slices with quanta beside it --------------------------------------------------------------- */
+/* --- slices with quanta beside it --- */
 
 static void sched__beside_mps_follows_weights(void **state)
 {

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the arbiter ------------------------------------------------------------------------------ */
+/* --- the arbiter --- */
 
 static void on_term(uv_signal_t *s, int number)
 {
@@ -152,7 +152,7 @@ unsigned int log_lines(const struct env *e, const char *text, const char *also)
 	return n;
 }
 
-/* ---- the control socket ----------------------------------------------------------------------- */
+/* --- the control socket --- */
 
 int open_control(struct env *e)
 {
@@ -192,7 +192,7 @@ json_t *next_line(struct env *e, int ms)
 	return j;
 }
 
-/* ---- children --------------------------------------------------------------------------------- */
+/* --- children --- */
 
 pid_t child(struct env *e)
 {

@@ -55,7 +55,7 @@ void end_arbiter(struct env *e, int signal_number);
 /* Lines of .log that have both. */
 unsigned int log_lines(const struct env *e, const char *text, const char *also);
 
-/* ---- the control socket ----------------------------------------------------------------------- */
+/* --- the control socket --- */
 
 /* A new connection in place of the present one. < 0: no arbiter answers. */
 int open_control(struct env *e);
@@ -63,7 +63,7 @@ void send_control_line(struct env *e, const char *text);
 /* The next line within @ms, without its end, as an object to be released; NULL: none came. */
 json_t *next_line(struct env *e, int ms);
 
-/* ---- children --------------------------------------------------------------------------------- */
+/* --- children --- */
 
 /* Forks. The child ends with this process. */
 pid_t child(struct env *e);

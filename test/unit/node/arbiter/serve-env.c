@@ -50,7 +50,7 @@ int serve_env_teardown(void **state)
 	return 0;
 }
 
-/* ---- the agent -------------------------------------------------------------------------------- */
+/* --- the agent --- */
 
 const char *op_of(const json_t *j)
 {
@@ -131,7 +131,7 @@ bool eventually(struct env *e, const char *key, uint64_t value)
 	return true;
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* --- processes --- */
 
 pid_t holder(struct env *e, uint64_t bytes, bool hang_up)
 {

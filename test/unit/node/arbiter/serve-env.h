@@ -14,12 +14,12 @@
 int serve_env_setup(void **state);
 int serve_env_teardown(void **state);
 
-/* ---- slice.json ------------------------------------------------------------------------------- */
+/* --- slice.json --- */
 
 void write_slice(const struct env *e, const char *text);
 void write_limit(const struct env *e, uint64_t limit, const char *unhooked);
 
-/* ---- the agent -------------------------------------------------------------------------------- */
+/* --- the agent --- */
 
 const char *op_of(const json_t *line);
 /* Connects as the agent: from now on the arbiter requests readings from the test. */
@@ -33,7 +33,7 @@ uint64_t gpu_figure(struct env *e, const char *key);
 /* False: it is not, for a long time. */
 bool eventually(struct env *e, const char *key, uint64_t value);
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* --- processes --- */
 
 /* Starts a process that has @bytes and waits; with @hang_up, after a hang-up. */
 pid_t holder(struct env *e, uint64_t bytes, bool hang_up);

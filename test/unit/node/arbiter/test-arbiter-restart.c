@@ -310,7 +310,7 @@ static void lost_run_directory__ends_the_arbiter(void **state)
 	e->arbiter = 0;
 }
 
-/* ---- under load ------------------------------------------------------------------------------- */
+/* --- under load --- */
 
 static uint64_t next_random(uint64_t *r)
 {

@@ -16,7 +16,7 @@
 #include "testbed/sim/fake-root/fake-root.h"
 #include "testbed/sim/node-file/node-file.h"
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* --- files --- */
 
 static bool read_text(const char *rel, char *ret, size_t cap)
 {
@@ -249,7 +249,7 @@ static void random_changes__keep_the_rules(void **state)
 	}
 }
 
-/* ---- other processes and containers ---------------------------------------------------------------- */
+/* --- other processes and containers --- */
 
 static void changes__are_visible_across_processes(void **state)
 {
@@ -385,7 +385,7 @@ static void container__has_the_devices_of_its_device_nodes(void **state)
 	test_rmdir(STEAL_PTR(dev));
 }
 
-/* ---- node files ------------------------------------------------------------------------------------ */
+/* --- node files --- */
 
 static int parse_mig_node(const char *text, struct sim_node *node, struct error *err)
 {

@@ -319,7 +319,7 @@ static void state_file__of_another_shape_is_refused(void **state)
 	close(fd);
 }
 
-/* ---- hanging ---------------------------------------------------------------------------------- */
+/* --- hanging --- */
 
 struct call {
 	nvmlDevice_t gpu;
@@ -430,7 +430,7 @@ static void hang__followed_by_a_loss_returns_lost(void **state)
 	assert_int_equal(stuck.result, NVML_ERROR_GPU_IS_LOST);
 }
 
-/* ---- threads and fork ------------------------------------------------------------------------- */
+/* --- threads and fork --- */
 
 static _Atomic bool stop;
 

@@ -24,7 +24,7 @@ static bool close_to(double a, double b, double by)
 			fail_msg("%s is %g, expected %g", #a, (double)(a), (double)(b)); \
 	while (0)
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* --- steps --- */
 
 /* A program: a head, some equal layers, a tail; a launch each 10 us, and a wait at the end of a step. */
 struct program {
@@ -109,7 +109,7 @@ static void steps__are_not_found_without_repetition(void **state)
 	assert_int_equal(profile_steps_find(l, ARRAY_LEN(l)).launches % 4, 0);
 }
 
-/* ---- fewer multiprocessors ---------------------------------------------------------------------------------------- */
+/* --- fewer multiprocessors --- */
 
 static void utilization__follows_amdahls_law(void **state)
 {
@@ -125,7 +125,7 @@ static void utilization__follows_amdahls_law(void **state)
 	assert_true(isnan(profile_fit_u(p, 0)));
 }
 
-/* ---- a profile from what was measured ------------------------------------------------------------------------------ */
+/* --- a profile from what was measured --- */
 
 #define PROFILE_SAMPLE_COUNT 21
 
@@ -326,7 +326,7 @@ static void profile__is_written_for_the_planner(void **state)
 	world_fini(&w);
 }
 
-/* ---- shares by others ------------------------------------------------------------------------------------------------ */
+/* --- shares by others --- */
 
 static void status__of_the_arbiter_is_read(void **state)
 {

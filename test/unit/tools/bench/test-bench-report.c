@@ -64,7 +64,7 @@ static bool has_text(const struct world *w, const char *text)
 	return count_text(w, text) > 0;
 }
 
-/* ---- what every page must be -------------------------------------------------------------------------------- */
+/* --- what every page must be --- */
 
 /* The page has @word as a word of its own, in upper or lower case. */
 static bool has_word(const char *page, const char *word)
@@ -169,7 +169,7 @@ static void make_report_page(struct world *w)
 	check_page(w);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static void page__has_tables_and_plots_of_each_scenario(void **state)
 {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kubernetes manifests as input. */
+/* --- Kubernetes manifests as input --- */
 
 static void input_fini(struct plan_input **in)
 {

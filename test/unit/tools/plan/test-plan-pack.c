@@ -163,7 +163,7 @@ static void check_pack_result(const struct pack_result *r, const struct plan_pol
 	assert_true(r->bound_nano <= r->nano_per_hour);
 }
 
-/* ---- what fits ------------------------------------------------------------------------------------- */
+/* --- what fits --- */
 
 static enum plan_reason find_fit(const struct plan_workload *w, size_t n, size_t offer,
 	enum plan_mode mode, uint32_t slots, uint32_t pods, struct fit_times *times)
@@ -409,7 +409,7 @@ static void fit__rates_of_open_pods_are_exact(void **state)
 	assert_int_equal(find_fit(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_FITS);
 }
 
-/* ---- plans --------------------------------------------------------------------------------------------- */
+/* --- plans --- */
 
 static void pack__finds_the_cheapest_of_few(void **state)
 {

@@ -56,7 +56,7 @@ static size_t make_demand_of_trace(const struct place_trace *t, struct cutting_d
 	return n;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 static void node__accepts_pods_that_fit_and_no_more(void **state)
 {
@@ -100,7 +100,7 @@ static void mix__adds_up_equal_pods(void **state)
 	assert_int_equal(place_types_merge(types, 0), 0);
 }
 
-/* ---- cuts ---------------------------------------------------------------------------------------- */
+/* --- cuts --- */
 
 static void cutting_stock__values_the_remaining_capacity(void **state)
 {
@@ -183,7 +183,7 @@ static void shares__of_the_traces_are_packed(void **state)
 	check_trace_packing(load_small, 154, 102, 104, 104);
 }
 
-/* ---- policies ------------------------------------------------------------------------------------ */
+/* --- policies --- */
 
 static double measure_allocated(const struct place_trace *t, const char *policy,
 	enum replay_mix mix, uint64_t seed, struct replay_result *ret)
@@ -317,7 +317,7 @@ static void policy__that_is_unknown_is_named(void **state)
 		"no policy 'worst-fit'; there are value, fgd, best-fit, first-fit, random");
 }
 
-/* ---- traces ---------------------------------------------------------------------------------------- */
+/* --- traces --- */
 
 static void trace__errors_name_line_and_column(void **state)
 {

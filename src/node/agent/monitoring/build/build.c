@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- replicas and resources ---- */
+/* --- replicas and resources --- */
 
 /* Position in the view of the live use that belongs to a usage entry of the round. */
 static uint32_t find_view_use(const struct monitoring_round *r, const struct view *v,
@@ -133,7 +133,7 @@ static void monitoring_build_resources(const struct monitoring *mon,
 	v->n_resources = n;
 }
 
-/* ---- what the agent itself consumes ---- */
+/* --- what the agent itself consumes --- */
 
 static uint32_t count_fds(void)
 {
@@ -220,7 +220,7 @@ static void monitoring_build_agent(const struct monitoring *mon, struct view *v)
 	build_components(mon, v);
 }
 
-/* ---- the view ---- */
+/* --- the view --- */
 
 static void fill_view_warnings(const struct monitoring *mon, struct view *v)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- GPUs ---- */
+/* --- GPUs --- */
 
 static const char *recovery_name(enum gpu_recovery r)
 {
@@ -183,7 +183,7 @@ void monitoring_build_gpus(const struct monitoring *mon, const struct monitoring
 		fill_view_gpu(mon, r, i, v);
 }
 
-/* ---- devices ---- */
+/* --- devices --- */
 
 static void fill_device_health(const struct monitoring *mon, const struct monitoring_device *u,
 	struct view *v, struct view_device *to)

@@ -40,7 +40,7 @@ static const size_t accounts_at = HEAD_BYTES,
 					   USAGE_ACCOUNTS_MAX * sizeof(struct usage_account) +
 					   USAGE_CLIENTS_MAX * sizeof(struct usage_client);
 
-/* ---- mapped ----------------------------------------------------------------------------------- */
+/* --- mapped --- */
 
 static bool is_accounts_file_valid(const struct usage_accounts_head *h, const char *boot)
 {
@@ -85,7 +85,7 @@ static int map_file(struct usage_accounts *accounts, const char *path, const cha
 	return 0;
 }
 
-/* ---- records of an earlier arbiter ------------------------------------------------------------ */
+/* --- records of an earlier arbiter --- */
 
 /* A client record of an earlier arbiter: kept, finished, or freed. */
 static void check_client_record(struct usage_accounts *accounts, uint32_t i)
@@ -139,7 +139,7 @@ static void check_records(struct usage_accounts *accounts)
 		check_client_record(accounts, i);
 }
 
-/* ---- open, close ------------------------------------------------------------------------------ */
+/* --- open, close --- */
 
 int usage_accounts_open(struct usage_accounts *accounts, const char *path, const char *boot,
 	struct error *err)
@@ -171,7 +171,7 @@ void usage_accounts_close(struct usage_accounts *accounts)
 	*accounts = (struct usage_accounts){ 0 };
 }
 
-/* ---- records that were never used ------------------------------------------------------------- */
+/* --- records that were never used --- */
 
 static uint32_t get_touched_count(const _Atomic uint32_t *at, uint32_t max)
 {

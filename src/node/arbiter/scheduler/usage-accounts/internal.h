@@ -4,7 +4,7 @@
 /* Between the accounts (usage-accounts.c) and their file (file.c). Thread: as in usage-accounts.h. */
 #include "node/arbiter/scheduler/usage-accounts/usage-accounts.h"
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* --- words --- */
 
 /* Sequentially consistent: after a kill the file has all that was stored before. */
 static inline void usage_store(_Atomic uint64_t *at, uint64_t v)
@@ -22,7 +22,7 @@ static inline void usage_record_set_state(_Atomic uint32_t *state, enum usage_re
 	atomic_store_explicit(state, (uint32_t)to, memory_order_seq_cst);
 }
 
-/* ---- usage-accounts.c ---------------------------------------------------------------------------------- */
+/* --- usage-accounts.c --- */
 
 /* Hash of the fields that do not change while a record is in use. */
 uint64_t usage_account_check(const char *slice, const uint8_t *uuid);
@@ -36,7 +36,7 @@ void usage_account_end(struct usage_accounts *accounts, struct usage_account *a)
 /* Adds client @i to the list of its account. */
 void usage_client_link(struct usage_accounts *accounts, uint32_t i);
 
-/* ---- file.c ----------------------------------------------------------------------------- */
+/* --- file.c --- */
 
 /* Adds one account behind those that were ever used. The caller has checked that there are fewer than
  * USAGE_ACCOUNTS_MAX. False: the file system has no room. */

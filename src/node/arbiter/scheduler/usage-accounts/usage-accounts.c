@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- figures, checks -------------------------------------------------------------------------- */
+/* --- figures, checks --- */
 
 uint64_t usage_load(const _Atomic uint64_t *at)
 {
@@ -45,7 +45,7 @@ uint64_t usage_client_check(const struct usage_accounts *accounts,
 	return hash_account_key(UINT64_C(0x84222325cbf29ce4), parts, sizeof(parts));
 }
 
-/* ---- accounts --------------------------------------------------------------------------------- */
+/* --- accounts --- */
 
 struct usage_account *usage_account_find(const struct usage_accounts *accounts,
 	const char *slice, const uint8_t *uuid)
@@ -195,7 +195,7 @@ void usage_account_total(const struct usage_accounts *accounts, const struct usa
 	}
 }
 
-/* ---- clients ---------------------------------------------------------------------------------- */
+/* --- clients --- */
 
 /* What the slice has of USAGE_CLIENTS_SHARED, in all of its accounts. */
 static uint32_t get_shared_records(const struct usage_accounts *accounts, const char *slice)
@@ -332,7 +332,7 @@ void usage_client_count(struct usage_client *client, const uint64_t now[USAGE_CO
 	}
 }
 
-/* ---- GPUs ------------------------------------------------------------------------------------- */
+/* --- GPUs --- */
 
 struct usage_gpu *usage_gpu(struct usage_accounts *accounts, const uint8_t *uuid,
 	bool (*keep)(void *arg, const uint8_t *uuid), void *arg)

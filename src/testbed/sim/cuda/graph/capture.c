@@ -188,7 +188,7 @@ CUresult capture_alloc(struct sim_cuda_stream *s, const CUmemPoolProps *props, u
 	return r;
 }
 
-/* Calls that are forbidden during captures. */
+/* --- calls that are forbidden during captures --- */
 
 CUresult capture_unsafe(void)
 {
@@ -297,7 +297,7 @@ CUresult capture_wait(struct sim_cuda_stream *s, struct sim_cuda_event *e)
 	return add_deps(s, e->nodes, e->node_count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Begin and end. */
+/* --- begin and end --- */
 
 static CUresult begin_stream_capture(struct sim_cuda_stream *s, struct graph *g, unsigned mode)
 {
@@ -380,7 +380,7 @@ static CUresult end_stream_capture(struct sim_cuda_stream *s, CUgraph *ret)
 	return r;
 }
 
-/* Functions. */
+/* --- API functions --- */
 
 static CUresult enter_capture_stream(CUstream h, bool args_ok, struct sim_cuda_stream **s)
 {

@@ -151,7 +151,7 @@ static unsigned graph_node_type(const struct cuda_work *w)
 	return types[w->kind];
 }
 
-/* Sorting. */
+/* --- sorting --- */
 
 static bool visit_graph_node(struct graph_node *n, struct graph_node **list, size_t *count)
 {
@@ -181,7 +181,7 @@ struct graph_node **graph_sort(struct graph *g)
 	return list;
 }
 
-/* Clones. */
+/* --- clones --- */
 
 static struct graph_node *clone_of(const struct graph *g, const struct graph_node *original)
 {
@@ -225,7 +225,7 @@ CUresult graph_clone(const struct graph *g, struct graph **ret)
 	return r;
 }
 
-/* Functions. */
+/* --- API functions --- */
 
 /* The graph of a handle; the lock is taken on success. */
 static CUresult enter_graph(const void *h, bool args_ok, struct graph **ret)

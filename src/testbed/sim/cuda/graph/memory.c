@@ -94,7 +94,7 @@ static void graph_memory_used(struct sim_cuda_device *d, int64_t change)
 		memory[at].used_high = memory[at].used;
 }
 
-/* Blocks and allocations. */
+/* --- blocks and allocations --- */
 
 CUresult graph_block_new(struct sim_cuda_device *d, uint64_t bytes, struct graph_block **ret)
 {
@@ -210,7 +210,7 @@ CUresult graph_free(struct address_range *r)
 	return CUDA_SUCCESS;
 }
 
-/* Functions. */
+/* --- API functions --- */
 
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *ret)
 {

@@ -72,7 +72,7 @@ static CUresult from_child(CUgraph h, struct cuda_work *w)
 	return r;
 }
 
-/* Adds. */
+/* --- adds --- */
 
 static CUresult enter_graph_for_add(CUgraph h, bool args_ok)
 {
@@ -231,7 +231,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *ret, CUgraph h, const CUgraphNode
 	return cuGraphAddNode(ret, h, deps, n, p);
 }
 
-/* Queries. */
+/* --- queries --- */
 
 static CUresult enter_node_of_kind(CUgraphNode h, enum work_kind kind, bool args_ok,
 	struct graph_node **ret)

@@ -370,7 +370,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-/* Hints. */
+/* --- hints --- */
 
 EXPORT CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, unsigned int advice, CUdevice dev)
 {

@@ -229,7 +229,7 @@ CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes)
 	return sim_cuda_leave(r);
 }
 
-/* Setting. */
+/* --- setting --- */
 
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s)
 {
@@ -302,7 +302,7 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 	return CUDA_SUCCESS;
 }
 
-/* The functions. */
+/* --- API functions --- */
 
 /* @wait: returns after the copy. Asynchronous copies with pageable memory wait too. */
 static CUresult submit_memcpy(CUDA_MEMCPY3D c, CUstream h, bool wait)
@@ -489,7 +489,7 @@ EXPORT CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *c, CUstream h)
 	return cuMemcpy3DAsync_v2(c, PER_THREAD(h));
 }
 
-/* Arrays, as one row. */
+/* --- arrays, as one row --- */
 
 static CUresult array_copy(CUarray dst_array, CUdeviceptr dst, CUarray src_array,
 	CUdeviceptr src, size_t offset_dst, size_t offset_src, size_t bytes, CUstream h,
@@ -550,7 +550,7 @@ EXPORT CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dst, size_t to, const void *sr
 	return cuMemcpyHtoAAsync_v2(dst, to, src, bytes, PER_THREAD(h));
 }
 
-/* Memset. */
+/* --- memset --- */
 
 static CUresult submit_memset(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 {

@@ -131,7 +131,7 @@ bool space_contains(CUdeviceptr p)
 	return arena_start && p >= arena_start && p < arena_end;
 }
 
-/* Ranges. */
+/* --- ranges --- */
 
 static CUdeviceptr range_end(const struct address_range *r)
 {

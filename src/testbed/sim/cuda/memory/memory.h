@@ -133,7 +133,7 @@ struct sim_cuda_array {
 	bool of_mipmap;
 };
 
-/* ---- memory without an address ------------------------------------------------------------------------------ */
+/* --- memory without an address --- */
 
 /* cuMemCreate() and imports make it. */
 
@@ -149,7 +149,7 @@ struct sim_cuda_device *device_of_slot(uint32_t slot); /* NULL: not visible to t
 /* The memory of a descriptor of the daemon. */
 CUresult import_fd(int fd, struct physical_memory **ret);
 
-/* ---- pools, and the memory of graphs ------------------------------------------------------------------------ */
+/* --- pools, and the memory of graphs --- */
 
 #define POOL_GROWTH (32 * MIB) /* pools and graphs take memory in multiples of it (measured) */
 

@@ -353,7 +353,7 @@ CUresult pool_free_now(struct address_range *r)
 	return CUDA_SUCCESS;
 }
 
-/* Functions. */
+/* --- API functions --- */
 
 static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct sim_cuda_pool *p, CUstream h)
 {
@@ -709,7 +709,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
 	return sim_cuda_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
-/* The pools of a device. */
+/* --- the pools of a device --- */
 
 static CUresult get_pool(CUmemoryPool *ret, CUdevice dev,
 	struct sim_cuda_pool *(*which)(struct sim_cuda_device *d))

@@ -174,7 +174,7 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-/* Addresses. */
+/* --- addresses --- */
 
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret, size_t bytes, size_t align,
 	CUdeviceptr hint, unsigned long long flags)
@@ -313,7 +313,7 @@ EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at,
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-/* Sharing. */
+/* --- sharing --- */
 
 EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle h,
 	unsigned int type, unsigned long long flags)

@@ -123,7 +123,7 @@ void kernel_effect(const struct cuda_work *w)
 	}
 }
 
-/* Work. */
+/* --- work --- */
 
 bool work_copy(struct cuda_work *to, const struct cuda_work *from)
 {

@@ -7,7 +7,7 @@
 enum { OPERAND_POINTER = 1, OPERAND_ARRAY = 2 };
 enum { TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
-/* Values in memory. */
+/* --- values in memory --- */
 
 static bool to_work(const CUstreamBatchMemOpParams *p, struct cuda_work *w)
 {

@@ -6,7 +6,7 @@
 
 #include "lib/base/time.h"
 
-/* ---- events ------------------------------------------------------------------------------------------------- */
+/* --- events --- */
 
 enum {
 	BLOCKING_SYNC = 1,
@@ -309,7 +309,7 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
 	return sim_cuda_leave(CUDA_SUCCESS);
 }
 
-/* ---- events of a whole context ------------------------------------------------------------------------------ */
+/* --- events of a whole context --- */
 
 /*
  * A fence is a queue of the context that no stream waits for. A recording in the fence waits for all work that the

@@ -188,7 +188,7 @@ void queue_launched(struct sim_cuda_queue *q)
 	q->launch_at = (q->launch_at + 1) % LAUNCHES_MAX;
 }
 
-/* The threads. */
+/* --- the threads --- */
 
 static bool is_callback(const struct cuda_work *w)
 {

@@ -255,7 +255,7 @@ CUresult sim_cuda_submit_and_wait(CUstream h, struct cuda_work *w)
 	return w->kind == WORK_COPY ? copy_run(&w->copy) : set_run(&w->set);
 }
 
-/* Waiting. */
+/* --- waiting --- */
 
 static bool stream_idle(const struct sim_cuda_stream *s)
 {
@@ -324,7 +324,7 @@ static CUresult stream_wait_submitted(struct sim_cuda_stream *s)
 	return queue_wait(s->queue, s->queue->last);
 }
 
-/* The functions. */
+/* --- API functions --- */
 
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags, int priority)
 {
@@ -494,7 +494,7 @@ EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream h, CUdeviceptr p, size_t by
 	return cuStreamAttachMemAsync(PER_THREAD(h), p, bytes, flags);
 }
 
-/* Callbacks, and values in memory. */
+/* --- callbacks, and values in memory --- */
 
 EXPORT CUresult cuLaunchHostFunc(CUstream h, CUhostFn fn, void *data)
 {

@@ -31,7 +31,7 @@
 #define DAEMON_CHECK_NS (100 * NS_PER_MS) /* a sleeper checks that the daemon lives */
 #define CALL_STATUS_OK  0
 
-/* Connecting. */
+/* --- connecting --- */
 
 /*
  * Connects through a descriptor of the directory, as a socket's path has at most 107 bytes. Returns 0, or an
@@ -285,7 +285,7 @@ void sim_device_forget(struct sim_device *d)
 	d->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* Packets. */
+/* --- packets --- */
 
 static bool send_packet(struct sim_device *d, const void *data, size_t len, int send_fd)
 {
@@ -346,7 +346,7 @@ bool sim_device_host_done(struct sim_device *d, uint32_t stream, uint64_t seq)
 	return d->fd >= 0 && send_packet(d, &request, sizeof(request), -1);
 }
 
-/* Waiting. */
+/* --- waiting --- */
 
 static bool daemon_lives(const struct sim_device *d)
 {

@@ -296,7 +296,7 @@ static int run_mps_control(struct mps_control_daemon *c)
 	return 0;
 }
 
-/* ---- the program when it sends commands --------------------------------------------------------------------- */
+/* --- the program when it sends commands --- */
 
 /* Sends one command and prints the answer; false: the daemon does not take the command. */
 static bool send_line(int fd, const char *line)
@@ -355,7 +355,7 @@ static int ui_main(const char *dir, int argc, char **argv)
 	return 1;
 }
 
-/* ---- the program -------------------------------------------------------------------------------------------- */
+/* --- the program --- */
 
 static const char usage[] =
 	"CUDA MPS Control for Linux/Unix/QNX. Binary version: 13000 (simulated)\n"

@@ -22,7 +22,7 @@
 
 #define POLLS_MAX (2 + MPS_CLIENTS_MAX + MPS_CONTEXTS_MAX * MPS_DEVICES_MAX)
 
-/* ---- answers to commands ------------------------------------------------------------------------------------ */
+/* --- answers to commands --- */
 
 #define ROW "%-10s%-10s%-15s%-26s%-15s%-15s\n"
 /* Characters of a UUID in `ps`. */
@@ -114,7 +114,7 @@ static void text_render_reply(struct mps_server_state *s, const char *command, c
 	(void)snprintf(ret, cap, "%s", buf_str(&b));
 }
 
-/* ---- the server --------------------------------------------------------------------------------------------- */
+/* --- the server --- */
 
 void server_send_state(struct mps_server_state *s)
 {

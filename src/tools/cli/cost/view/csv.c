@@ -30,7 +30,7 @@ struct cost_csv_row {
 	int64_t ratio_nano;    /* share of the bucket */
 };
 
-/* ---- columns ---------------------------------------------------------------------------------- */
+/* --- columns --- */
 
 static void write_csv_money(struct buf *b, int64_t nano)
 {
@@ -328,7 +328,7 @@ static const struct cost_csv_column {
 	{ "x_ResourceName", NULL, write_focus_resource },
 };
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static void write_focus_row(struct buf *b, const struct cost_csv_row *c)
 {

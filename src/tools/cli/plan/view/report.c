@@ -16,7 +16,7 @@ struct plan_report_writer {
 	const struct page_form *form;
 };
 
-/* ---- texts and tables ---------------------------------------------------------------------------------------- */
+/* --- texts and tables --- */
 
 static void add_report_paragraph(const struct plan_report_writer *r,
 	void (*say)(struct buf *b, const struct plan_answer *a))
@@ -40,7 +40,7 @@ static void add_report_table(const struct plan_report_writer *r,
 		r->form->paragraph(r->b, "There are more; all are in the JSON form.");
 }
 
-/* ---- money ------------------------------------------------------------------------------------------------------ */
+/* --- money --- */
 
 static void format_report_money(char *buf, size_t size, const struct plan_answer *a,
 	int64_t nano, const char *each)
@@ -143,7 +143,7 @@ static void in_mind(const struct plan_report_writer *r)
 		r->form->table(r->b, &lines);
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 /* The parts of one GPU, and the rest of it. */
 static size_t get_gpu_parts(const struct plan_answer *a, const struct plan_node *n,
@@ -193,7 +193,7 @@ static void add_report_nodes(const struct plan_report_writer *r)
 		r->form->paragraph(r->b, "There are more; all are in the JSON form.");
 }
 
-/* ---- the whole report ----------------------------------------------------------------------------------------------- */
+/* --- the whole report --- */
 
 static void add_report_unplaced(const struct plan_report_writer *r)
 {

@@ -157,7 +157,7 @@ static int64_t get_plan_month_nano(int64_t nano_per_hour)
 	return nano_per_hour * ANSWER_HOURS_A_MONTH;
 }
 
-/* ---- the subject ----------------------------------------------------------------------------------------------- */
+/* --- the subject --- */
 
 void plan_summary_stamp(struct buf *b, const struct plan_answer *a)
 {
@@ -201,7 +201,7 @@ void plan_summary_layout(struct buf *b, const struct plan_answer *a)
 	}
 }
 
-/* ---- the plan --------------------------------------------------------------------------------------------------- */
+/* --- the plan --- */
 
 /* Compares the plan with a GPU for each replica, and with the cheapest plan without slicing, where
  * these place all workloads. */
@@ -334,7 +334,7 @@ void plan_summary_confidence(struct buf *b, const struct plan_answer *a)
 				a->in->workloads[w].name, a->in->workloads[w].disturbed);
 }
 
-/* ---- money -------------------------------------------------------------------------------------------------------- */
+/* --- money --- */
 
 /* All requests together pay the whole bill, including the idle parts. */
 void plan_summary_per_million(struct buf *b, const struct plan_answer *a)

@@ -45,7 +45,7 @@ static void money_cell(struct table *t, int64_t nano)
 	table_add(t, nano >= 0 ? plan_money(nano, true, money) : "-");
 }
 
-/* ---- the user's layout ------------------------------------------------------------------------------------- */
+/* --- the user's layout --- */
 
 static void line_row(struct table *t, const char *what, const struct answer_line *l)
 {
@@ -106,7 +106,7 @@ void plan_table_lines(struct table *t, const struct plan_answer *a)
 	}
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 static bool is_same_plan_node(const struct plan_node *a, const struct plan_node *b)
 {
@@ -213,7 +213,7 @@ static size_t plan_table_nodes(struct table *t, const struct plan_answer *a)
 	return more;
 }
 
-/* ---- workloads ------------------------------------------------------------------------------------------------ */
+/* --- workloads --- */
 
 static void add_time_cell(struct table *t, double s)
 {
@@ -293,7 +293,7 @@ size_t plan_table_pays(struct table *t, const struct plan_answer *a)
 	return n > PLAN_ROWS_SHOWN ? n - PLAN_ROWS_SHOWN : 0;
 }
 
-/* ---- prices ----------------------------------------------------------------------------------------------------- */
+/* --- prices --- */
 
 static void price_row(struct table *t, const struct plan_offer *o)
 {

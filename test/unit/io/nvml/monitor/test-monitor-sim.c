@@ -283,7 +283,7 @@ static void sim__detects_added_and_removed_gpus(void **state)
 	stop(&s);
 }
 
-/* ---- MIG -------------------------------------------------------------------------------------- */
+/* --- MIG --- */
 
 /* NVML in this process, for a program other than the worker that partitions GPUs. */
 static nvmlDevice_t other_nvml(struct nvml *n, uint32_t gpu)

@@ -36,7 +36,7 @@ static struct gpu_monitor_options make_monitor_options(void)
 		.stuck_retry_ns = NS_PER_SEC };
 }
 
-/* ---- a monitor on a loop ---------------------------------------------------------------------- */
+/* --- a monitor on a loop --- */
 
 static void run_for(struct monitor_watcher *s, uint64_t ns)
 {
@@ -507,7 +507,7 @@ static void monitor__has_no_device_open_when_released(void **state)
 	monitor_watcher_stop(&s);
 }
 
-/* ---- once ------------------------------------------------------------------------------------- */
+/* --- once --- */
 
 static void probe_once__contains_hangs_and_crashes(void **state)
 {
@@ -545,7 +545,7 @@ static void probe_once__reports_errors(void **state)
 	assert_null(inv);
 }
 
-/* ---- processes on the GPUs -------------------------------------------------------------------- */
+/* --- processes on the GPUs --- */
 
 struct processes_reply {
 	int times;

@@ -413,7 +413,7 @@ static void mig_minors_fill__accepts_or_refuses_a_whole_list(void **state)
 	}
 }
 
-/* ---- probes ----------------------------------------------------------------------------------- */
+/* --- probes --- */
 
 static int feed_mig_msg(struct probe_round *round, union worker_msg *m, enum worker_type type)
 {

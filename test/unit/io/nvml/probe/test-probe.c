@@ -379,7 +379,7 @@ static void probe_bound_gpus__changes_with_the_driver(void **state)
 	assert_int_equal(probe_bound_gpus(&p), two);
 }
 
-/* ---- probes ----------------------------------------------------------------------------------- */
+/* --- probes --- */
 
 static int feed_message(struct probe_round *round, union worker_msg *m, enum worker_type type,
 	struct error *err)

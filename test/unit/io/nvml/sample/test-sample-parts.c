@@ -14,7 +14,7 @@
 #define NS  UINT64_C(1000000000)      /* a second */
 #define T0  (UINT64_C(1000000) * SEC) /* some wall clock */
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* --- the table --- */
 
 static void sources__has_a_row_for_each_field(void **state)
 {
@@ -52,7 +52,7 @@ static void sources__marks_energy_and_ecc_as_costly(void **state)
 	}
 }
 
-/* ---- shares ----------------------------------------------------------------------------------- */
+/* --- shares --- */
 
 struct shares {
 	struct share_state state;
@@ -261,7 +261,7 @@ static void share_settle__stays_within_the_interval(void **state)
 	assert_int_equal(told + s.state.reserved_ns, 20 * NS);
 }
 
-/* ---- what is plausible ------------------------------------------------------------------------ */
+/* --- what is plausible --- */
 
 static uint16_t find_field(const char *name)
 {
@@ -390,7 +390,7 @@ static void plausible__reports_impossible_values_as_unknown(void **state)
 #undef WITH
 }
 
-/* ---- packets ---------------------------------------------------------------------------------- */
+/* --- packets --- */
 
 struct sample_reply {
 	int times;

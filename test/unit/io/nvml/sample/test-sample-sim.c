@@ -144,7 +144,7 @@ static void sim__has_no_profiling_before_hopper(void **state)
 	stop_sim_monitor(&s);
 }
 
-/* ---- programs --------------------------------------------------------------------------------- */
+/* --- programs --- */
 
 /* Runs kernels of @kernel_ms with pauses until it has had @n, in a process of its own. */
 static pid_t start_kernel_program(uint32_t n, uint64_t kernel_ms, uint64_t pause_ms)

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-/* ---- slices ----------------------------------------------------------------------------------- */
+/* --- slices --- */
 
 const char *slice_dir(struct env *e, unsigned int slice)
 {
@@ -46,7 +46,7 @@ void write_share(struct env *e, unsigned int slice, unsigned int weight, unsigne
 	write_slice(e, slice, gpus, more);
 }
 
-/* ---- the arbiter ------------------------------------------------------------------------------ */
+/* --- the arbiter --- */
 
 int scheduler_env_setup(void **state)
 {
@@ -65,7 +65,7 @@ int scheduler_env_teardown(void **state)
 	return 0;
 }
 
-/* ---- status ----------------------------------------------------------------------------------- */
+/* --- status --- */
 
 json_t *status(struct env *e)
 {
@@ -126,7 +126,7 @@ bool eventually(struct env *e, unsigned int slice, const char *key, uint64_t val
 	return true;
 }
 
-/* ---- clients ---------------------------------------------------------------------------------- */
+/* --- clients --- */
 
 void join(struct env *e, struct slice_client *c, unsigned int slice)
 {

@@ -286,7 +286,7 @@ static void page__with_invalid_values_affects_its_own_slice_only(void **state)
 	client_close(&b);
 }
 
-/* ---- more than there is room for --------------------------------------------------------------- */
+/* --- more than there is room for --- */
 
 /* Comes and goes @n times, and counts one launch each time. Returns how often the arbiter admitted it. */
 static unsigned int start_and_end_client(struct env *e, unsigned int slice, unsigned int n)
@@ -557,7 +557,7 @@ static void connections__are_reserved_for_each_slice(void **state)
 		client_close(&c[i]);
 }
 
-/* ---- processes that are stopped ---------------------------------------------------------------- */
+/* --- processes that are stopped --- */
 
 static const json_t *process_of(const json_t *top, unsigned int slice, pid_t pid)
 {

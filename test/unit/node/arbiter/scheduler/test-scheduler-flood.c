@@ -40,7 +40,7 @@ static struct {
 uint64_t __real_time_mono_ns(void);
 uint64_t __wrap_time_mono_ns(void);
 
-/* ---- what the thread reads ---------------------------------------------------------------------- */
+/* --- what the thread reads --- */
 
 static const struct scheduler_slice *slice_number(const struct arbiter *a, unsigned int number)
 {
@@ -85,7 +85,7 @@ uint64_t __wrap_time_mono_ns(void)
 	return watched.now;
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* --- processes --- */
 
 /* Wants whenever it has no quantum, until .go. */
 static void alternate_quanta(struct env *e, struct slice_client *c)
@@ -240,7 +240,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static void flood__is_read_in_small_batches(void **state)
 {
@@ -283,7 +283,7 @@ static void deadline__waits_for_at_most_one_packet(void **state)
 	assert_true(watched.read <= 2);
 }
 
-/* ---- the thread and the loop ------------------------------------------------------------------- */
+/* --- the thread and the loop --- */
 
 static bool tenth_step(struct scheduler *scheduler, void *arg)
 {
@@ -394,7 +394,7 @@ static void freeze__leaves_gates_as_they_are(void **state)
 	assert_int_equal(atomic_load(&left->page->gpus[0].gate), before);
 }
 
-/* ---- records ---------------------------------------------------------------------------------- */
+/* --- records --- */
 
 static _Noreturn void run_third(struct env *e)
 {

@@ -80,7 +80,7 @@ static void register_memory(struct env *e, struct slice_client *m, unsigned int 
 	assert_true(client_allocate(m, 0, 4096));
 }
 
-/* ---- gates and accounts ------------------------------------------------------------------------ */
+/* --- gates and accounts --- */
 
 static void mps__gates_are_open_and_time_is_counted(void **state)
 {
@@ -196,7 +196,7 @@ static void mps__is_switched_while_processes_run(void **state)
 	client_close(&m);
 }
 
-/* ---- processes outside of MPS ------------------------------------------------------------------ */
+/* --- processes outside of MPS --- */
 
 static void mps__process_outside_is_detected_and_reported_once(void **state)
 {

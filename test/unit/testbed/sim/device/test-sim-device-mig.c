@@ -40,7 +40,7 @@ static int leave(void **state)
 	return end(state);
 }
 
-/* Requests. */
+/* --- requests --- */
 
 static uint32_t call_mig_daemon(struct sim_device *to, struct sim_device_request request,
 	struct sim_device_reply *r)
@@ -116,7 +116,7 @@ static bool wait_stream(struct sim_device *to, uint32_t stream, uint64_t seq)
 		time_mono_ns() + DAEMON_TIMEOUT_NS);
 }
 
-/* Tests. */
+/* --- tests --- */
 
 static void instance__is_set_once_and_before_all_other_requests(void **state)
 {

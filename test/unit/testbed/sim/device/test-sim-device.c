@@ -8,7 +8,7 @@
 
 #define BELOW_BASE 11 /* NVML_PERF_POLICY_TOTAL_BASE_CLOCKS */
 
-/* Streams. */
+/* --- streams --- */
 
 static void stream__reports_through_the_page(void **state)
 {
@@ -172,7 +172,7 @@ static void invalid_number__ends_the_connection(void **state)
 	assert_int_equal(nvml_process_bytes(0, getpid()), UINT64_MAX);
 }
 
-/* Faults. */
+/* --- faults --- */
 
 static void fault__out_of_memory_at_the_third(void **state)
 {

@@ -13,7 +13,7 @@ static void reset_first_gpu(void)
 	assert_ok(sim_control_reset(&f.control, 0, &err), &err);
 }
 
-/* ---- compute instances -------------------------------------------------------------------------- */
+/* --- compute instances --- */
 
 static void compute__profiles_of_each_gpu_instance(void **state)
 {
@@ -144,7 +144,7 @@ static void compute__share_a_gpu_instance(void **state)
 	assert_int_equal(info.id, 0); /* the lowest free */
 }
 
-/* ---- MIG devices -------------------------------------------------------------------------------- */
+/* --- MIG devices --- */
 
 static void devices__are_ordered_and_named(void **state)
 {

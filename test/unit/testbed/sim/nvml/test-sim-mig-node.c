@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* ---- mode -------------------------------------------------------------------------------------- */
+/* --- mode --- */
 
 static void set_mode(unsigned int mode, nvmlReturn_t want, nvmlReturn_t want_activation)
 {
@@ -140,7 +140,7 @@ static void mode__is_not_supported_without_mig(void **state)
 	assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* ---- processes and events ------------------------------------------------------------------------ */
+/* --- processes and events --- */
 
 static void processes__belong_to_their_instance(void **state)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sys/wait.h>
 
-/* ---- tables ------------------------------------------------------------------------------------ */
+/* --- tables --- */
 
 /* NVIDIA's names, by enumerator. */
 static const struct {
@@ -222,7 +222,7 @@ static void profiles__can_be_hidden_while_mig_is_off(void **state)
 	assert_int_equal(nvmlDeviceGetGpuInstanceProfileInfo(gpu, 0, &plain), 0);
 }
 
-/* ---- placement --------------------------------------------------------------------------------- */
+/* --- placement --- */
 
 /* The sequence was observed on an A100 with 40 GB. */
 static void capacity__follows_the_observed_sequence(void **state)
@@ -366,7 +366,7 @@ static void placement__of_all_media_engines_leaves_none_for_others(void **state)
 	sim_fixture_end(&f);
 }
 
-/* ---- permission and counting --------------------------------------------------------------------- */
+/* --- permission and counting --- */
 
 static void changes__need_root(void **state)
 {
