@@ -127,12 +127,12 @@ empty_tree() {
 
 @test "a function that no header of its folder declares is noticed" {
 	empty_tree
-	mkdir -p src/io/web/parts
+	mkdir -p src/io/web/parts test/unit
 	printf "a = static_library('web', 'a.c', 'parts/b.c')\n" >src/io/web/meson.build
 	printf 'int web_one(void);\n' >src/io/web/web.h
 	printf '/* web_four() */\nint web_two(void);\nint web_three(void);\nint web_four(void);\n' >src/io/web/internal.h
 	printf '/* web_four() */\nint web_three(int a,\n\tint b);\n' >src/io/web/parts/b.h
-	printf 'int web_two(void)\n{\n}\nint main(void)\n{\n}\n' >src/io/web/a.c
+	printf '/* License. */\n/* Web. */\nint web_two(void)\n{\n}\nint main(void)\n{\n}\n' >src/io/web/a.c
 	printf 'static int five(void);\nstatic int five(void)\n{\n}\nint web_one(void)\n{\n}\n' >src/io/web/parts/b.c
 	printf 'int web_three(int a,\n\tint b)\n{\n}\n' >>src/io/web/parts/b.c
 	tools/check-tree.sh
@@ -141,6 +141,26 @@ empty_tree() {
 	[[ $output == *'src/io/web/parts/b.c: no header of src/io/web/parts/ declares web_four()'* ]]
 	[[ $output == *'src/io/web/parts/b.c: no header of src/io/web/parts/ declares web_two()'* ]]
 	[[ $(grep -c 'no header of' <<<"$output") -eq 2 ]]
+}
+
+@test "a source file without a head, and another form of a section's title, are noticed" {
+	empty_tree
+	mkdir -p src/io/web test/unit
+	printf "a = static_library('web', 'a.c', 'b.c', 'c.c', 'd.c')\n" >src/io/web/meson.build
+	license='/* SPDX-License-Identifier: Apache-2.0 */'
+	printf '%s\n\n/* Reads. */\n#include "x.h"\n' "$license" >src/io/web/a.c
+	printf '%s\n#include "x.h"\n\n/* Reads\n * more. */\n\nint x;\n' "$license" >src/io/web/b.c
+	printf '%s\n#include "c.h"\n\n/* --- life --- */\n\nint y;\n' "$license" >src/io/web/c.c
+	printf '%s\n' "$license" >src/io/web/c.h
+	printf '%s\n/* Reads. */\n' "$license" >src/io/web/d.c
+	tools/check-tree.sh
+	printf '%s\n#include "x.h"\n\n/* Of the variable. */\nint x;\n' "$license" >src/io/web/a.c
+	printf '%s\n#include "x.h"\n\n/* --- life --- */\n\nint x;\n' "$license" >src/io/web/b.c
+	printf '/* ---- life ---- */\n' >test/a.c
+	run -1 tools/check-tree.sh
+	[[ $output == *'src/io/web/a.c: begin it with a comment'*'src/io/web/b.c: begin it with a comment'* ]]
+	[[ $output == *'test/a.c:1: write the title of a section as "/* --- title --- */"'* ]]
+	[[ $(wc -l <<<"$output") -eq 4 ]]
 }
 
 @test "names that two functions or types share are noticed, and functions without an object" {
@@ -195,6 +215,10 @@ empty_tree() {
 	sed -i 2d src/model/a.c
 	sed -i '1s|$| */|' src/model/a.c
 	tools/check-words.py
+	printf '/* It is set. */\n/* Which is set. */\n/* The number which is set. */\n' >src/model/a.c
+	run -1 tools/check-words.py
+	[[ $output == *'src/model/a.c:1: '*'src/model/a.c:2: '* && $output == *' 2 words'* ]]
+	printf '/* The number is set. */\n' >src/model/a.c
 	# In test/ names of functions are read too. Names of programs, options and values are no words.
 	cat >test/a.c <<-'END'
 		/* make-ledger --strangers UID=nobody */
