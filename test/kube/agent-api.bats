@@ -418,7 +418,7 @@ says() {
 	eventually 20 says cluster.nodeCondition.error 'cannot patch resource \"nodes/status\"'
 	eventually 10 degraded node-condition 'cannot patch resource'
 	eventually 20 works labels
-	offers a 16
+	eventually 20 offers a 16
 	may 'clusterrole 2 patch' 'clusterrole 1 patch'
 	api_agent --config-map configs --labels node
 	eventually 20 in_touch

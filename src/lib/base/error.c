@@ -25,13 +25,19 @@ static const struct error_class classes[ERR_COUNT_] = {
 	[ERR_INTERNAL] = { "internal", 13, 500, 70 },
 };
 
+static void make_message_line(struct error *err)
+{
+	utf8_make_valid(err->msg);
+	(void)escape_line(err->msg);
+}
+
 int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)
 {
 	if (err) {
 		err->code = code;
 		err->sys = 0;
 		(void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
-		utf8_make_valid(err->msg);
+		make_message_line(err);
 	}
 	return -1;
 }
@@ -84,7 +90,7 @@ int error_sys(struct error *err, int sys, const char *fmt, ...)
 	err->sys = sys;
 	used = strlen(err->msg);
 	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", strerror(sys));
-	utf8_make_valid(err->msg);
+	make_message_line(err);
 	return -1;
 }
 
@@ -108,7 +114,7 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	used = strlen(err->msg);
 	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %.*s",
 		(int)(sizeof(text) - 1), text);
-	utf8_make_valid(err->msg);
+	make_message_line(err);
 	return -1;
 }
 
@@ -122,7 +128,7 @@ void error_suffix(struct error *err, const char *text)
 	if (used > sizeof(err->msg) - 1 - len)
 		used = sizeof(err->msg) - 1 - len;
 	memcpy(err->msg + used, text, len + 1);
-	utf8_make_valid(err->msg);
+	make_message_line(err);
 }
 
 void error_copy(struct error *to, const struct error *from)

@@ -50,8 +50,8 @@ struct error {
 		.code = ERR_NONE \
 	}
 
-/* A message may quote names and text of others, or be cut. It is valid UTF-8 all the same
- * (utf8_make_valid()), since JSON and the API server accept nothing else. */
+/* A message may quote names and text of others, or be cut. It is valid UTF-8 all the same (utf8_make_valid()), since
+ * JSON and the API server accept nothing else, and one line without control characters (escape_line()). */
 
 /* Fills @err and returns -1, so that a caller can `return error_set(...)`. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF(3, 4);

@@ -2,7 +2,6 @@
 #include "lib/yaml/yaml.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <libfyaml.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,10 +66,6 @@ int yaml_fail(const struct yaml_source *src, uint32_t line, uint32_t column,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* Keys and names of the file may contain line breaks; a message is one line. */
-	for (char *c = text; *c; c++)
-		if (iscntrl((unsigned char)*c))
-			*c = ' ';
 	if (!line)
 		return error_set(err, code, "%s: %s", src->name, text);
 	if (src->inside)

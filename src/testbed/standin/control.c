@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "testbed/standin/control.h"
 
-#include "lib/base/text.h"
 #include "lib/base/time.h"
 #include "lib/http/server/server.h"
 #include "testbed/standin/view.h"
@@ -208,7 +207,7 @@ static int do_post(struct standin_control *c, const struct http_request *req, js
 		body = json_loadb(req->body, req->body_len, JSON_REJECT_DUPLICATES, &where);
 		if (!body)
 			return error_set(err, ERR_INVALID, "request:%d:%d: %s", where.line,
-				where.column, escape_line(where.text));
+				where.column, where.text);
 		rc = actions[i].post(c->s, body, ret, err);
 		json_decref(body);
 		return rc;

@@ -3,7 +3,6 @@
 #include "tools/cli/kubelet-item.h"
 
 #include "lib/base/paths.h"
-#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
 #include "lib/base/time.h"
@@ -43,7 +42,7 @@ static int call_standin_kubelet(const struct kubelet_client *c, const char *meth
 		return -1;
 	}
 	*ret = json_loadb(buf_str(&b), b.len, 0, &where);
-	return *ret ? 0 : error_set(err, ERR_INTERNAL, "answer: %s", escape_line(where.text));
+	return *ret ? 0 : error_set(err, ERR_INTERNAL, "answer: %s", where.text);
 }
 
 /* Posts @body_take, which it takes over, and prints the lines of the answer. */

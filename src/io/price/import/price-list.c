@@ -4,7 +4,6 @@
 
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
-#include "lib/base/text.h"
 #include "io/price/import/stream.h"
 
 #include <jansson.h>
@@ -331,7 +330,7 @@ static int read_query_entry(struct bulk *b, json_t *entry, const char *name, siz
 	inner = json_loadb(text, json_string_length(entry), 0, &where);
 	if (!inner)
 		return error_set(err, ERR_INVALID, "%s: PriceList[%zu]: %s", name, at,
-			escape_line(where.text));
+			where.text);
 	got = bulk_add(b, inner, name, at, err);
 	json_decref(inner);
 	return got;
@@ -368,7 +367,7 @@ int price_query_read(struct price_catalogue *c, const char *name, const char *te
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, escape_line(where.text));
+			where.column, where.text);
 	got = bulk_init(&b, err) < 0 ||
 	      read_query_list(&b, json_object_get(root, "PriceList"), name, err) < 0;
 	json_decref(root);

@@ -2,7 +2,6 @@
 /* Reads AWS's history of spot prices and Spot Instance Advisor into the catalogue (import.h). */
 #include "io/price/import/import.h"
 
-#include "lib/base/text.h"
 #include "lib/base/time.h"
 
 #include <jansson.h>
@@ -259,7 +258,7 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, escape_line(where.text));
+			where.column, where.text);
 	list = json_object_get(root, "SpotPriceHistory");
 	n = json_array_size(list);
 	next = json_string_value(json_object_get(root, "NextToken"));
@@ -317,7 +316,7 @@ int spot_advisor_read(struct price_catalogue *c, const char *name, const char *t
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, escape_line(where.text));
+			where.column, where.text);
 	if (!json_is_object(regions))
 		got = error_set(err, ERR_INVALID, "%s: spot_advisor: expected an object", name);
 	json_object_foreach(regions, region_name, region)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/config/saved.h"
 
-#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "io/config/config.h"
 
@@ -53,7 +52,7 @@ int saved_config_parse(struct saved_config *ret, const char *json, size_t len,
 	int r;
 
 	if (!o)
-		return error_set(err, ERR_INVALID, "kept config: %s", escape_line(where.text));
+		return error_set(err, ERR_INVALID, "kept config: %s", where.text);
 	r = parse_saved_config(ret, o, source, err);
 	json_decref(o);
 	return r;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/health/saved.h"
 
-#include "lib/base/text.h"
 #include "lib/base/parse.h"
 #include "lib/json/record.h"
 
@@ -360,8 +359,7 @@ int saved_health_parse(struct node *n, const char *json, size_t len, const char 
 	int r;
 
 	if (!o)
-		return error_set(err, ERR_INVALID, "line %d: %s", where.line,
-			escape_line(where.text));
+		return error_set(err, ERR_INVALID, "line %d: %s", where.line, where.text);
 	r = parse_saved_health(n, o, boot, now_ns, err);
 	json_decref(o);
 	return r;

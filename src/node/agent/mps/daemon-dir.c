@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/daemon-dir.h"
 
-#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/unix-socket.h"
@@ -208,7 +207,7 @@ int mps_daemon_dir_load(struct mps_daemon_dir *dir, struct error *err)
 	o = json_loadb(buf_str(&b), b.len, 0, &where);
 	if (!o)
 		return error_set(err, ERR_INVALID, "'%s': line %d: %s", path, where.line,
-			escape_line(where.text));
+			where.text);
 	if (!json_is_object(o)) {
 		json_decref(o);
 		return error_set(err, ERR_INVALID, "'%s': expected an object", path);

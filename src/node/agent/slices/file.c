@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/slices/file.h"
 
-#include "lib/base/text.h"
-
 #include "abi/slice-dir.h"
 #include "abi/slice-page.h"
 
@@ -177,7 +175,7 @@ int slice_file_parse(struct slice_file *ret, const char *json, size_t len, struc
 	root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
 	if (!root)
 		return error_set(err, ERR_INVALID, "no JSON: line %d, column %d: %s",
-			where.line, where.column, escape_line(where.text));
+			where.line, where.column, where.text);
 	r = parse_slice_fields(ret, root, err);
 	json_decref(root);
 	if (r < 0)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/arbiter/control/request.h"
 
-#include "lib/base/text.h"
-
 #include "abi/arbiter-control.h"
 #include "node/arbiter/slices/file.h"
 
@@ -148,7 +146,7 @@ int request_read(struct control_request *ret, const char *line, size_t len, stru
 	memset(ret, 0, sizeof(*ret));
 	if (!top)
 		return error_set(err, ERR_INVALID, "control: column %d: %s", where.column,
-			escape_line(where.text));
+			where.text);
 	result = parse_request_object(ret, top, err);
 	json_decref(top);
 	if (result < 0)

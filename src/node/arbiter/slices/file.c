@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/arbiter/slices/file.h"
 
-#include "lib/base/text.h"
-
 #include "abi/slice-dir.h"
 #include "node/arbiter/grants/grants.h"
 #include "model/sched/sched.h"
@@ -262,7 +260,7 @@ int slice_def_read(struct slice_def *ret, const char *path, const char *id, cons
 	top = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
 	if (!top)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", path, where.line,
-			where.column, escape_line(where.text));
+			where.column, where.text);
 	result = parse_slice_def_object(&r, ret, id, top);
 	json_decref(top);
 	if (result < 0)

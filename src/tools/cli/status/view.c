@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/status/view.h"
 
-#include "lib/base/text.h"
 #include "lib/base/strv.h"
 #include "tools/cli/status/internal.h"
 
@@ -458,7 +457,7 @@ int status_view(struct buf *b, const char *json, size_t len,
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
-			escape_line(where.text));
+			where.text);
 	if (!json_is_object(root) || !json_is_array(json_object_get(root, "gpus")))
 		r = error_set(err, ERR_INVALID, "the answer is not a gpusliced status");
 	else

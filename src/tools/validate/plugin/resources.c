@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "lib/base/paths.h"
-#include "lib/base/text.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
 #include "lib/http/client/client.h"
@@ -41,7 +40,7 @@ int offers_read_status(struct offers *ret, const char *json, size_t len, struct 
 	ret->n = 0;
 	if (!root)
 		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
-			escape_line(where.text));
+			where.text);
 	if (!json_is_array(list))
 		return error_set(err, ERR_INVALID,
 			"the answer is not the status of gpusliced: it has no resources");

@@ -64,6 +64,19 @@ static void error_set__makes_valid_utf8_of_any_bytes(void **state)
 	}
 }
 
+static void error_set__makes_one_line_of_any_text(void **state)
+{
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	(void)error_set(&err, ERR_INVALID, "a\n\tb\x1b[31m\x7f%s", "c\xc2\x9b");
+	assert_string_equal(err.msg, "a  b [31m c  ");
+	(void)error_prefix(&err, "x\r");
+	assert_string_equal(err.msg, "x : a  b [31m c  ");
+	(void)error_sys(&err, ENOENT, "open '%s'", "a\nb");
+	assert_string_equal(err.msg, "open 'a b': No such file or directory");
+}
+
 static void strv_sort__sorts_by_bytes(void **state)
 {
 	CLEANUP(strv_fini) struct strv v = STRV_INIT;
@@ -555,6 +568,7 @@ int main(void)
 		cmocka_unit_test(error_class__has_a_row_for_every_code),
 		cmocka_unit_test(error_prefix__keeps_the_text_and_the_code),
 		cmocka_unit_test(error_set__makes_valid_utf8_of_any_bytes),
+		cmocka_unit_test(error_set__makes_one_line_of_any_text),
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
 		cmocka_unit_test(digits_to_differ__tells_a_figure_from_its_limit),
