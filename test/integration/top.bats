@@ -110,7 +110,7 @@ at_terminal() {
 	at_terminal 200x30 see:jupyter \
 		"do:touch $GPUSLICE_RUN_DIR/away" 'see:STALE since' see:jupyter \
 		"do:rm $GPUSLICE_RUN_DIR/away" unsee:STALE see:jupyter \
-		"do:echo 503 >$GPUSLICE_RUN_DIR/answer.status" 'see:with status 503: not?[2J now' \
+		"do:echo 503 >$GPUSLICE_RUN_DIR/answer.status" 'see:with status 503: not [2J now' \
 		"do:rm $GPUSLICE_RUN_DIR/answer.status" unsee:STALE \
 		"do:echo '{\"gpus\":1}' >$GPUSLICE_RUN_DIR/answer.json" 'see:gpus: expected a list' see:jupyter \
 		key:q end:0
