@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *describe_json_type(const json_t *j)
 {
@@ -191,4 +192,16 @@ json_t *json_by_id(const json_t *list)
 			(void)json_object_set(o, id, s);
 	}
 	return o;
+}
+
+const json_t *json_find_uuid(const json_t *list, const char *uuid)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *own = json_string_value(json_object_get(o, "uuid"));
+
+		if (own && !strcasecmp(own, uuid))
+			return o;
+	}
+	return NULL;
 }

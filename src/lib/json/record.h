@@ -60,3 +60,5 @@ json_t *record_write(const void *from, const struct record_field *fields, size_t
 /* The objects of @list (an array or NULL) as one object, with the text of each one's "id" as its key. Leaves
  * out objects without an id. Returns a new reference; NULL: no memory. Thread: any. */
 json_t *json_by_id(const json_t *list);
+/* The first object of @list (an array or NULL) with that "uuid", in any case; NULL: none. Borrowed. Thread: any. */
+const json_t *json_find_uuid(const json_t *list, const char *uuid);

@@ -19,16 +19,7 @@ bool monitoring_read_number(const json_t *o, const char *key, uint64_t *ret)
 
 const json_t *monitoring_find_gpu_status(const json_t *slice_status, const char *uuid)
 {
-	const json_t *gpus = json_object_get(slice_status, "gpus");
-
-	for (size_t i = 0; i < json_array_size(gpus); i++) {
-		const json_t *g = json_array_get(gpus, i);
-		const char *own = json_string_value(json_object_get(g, "uuid"));
-
-		if (own && !strcasecmp(own, uuid))
-			return g;
-	}
-	return NULL;
+	return json_find_uuid(json_object_get(slice_status, "gpus"), uuid);
 }
 
 /* The usage entry, on that device, of the container that holds one of the slice's devices. */

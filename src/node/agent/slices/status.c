@@ -109,18 +109,6 @@ static json_t *format_arbiter_flag(const json_t *from, const char *key)
 	return from ? json_boolean(json_is_true(json_object_get(from, key))) : json_null();
 }
 
-static const json_t *find_arbiter_gpu(const json_t *list, const char *uuid)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *o = json_array_get(list, i);
-		const char *own = json_string_value(json_object_get(o, "uuid"));
-
-		if (own && !strcasecmp(own, uuid))
-			return o;
-	}
-	return NULL;
-}
-
 /* The container's peak as the API and the metrics show it, since the arbiter's own peak begins when the arbiter
  * starts. The larger of both. */
 static json_t *peak_status(const struct slices *s, const char *uuid,
@@ -143,7 +131,7 @@ static json_t *format_slice_gpus_status(const struct slices *s, const struct sli
 
 	for (uint32_t i = 0; i < f->plan.n; i++) {
 		const struct slice_gpu *g = &f->plan.gpus[i];
-		const json_t *now = find_arbiter_gpu(json_object_get(seen, "gpus"), g->uuid);
+		const json_t *now = json_find_uuid(json_object_get(seen, "gpus"), g->uuid);
 		json_t *o = json_object();
 
 		SET(o, "uuid", json_any_text(g->uuid));

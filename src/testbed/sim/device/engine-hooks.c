@@ -69,7 +69,7 @@ static void post_xid(struct simulated_gpus *gpus, uint32_t slot, const struct in
 static void on_failed(void *arg, void *user, uint32_t code)
 {
 	struct device_context *c = user, *server = c->is_server ? c : c->server;
-	bool told = c->ended || (server && server->faulted);
+	bool reported = c->ended || (server && server->faulted);
 	const struct instance *in = c->client->instance;
 	struct simulated_gpus *gpus = arg;
 	bool there = gpus->slots[c->slot].usable && (!in || in->usable);
@@ -78,7 +78,7 @@ static void on_failed(void *arg, void *user, uint32_t code)
 	 * An XID is for a context's own failure, not for a lost GPU or an ended MPS server. A fault of all a
 	 * server's clients posts one XID.
 	 */
-	if (there && !told)
+	if (there && !reported)
 		post_xid(gpus, c->slot, in,
 			code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
 	if (server && !c->ended) {
