@@ -30,12 +30,11 @@ def percentile(values, percent):
 class Proc:
     """A program whose lines are kept in a file; the last one is JSON."""
 
-    def __init__(self, node, name, args, env):
+    def __init__(self, node, name, args, env, stdin=subprocess.DEVNULL):
         self.name = name
         self.path = os.path.join(node.work, f"{len(node.procs)}-{name}.out")
         self.file = open(self.path, "w+b")
-        self.popen = subprocess.Popen(args, stdout=self.file, stderr=subprocess.STDOUT, env=env,
-                                      stdin=subprocess.DEVNULL)
+        self.popen = subprocess.Popen(args, stdout=self.file, stderr=subprocess.STDOUT, env=env, stdin=stdin)
         self.args = args
         node.procs.append(self)
 
@@ -136,7 +135,9 @@ class Node:
                             LD_LIBRARY_PATH=f"{own}:{path}" if path else own)
         look = subprocess.run([self.bin("nvml-look")], env=self.env, capture_output=True, text=True, check=True)
         self.look = look.stdout.splitlines()[0]
-        self.uuid = dict(w.split("=", 1) for w in self.look.split() if "=" in w)["uuid"]
+        self.uuids = [dict(w.split("=", 1) for w in line.split() if "=" in w)["uuid"]
+                      for line in look.stdout.splitlines() if "uuid=" in line]
+        self.uuid = self.uuids[0]
         self.begin_services()
 
     def begin_services(self):
@@ -232,14 +233,12 @@ class Node:
     def slice_dir(self, name):
         return os.path.join(self.state, "slices", self.slice_id(name))
 
-    def slice(self, name, weight=1, cap=None, cls="batch", memory=16 << 30):
-        """Makes the slice, or changes it."""
+    def slice(self, name, weight=1, cap=None, cls="batch", memory=16 << 30, gpus=(0,)):
+        """Makes the slice, or changes it. GPUS: their numbers."""
         at = self.slice_dir(name)
-        gpu = {"uuid": self.uuid, "memory": memory, "weight": weight}
-        if cap:
-            gpu["cap"] = cap
+        all_of = [{"uuid": self.uuids[i], "memory": memory, "weight": weight, **({"cap": cap} if cap else {})} for i in gpus]
         text = json.dumps({"version": 1, "id": self.slice_id(name), "resource": "nvidia.com/gpu",
-                           "devices": [f"{self.uuid}::{name}"], "gpus": [gpu], "compute": "turns",
+                           "devices": [f"{self.uuid}::{name}"], "gpus": all_of, "compute": "turns",
                            "class": cls, "unhooked": "report"})
         new = os.path.join(self.work, "new")
         os.makedirs(new)
