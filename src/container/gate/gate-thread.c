@@ -266,6 +266,7 @@ void gate_thread_context_leaves(CUcontext ctx)
 	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
+	gate_handle_leaves();
 	if (process)
 		fences_context_leaves(&process->fences, ctx);
 	errno = e;
@@ -399,8 +400,8 @@ static void poll_work_in_flight(struct gpu_poll *poll)
 }
 
 /*
- * Recording a fence takes a lock of the driver from submitting threads. Under MPS no slice waits for the
- * end of what is in flight. So the fence can wait until nothing was submitted between two polls, or for
+ * Recording a fence takes a lock of the driver from submitting threads. While no slice waits for the end of
+ * what is in flight, the fence can wait until nothing was submitted between two polls, or for
  * PACE_POLL_OPEN_MAX_NS.
  */
 static bool can_fence_wait(const struct gpu_poll *poll)
@@ -411,8 +412,7 @@ static bool can_fence_wait(const struct gpu_poll *poll)
 	g->last_ended = poll->ended;
 	if (!g->unfenced_since)
 		g->unfenced_since = poll->now;
-	if (!calm && poll->now - g->unfenced_since < PACE_POLL_OPEN_MAX_NS &&
-		gate_is_under_mps())
+	if (!calm && poll->now - g->unfenced_since < PACE_POLL_OPEN_MAX_NS && !poll->is_awaited)
 		return true;
 	g->unfenced_since = 0;
 	return false;
@@ -607,8 +607,6 @@ static uint64_t plan_next_gpu_poll(struct gpu_poll *poll)
 			return report_gpu_rest(poll);
 		case PACE_REPORT:
 			reported = gate_report_state(poll->process, poll->gpu);
-			break;
-		case PACE_STAY:
 			break;
 		}
 	} else {

@@ -53,14 +53,6 @@ bool gate_is_scheduled(void)
 	return page && atomic_load_explicit(&page->turns, memory_order_relaxed);
 }
 
-bool gate_is_under_mps(void)
-{
-	const struct slice_page *page = link_page();
-
-	return page &&
-	       atomic_load_explicit(&page->turns, memory_order_relaxed) == SLICE_TURNS_MPS;
-}
-
 void gate_wake_all(struct gate_process *process)
 {
 	struct turn_page *page = atomic_load(&process->page);
@@ -78,15 +70,13 @@ void gate_wake_all(struct gate_process *process)
 
 /* --- what is held --- */
 
-/* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
-static int find_stream_gpu(const struct gate_process *process, CUstream stream,
+/* The GPU's place in the page, by the driver. < 0: no GPU of the slice. */
+static int ask_stream_gpu(const struct gate_process *process, CUstream stream,
 	unsigned int flags)
 {
 	CUdevice device;
 	int gpu;
 
-	if (process->gate.gpu_count == 1)
-		return 0;
 	if (!stream || flags & GATE_NO_STREAM)
 		gpu = device_current_gpu();
 	else if (stream_device(stream, flags & GATE_OWN, &device))
@@ -94,6 +84,49 @@ static int find_stream_gpu(const struct gate_process *process, CUstream stream,
 	else
 		gpu = device_find_gpu(device);
 	return gpu >= 0 && (uint32_t)gpu < process->gate.gpu_count ? gpu : -1;
+}
+
+/* Which GPU a thread's last streams are on. The answers hold while the thread's context is the same and
+ * gate_process.handles has not changed: a stream that is destroyed changes it before another can have its handle. */
+#define KNOWN_STREAMS 8
+static _Thread_local struct known_stream {
+	CUcontext context;
+	CUstream stream;
+	uint64_t handles; /* + 1; 0: nothing is known */
+	int gpu;
+} known_streams[KNOWN_STREAMS] __attribute__((tls_model("initial-exec")));
+
+/* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
+static int find_stream_gpu(const struct gate_process *process, CUstream stream,
+	unsigned int flags)
+{
+	uint64_t handles = atomic_load(&process->handles) + 1;
+	struct known_stream *known;
+	CUcontext context = NULL;
+	int gpu;
+
+	if (process->gate.gpu_count == 1)
+		return 0;
+	if (flags & GATE_NO_STREAM)
+		stream = NULL;
+	if (REAL(cuCtxGetCurrent)(&context) || !context)
+		return ask_stream_gpu(process, stream, flags);
+	known = &known_streams[(uint64_t)(uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15) >>
+			       61];
+	if (known->handles == handles && known->context == context && known->stream == stream)
+		return known->gpu;
+	gpu = ask_stream_gpu(process, stream, flags);
+	if (gpu >= 0)
+		*known = (struct known_stream){ context, stream, handles, gpu };
+	return gpu;
+}
+
+void gate_handle_leaves(void)
+{
+	struct gate_process *process = gate_process_if_any();
+
+	if (process)
+		(void)atomic_fetch_add(&process->handles, 1);
 }
 
 /* One submission at the gate. */
@@ -418,7 +451,10 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 	gpu = process ? find_target_gpu(process, stream, flags) : -1;
 	if (gpu < 0)
 		goto out;
-	ret = count_submission(process, gpu, flags, kind);
+	ret = &atomic_load_explicit(&process->page, memory_order_acquire)->gpus[gpu];
+	if (atomic_load(&process->gate.captures) || gate_mode(process) != GATE_MODE_UP ||
+		!gate_pass_open(ret))
+		ret = count_submission(process, gpu, flags, kind);
 	if (ret && process->gate.log)
 		gate_launches_add(process->gate.log, kind);
 	if (ret)

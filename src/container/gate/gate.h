@@ -70,6 +70,28 @@ void gate_end_tagged(struct turn_gpu_page *p);
 
 /* --- around a submission --- */
 
+/*
+ * Counts a submission at an open gate. False: the gate is not open, or the doorbell is set, and nothing is counted.
+ *
+ * Memory order, both sequentially consistent: this thread counts .begun, then loads the gate. A thread that sees the
+ * gate closed, or sets TURN_DOORBELL, loads .begun after that. So that thread sees this submission, or this thread
+ * sees the gate (internal.h).
+ */
+static inline bool gate_pass_open(struct turn_gpu_page *p)
+{
+	/* Do not count .begun where the slow path counts it anyway. */
+	if (__builtin_expect((atomic_load_explicit(&p->gate, memory_order_relaxed) &
+				     (TURN_STATE | TURN_DOORBELL)) != TURN_OPEN,
+		    0))
+		return false;
+	(void)atomic_fetch_add(&p->begun, 1);
+	if (__builtin_expect(
+		    (atomic_load(&p->gate) & (TURN_STATE | TURN_DOORBELL)) == TURN_OPEN, 1))
+		return true;
+	(void)atomic_fetch_sub(&p->begun, 1);
+	return false;
+}
+
 /* @kind: any key for what the submission takes of the GPU, as far as the caller can know (cost-model.h). */
 static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned int flags,
 	uintptr_t kind)
@@ -87,23 +109,11 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 		    0))
 		return gate_begin_slow(g, stream, flags, kind);
 	p = &page->gpus[0];
-	/* Do not count .begun where the slow path counts it anyway. */
-	if (__builtin_expect((atomic_load_explicit(&p->gate, memory_order_relaxed) &
-				     (TURN_STATE | TURN_DOORBELL)) != TURN_OPEN,
-		    0))
+	if (__builtin_expect(!gate_pass_open(p), 0))
 		return gate_begin_slow(g, stream, flags, kind);
-	/* Memory order, both sequentially consistent: this thread counts .begun, then loads the gate. A
-	 * thread that sees the gate closed, or sets TURN_DOORBELL, loads .begun after that. So that thread
-	 * sees this submission, or this thread sees the gate (internal.h). */
-	(void)atomic_fetch_add(&p->begun, 1);
-	if (__builtin_expect(
-		    (atomic_load(&p->gate) & (TURN_STATE | TURN_DOORBELL)) == TURN_OPEN, 1)) {
-		if (__builtin_expect(g->log != NULL, 0))
-			gate_launches_add(g->log, kind);
-		return p;
-	}
-	(void)atomic_fetch_sub(&p->begun, 1);
-	return gate_begin_slow(g, stream, flags, kind);
+	if (__builtin_expect(g->log != NULL, 0))
+		gate_launches_add(g->log, kind);
+	return p;
 }
 
 static inline struct turn_gpu_page *gate_begin(CUstream stream, unsigned int flags)
@@ -134,6 +144,9 @@ static inline void gate_end_copy(struct turn_gpu_page *p, uint64_t bytes)
 }
 
 /* --- around other calls --- */
+
+/* A stream or a context is about to be destroyed: another one may get its handle. */
+void gate_handle_leaves(void);
 
 /*
  * Around a call that is no work, but may make a stream wait for another thread or for another process:

@@ -93,7 +93,9 @@ struct gate_gpu {
 struct gate_process {
 	struct gate gate; /* first: gate_root points here */
 
-	_Atomic uint32_t mode;            /* enum gate_mode */
+	_Atomic uint32_t mode; /* enum gate_mode */
+	_Atomic uint64_t
+		handles; /* changes when the handle of a stream or context may come again */
 	_Atomic(struct turn_page *) page; /* set once; equal to .gate.page while .mode is UP */
 	_Atomic int64_t next_try;         /* OFF, STANDALONE: not before this; of sys_now() */
 	_Atomic uint32_t wake; /* the gate thread's futex: 0 awake, 1 to poll again, 2 asleep */
@@ -137,9 +139,6 @@ static inline struct cost_model *gate_cost_model(struct gate_process *process, u
 /* Whether the slice has gates now: those of the fair-share scheduler, or those under MPS, which never
  * close. */
 bool gate_is_scheduled(void);
-
-/* Whether the slice runs beside others under MPS: no other slice waits for its work to end. */
-bool gate_is_under_mps(void);
 
 /* Wakes all waiting threads. Each checks again what it waits for. */
 void gate_wake_all(struct gate_process *process);

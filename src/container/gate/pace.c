@@ -218,11 +218,7 @@ enum pace_rest pace_rest(const struct pace *p, uint64_t now, bool near, bool clo
 		return PACE_REST;
 	if (near)
 		return quiet >= PACE_LINGER_NS ? PACE_REST : PACE_REPORT;
-	return quiet && quiet >= min_u64(max_pace_ns(p->open_ns, PACE_POLL_OPEN_MIN_NS),
-					 PACE_POLL_OPEN_MAX_NS) /
-					       2
-		       ? PACE_REST
-		       : PACE_STAY;
+	return quiet >= PACE_REST_OPEN_NS ? PACE_REST : PACE_REPORT;
 }
 
 bool pace_bucket(struct pace_bucket *b, uint64_t now, uint32_t cap, bool busy)

@@ -39,8 +39,10 @@
 /* Interval of polls while no slice waits, doubled up to PACE_POLL_OPEN_MAX_NS. */
 #define PACE_POLL_OPEN_MIN_NS UINT64_C(50000)
 #define PACE_POLL_OPEN_MAX_NS UINT64_C(2000000)
-/* For how long the polls go on after an end while another slice waits: most programs submit again soon. */
-#define PACE_LINGER_NS UINT64_C(300000)
+/* For how long the polls go on after an end: most programs submit again soon. The thread that submits next after a
+ * rest must report and wake the gate thread. PACE_REST_OPEN_NS: while no slice waits. */
+#define PACE_LINGER_NS    UINT64_C(300000)
+#define PACE_REST_OPEN_NS UINT64_C(1000000)
 
 struct pace {
 	uint64_t each_ns; /* estimate for one submission; 0: none was measured */
@@ -149,7 +151,6 @@ uint64_t pace_sleep(struct pace *p, uint64_t now, const struct pace_state *s);
 /* --- nothing in flight --- */
 
 enum pace_rest {
-	PACE_STAY,   /* poll again: the arbiter need not know yet */
 	PACE_REPORT, /* report that nothing is in flight, and poll again */
 	PACE_REST,   /* report that nothing is in flight, and rest until the doorbell rings */
 };

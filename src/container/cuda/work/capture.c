@@ -164,6 +164,7 @@ END(cuStreamEndCapture_ptsz, true)
 		if (submit_off())                                                      \
 			return REAL(name)(stream);                                     \
 		captured = alloc_table_remove(ALLOC_CAPTURE, (uintptr_t)stream, &row); \
+		gate_handle_leaves();                                                  \
 		r = REAL(name)(stream);                                                \
 		if (captured && r)                                                     \
 			(void)alloc_table_put(ALLOC_CAPTURE, (uintptr_t)stream, &row); \

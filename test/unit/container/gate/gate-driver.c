@@ -275,7 +275,8 @@ bool stream_captures(CUstream stream, bool own)
 CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 {
 	(void)own;
-	*ret = (CUdevice)((uintptr_t)stream & 0xff);
+	(void)atomic_fetch_add(&td.stream_questions, 1);
+	*ret = (CUdevice)((uintptr_t)stream & 0xff) + atomic_load(&td.moved);
 	return CUDA_SUCCESS;
 }
 

@@ -23,13 +23,15 @@ struct gate_driver {
 		error; /* what queries of events and records of contexts answer; 0: the truth */
 	_Atomic int create_error; /* the same of cuEventCreate() */
 	_Atomic int capturing;    /* 2: until it is spoiled */
+	_Atomic int moved;        /* added to the place of each stream's GPU */
 	_Atomic uint64_t submitted[TD_CONTEXTS], done[TD_CONTEXTS];
 	_Atomic uint64_t aside_submitted, aside_done; /* of context 0 */
 	/* What happened. */
 	_Atomic int records, queries, own_records, creates, destroys;
-	_Atomic int spoiled;       /* captures */
-	_Atomic int mps_probes;    /* whether it is under MPS */
-	_Atomic int stale_calls;   /* calls with a context or an event that was destroyed */
+	_Atomic int spoiled;          /* captures */
+	_Atomic int stream_questions; /* where a stream is */
+	_Atomic int mps_probes;       /* whether it is under MPS */
+	_Atomic int stale_calls;      /* calls with a context or an event that was destroyed */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while a stream captures */
 };
 

@@ -327,6 +327,10 @@ static void open_with_small_window(void)
 	struct turn_gpu_page *p;
 	pthread_t thread;
 
+	CHECK(submit(0));
+	td_finish(0);
+	/* The gate thread polls closely only where another slice waits. */
+	slice_arbiter_set_gate(A, 0, TURN_THROTTLED);
 	do { /* until the cost model knows it as short */
 		CHECK(submit(0));
 		td_finish(0);
@@ -510,6 +514,42 @@ static void use_two_gpus(void)
 	CHECK(!gate_begin((CUstream)((uintptr_t)TD_STREAM + 3), 0));
 }
 
+/* In a slice of several GPUs the driver is asked once for each stream, and again where its handle may be another
+ * stream's. */
+static void remember_streams(void)
+{
+	CUstream a = TD_STREAM, b = (CUstream)((uintptr_t)TD_STREAM + 1);
+	struct turn_gpu_page *page;
+
+	for (int i = 0; i < 2; i++)
+		gate_thread_add_context(td_context(i), (unsigned int)i);
+	atomic_store(&td.at_once, true);
+	for (int i = 0; i < 100; i++) {
+		gate_end(gate_begin(a, 0));
+		page = gate_begin(b, 0);
+		gate_end(page);
+	}
+	CHECK(atomic_load(&td.stream_questions) == 2);
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 100);
+	CHECK(atomic_load(&slice_arbiter_page(A, 1)->ended) == 100);
+	/* The stream is destroyed, and the next one with its handle is on the other GPU. */
+	gate_handle_leaves();
+	atomic_store(&td.moved, 1);
+	gate_end(gate_begin(a, 0));
+	CHECK(atomic_load(&slice_arbiter_page(A, 1)->ended) == 101);
+	atomic_store(&td.moved, 0);
+	/* A thread asks again where its context is another one. */
+	td_current(1);
+	gate_end(gate_begin(a, 0));
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) == 101);
+}
+
+static void gate__asks_once_where_a_stream_is(void **state)
+{
+	(void)state;
+	gate_test(remember_streams, 2);
+}
+
 static void gate__is_one_for_each_gpu(void **state)
 {
 	(void)state;
@@ -663,6 +703,7 @@ int main(void)
 		cmocka_unit_test(gate__invalidates_no_capture),
 		cmocka_unit_test(gate__records_streams_that_wait_for_others),
 		cmocka_unit_test(gate__is_one_for_each_gpu),
+		cmocka_unit_test(gate__asks_once_where_a_stream_is),
 		cmocka_unit_test(gate__starts_again_in_a_child),
 		cmocka_unit_test(gate__has_one_thread_without_signals),
 		cmocka_unit_test(gate__leaves_the_descriptors_of_the_program_alone),

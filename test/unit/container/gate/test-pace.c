@@ -362,23 +362,25 @@ static void pace_rest__reports_at_once_where_another_slice_waits(void **state)
 	assert_int_equal(pace_rest(&p, now, true, true), PACE_REST);
 	assert_int_equal(pace_rest(&p, now, true, false), PACE_REPORT);
 	assert_int_equal(pace_rest(&p, now + PACE_LINGER_NS, true, false), PACE_REST);
-	assert_int_equal(pace_rest(&p, now, false, false), PACE_STAY);
-	now += pace_sleep(&p, now,
-		&(struct pace_state){ .is_awaited = false, .ahead = 0, .unfenced = 0 });
-	pace_idle(&p, now);
-	assert_int_equal(pace_rest(&p, now, false, false), PACE_REST);
-	/* The polls are far apart now, so the GPU counts as idle only after a longer time. */
+}
+
+/* A rest costs the thread that submits next. */
+static void pace_rest__comes_late_where_no_slice_waits(void **state)
+{
+	struct pace p = { 0 };
+	uint64_t now = 1000 * MS;
+
+	(void)state;
 	pace_doorbell_rang(&p);
-	for (int i = 0; i < 10; i++)
-		(void)pace_sleep(&p, now,
-			&(struct pace_state){ .is_awaited = false, .ahead = 1, .unfenced = 0 });
 	pace_idle(&p, now);
-	assert_int_equal(pace_rest(&p, now + 100 * US, false, false), PACE_STAY);
-	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_REST);
+	assert_int_equal(pace_rest(&p, now, false, false), PACE_REPORT);
+	assert_int_equal(pace_rest(&p, now + PACE_LINGER_NS, false, false), PACE_REPORT);
+	assert_int_equal(pace_rest(&p, now + PACE_REST_OPEN_NS, false, false), PACE_REST);
+	assert_int_equal(pace_rest(&p, now, false, true), PACE_REST);
 	/* The work continues in between. */
 	pace_begins(&p, now + 1 * MS);
 	pace_idle(&p, now + 2 * MS);
-	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_STAY);
+	assert_int_equal(pace_rest(&p, now + 2 * MS, false, false), PACE_REPORT);
 }
 
 static void pace_bucket__keeps_to_the_cap(void **state)
@@ -445,6 +447,7 @@ int main(void)
 		cmocka_unit_test(pace_sleep__is_short_while_threads_are_blocked),
 		cmocka_unit_test(pace_sleep__grows_without_blocked_threads),
 		cmocka_unit_test(pace_rest__reports_at_once_where_another_slice_waits),
+		cmocka_unit_test(pace_rest__comes_late_where_no_slice_waits),
 		cmocka_unit_test(pace_bucket__keeps_to_the_cap),
 		cmocka_unit_test(pace_bucket__saves_up_no_more_than_a_burst),
 	};
