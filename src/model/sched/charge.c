@@ -5,9 +5,6 @@
  */
 #include "model/sched/internal.h"
 
-#define GAP_LONG    UINT64_C(10000000)
-#define SOON_ALWAYS 256
-
 /* --- the bucket of a cap --- */
 
 #define BUCKET_OF(ns) ((int64_t)((ns)*SLICE_CAP_ALL))
@@ -87,7 +84,7 @@ static void advance_share_vtime(struct sched_share *share, uint64_t ns)
 	share->vtime_rest = ns % share->config.weight;
 }
 
-/* Whether another share, of class latency, is at work on the share's GPU or in its grace period there. */
+/* Whether another share, of class latency, is at work on the share's GPU, or awaited there. */
 static bool is_blocked_by_latency(const struct sched_share *share)
 {
 	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
@@ -159,13 +156,8 @@ void sched_limit_credit(struct sched_share *share)
 
 void sched_wake_up_share(struct sched_share *share, uint64_t now)
 {
-	uint64_t gap = min_u64(now - share->idle_since, GAP_LONG);
-
-	share->soon_returns -= share->soon_returns / 8;
-	if (gap <= SCHED_GRACE_MAX_NS) {
-		share->soon_returns += SOON_ALWAYS / 8;
-		share->idle_gap = (7 * share->idle_gap + gap) / 8;
-	}
+	if (share->inactive_since)
+		sched_gaps_add(&share->gaps, now - share->inactive_since);
 	sched_limit_credit(share);
 }
 
@@ -227,6 +219,10 @@ static enum overrun_state get_overrun_state(const struct sched_share *share, uin
 {
 	uint64_t age = now - share->closed_since, runs = get_overrun_ns(share);
 
+	/* A latency share that may not go first yet waits behind the holder. */
+	if (share->n_busy && sched_has_priority(share) && !share->first && share->gpu->holder &&
+		share->gpu->holder->n_busy)
+		return OVERRUN_WAITS;
 	if (!share->n_busy || share->closed_since > now || age >= runs + SCHED_TIME_SLICE_NS)
 		return OVERRUN_NONE;
 	/* Another share had work before: the hardware rotates already. */
@@ -290,6 +286,8 @@ static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 			n--;
 		} else if (share->awaited) {
 			advance_share_vtime(share, time / (sharers + 1));
+			if (share->first)
+				share->waste -= (int64_t)time;
 		}
 		update_cap_bucket(share, time, mine);
 	}
@@ -306,7 +304,7 @@ void sched_accrue(struct sched_gpu *g, uint64_t now)
 			enum overrun_state overrun = get_overrun_state(share, g->accrued);
 			uint64_t end = share->closed_since + get_overrun_ns(share);
 
-			if (overrun != OVERRUN_NONE)
+			if (overrun != OVERRUN_NONE && share->closed_since <= g->accrued)
 				until = min_u64(until, overrun == OVERRUN_RUNS
 							       ? end
 							       : end + SCHED_TIME_SLICE_NS);

@@ -7,7 +7,7 @@
  * period, checks compute how much of that pace each share loses.
  */
 
-#define PERIOD_NS           UINT64_C(500000000) /* time-shared: many rounds */
+#define PERIOD_NS           UINT64_C(250000000) /* time-shared: some rounds */
 #define CONCURRENT_CHECK_NS UINT64_C(50000000)
 /* limit of the gain that offsets later losses: programs have phases */
 #define CREDIT_NS INT64_C(50000000)
@@ -31,8 +31,8 @@ bool sched_has_demand(const struct sched_share *share, uint64_t at)
 }
 
 /*
- * The hardware's time-slicing does not keep what a cap, class latency and gangs promise. Beside MPS, the time
- * that time sharing leaves idle cannot be measured.
+ * The hardware's time-slicing does not keep what a cap and class latency promise. Beside MPS, the time that time
+ * sharing leaves idle cannot be measured.
  */
 static bool may_run_concurrently(const struct sched *sched, const struct sched_gpu *g)
 {
@@ -41,12 +41,57 @@ static bool may_run_concurrently(const struct sched *sched, const struct sched_g
 	for (const struct sched_share *share = g->shares; share; share = share->next) {
 		if (!share->n_clients)
 			continue;
-		if (share->config.cap || share->config.latency || share->config.mps ||
-			(!share->dormant && sched_is_gang(share->slice)))
+		if (share->config.cap || share->config.latency || share->config.mps)
 			return false;
 		n++;
 	}
 	return sched->done && n > 1;
+}
+
+/* --- gangs --- */
+
+/* A bit for each GPU that gangs tie to @g, and for @g: the gates of all of them are concurrent, or none. */
+static uint64_t find_tied_gpus(const struct sched *sched, const struct sched_gpu *g)
+{
+	uint64_t tied = UINT64_C(1) << g->index, todo = tied;
+
+	while (todo) {
+		const struct sched_gpu *at = &sched->gpus[__builtin_ctzll(todo)];
+
+		todo &= todo - 1;
+		for (const struct sched_share *share = at->shares; share; share = share->next) {
+			if (!share->n_clients || share->dormant)
+				continue;
+			for (const struct sched_share *other =
+					sched_next_time_shared(share->slice->shares);
+				other; other = sched_next_time_shared(other->sibling)) {
+				uint64_t bit = UINT64_C(1) << other->gpu->index;
+
+				todo |= bit & ~tied;
+				tied |= bit;
+			}
+		}
+	}
+	return tied;
+}
+
+static bool are_all_concurrent(const struct sched *sched, uint64_t gpus)
+{
+	for (; gpus; gpus &= gpus - 1) {
+		if (!sched->gpus[__builtin_ctzll(gpus)].period.concurrent)
+			return false;
+	}
+	return true;
+}
+
+/* Whether time sharing leaves all of them idle. */
+static bool do_all_pay(const struct sched *sched, uint64_t gpus)
+{
+	for (; gpus; gpus &= gpus - 1) {
+		if (!sched->gpus[__builtin_ctzll(gpus)].period.pays)
+			return false;
+	}
+	return true;
 }
 
 static void count_done_submissions(const struct sched *sched, struct sched_gpu *g)
@@ -66,15 +111,31 @@ static void count_done_submissions(const struct sched *sched, struct sched_gpu *
 static void begin_period(struct sched_gpu *g, bool concurrent, uint64_t now)
 {
 	g->period.concurrent = concurrent;
+	g->period.pays = false;
 	g->period.since = now;
 	g->period.check_at = now + CONCURRENT_CHECK_NS;
 	g->period.busy = g->busy_ns;
 	g->period.wanted_ns = 0;
-	for (struct sched_share *share = g->shares; share; share = share->next)
+	for (struct sched_share *share = g->shares; share; share = share->next) {
 		share->pace.done = share->pace.demand = 0;
+		share->pace.charged = share->charged;
+	}
 }
 
 /* --- time sharing --- */
+
+/*
+ * A share may have had more of the GPU than its weight gives it, as others left theirs. It is not entitled to that, so
+ * it may lose that: its pace counts as it would be without. @all: what all shares were charged.
+ */
+static uint64_t compute_entitled_pace(const struct sched_share *share, uint64_t pace_ns,
+	uint64_t all, uint64_t weights)
+{
+	uint64_t had = share->charged - share->pace.charged,
+		 right = all / weights * share->config.weight;
+
+	return right && had > right ? pace_ns * (had * 64 / right) / 64 : pace_ns;
+}
 
 /*
  * The pace of each share with time sharing: the better one of the last two periods, as a share finds its place
@@ -82,7 +143,13 @@ static void begin_period(struct sched_gpu *g, bool concurrent, uint64_t now)
  */
 static bool learn_pace(struct sched_gpu *g)
 {
+	uint64_t all = 0, weights = 0;
 	bool known = true;
+
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		all += share->charged - share->pace.charged;
+		weights += share->pace.demand >= DEMAND_NS ? share->config.weight : 0;
+	}
 
 	for (struct sched_share *share = g->shares; share; share = share->next) {
 		struct sched_pace *m = &share->pace;
@@ -95,25 +162,57 @@ static bool learn_pace(struct sched_gpu *g)
 			continue;
 		}
 		m->now_ns = max_u64(m->demand / m->done, 1);
+		if (weights)
+			m->now_ns = compute_entitled_pace(share, m->now_ns, all, weights);
 		m->each_ns = min_u64(before, m->now_ns);
 		known &= before > 0;
 	}
 	return known;
 }
 
+/* Concurrent gates have no weights. So where weights differ they must win more. */
+static uint64_t get_busy_limit(const struct sched_gpu *g)
+{
+	uint32_t weight = 0;
+
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (!sched_has_demand(share, g->accrued))
+			continue;
+		if (weight && share->config.weight != weight)
+			return SCHED_BUSY_WEIGHTED_PERCENT;
+		weight = share->config.weight;
+	}
+	return SCHED_BUSY_PERCENT;
+}
+
+/* Begins on all @gpus, where it pays on each. */
+static void begin_concurrent(struct sched *sched, uint64_t gpus, uint64_t now)
+{
+	if (!do_all_pay(sched, gpus))
+		return;
+	for (; gpus; gpus &= gpus - 1) {
+		struct sched_gpu *g = &sched->gpus[__builtin_ctzll(gpus)];
+
+		if (g->holder)
+			sched_end_quantum(sched, g->holder, SCHED_END_CONCURRENT, now);
+		g->interrupted = NULL;
+		begin_period(g, true, now);
+		sched_mark_dirty(sched, g);
+	}
+}
+
 static void check_time_shared(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	uint64_t used = g->busy_ns - g->period.busy, wanted = g->period.wanted_ns;
-	bool pays = used * 100 <= wanted * SCHED_BUSY_PERCENT && wanted >= PERIOD_NS / 2;
+	bool pays = used * 100 <= wanted * get_busy_limit(g) && wanted >= PERIOD_NS / 2;
 
 	if (now < g->period.since + PERIOD_NS)
 		return;
 	pays = learn_pace(g) && pays && now >= g->period.retry_at;
-	if (pays && g->holder)
-		sched_end_quantum(sched, g->holder, SCHED_END_CONCURRENT, now);
+	begin_period(g, false, now);
+	g->period.pays = pays;
 	if (pays)
-		g->interrupted = NULL;
-	begin_period(g, pays, now);
+		begin_concurrent(sched, find_tied_gpus(sched, g), now);
 }
 
 /* --- concurrent --- */
@@ -134,7 +233,7 @@ static uint64_t compute_lost_time(const struct sched_share *share)
  * Time sharing resumes with all shares level, except for losses. The loss of a share is a part of the time of
  * all shares, and the share gets that back first.
  */
-static void end_concurrent(struct sched_gpu *g, uint64_t now)
+static void end_concurrent_gpu(struct sched_gpu *g, uint64_t now)
 {
 	uint64_t max = g->vtime, weights = 0, worst = 0;
 
@@ -151,6 +250,21 @@ static void end_concurrent(struct sched_gpu *g, uint64_t now)
 	}
 	g->vtime = max;
 	begin_period(g, false, now);
+}
+
+/* Also on the GPUs that gangs tie to it. */
+static void end_concurrent(struct sched *sched, struct sched_gpu *g, uint64_t now)
+{
+	end_concurrent_gpu(g, now);
+	for (uint64_t tied = find_tied_gpus(sched, g); tied; tied &= tied - 1) {
+		struct sched_gpu *other = &sched->gpus[__builtin_ctzll(tied)];
+
+		if (!other->period.concurrent)
+			continue;
+		sched_accrue(other, now);
+		end_concurrent_gpu(other, now);
+		sched_mark_dirty(sched, other);
+	}
 }
 
 static void measure_losses(struct sched_gpu *g)
@@ -196,7 +310,7 @@ static void postpone_concurrent(struct sched_gpu *g, uint64_t now)
 	g->period.retry_at = now + g->period.retry_ns;
 }
 
-static void check_concurrent(struct sched_gpu *g, uint64_t now)
+static void check_concurrent(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	bool all = now - g->period.since >= SCHED_CONCURRENT_MAX_NS, lose;
 
@@ -207,7 +321,7 @@ static void check_concurrent(struct sched_gpu *g, uint64_t now)
 	else if (all)
 		g->period.retry_ns = 0;
 	if (lose || all || is_any_inactive(g, now))
-		end_concurrent(g, now);
+		end_concurrent(sched, g, now);
 }
 
 /* --- events --- */
@@ -223,7 +337,7 @@ static void evaluate_concurrency(struct sched *sched, struct sched_gpu *g, uint6
 	g->period.check_at = now + CONCURRENT_CHECK_NS;
 	count_done_submissions(sched, g);
 	if (g->period.concurrent)
-		check_concurrent(g, now);
+		check_concurrent(sched, g, now);
 	else if (now - g->contended_at < SCHED_IDLE_NS)
 		check_time_shared(sched, g, now);
 	else
@@ -234,8 +348,9 @@ bool sched_decide_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t
 {
 	bool may = may_run_concurrently(sched, g), known = g->period.since != 0;
 
-	if (g->period.concurrent && (!may || !known))
-		end_concurrent(g, now);
+	if (g->period.concurrent &&
+		(!may || !known || !are_all_concurrent(sched, find_tied_gpus(sched, g))))
+		end_concurrent(sched, g, now);
 	if (!may) {
 		g->period.since = 0;
 		return false;

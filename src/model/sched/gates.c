@@ -11,6 +11,17 @@ static bool is_beside_latency(const struct sched_share *share)
 	return false;
 }
 
+/* Whether a latency share is there that must not wait for much work in flight. */
+static bool is_beside_bursts(const struct sched_share *share)
+{
+	for (const struct sched_share *other = share->gpu->shares; other; other = other->next) {
+		if (other != share && other->config.latency && other->n_clients &&
+			!other->trickles)
+			return true;
+	}
+	return false;
+}
+
 /* Whether no other share has wanted the GPU for a while. Then no limit is needed, and the arbiter need not
  * know soon when work ends. */
 static bool is_alone(const struct sched_share *share, uint64_t now)
@@ -39,7 +50,7 @@ static struct sched_throttle get_throttle(const struct sched_share *share, uint6
 
 	if (sched_has_priority(share) && !share->config.cap)
 		m.window_ns = m.overrun_ns = SCHED_NEVER;
-	else if (is_beside_latency(share))
+	else if (is_beside_bursts(share))
 		m.window_ns = m.overrun_ns = SCHED_WINDOW_LATENCY_NS;
 	if (end != SCHED_NEVER)
 		m.quantum_ns = end - min_u64(end, now);

@@ -13,6 +13,8 @@
  *	charge.c        charges, virtual time, buckets of caps
  *	boost.c         slices that go next, as their work ends only then
  *	gates.c         what the decisions mean for the gates
+ *	burst.c         how long a share works between two rests, and when the next one is let in
+ *	gaps.c          how long these rests are, and how long to wait
  *
  * For each event:
  * 1. The scheduler brings the charges of its GPU up to date.
@@ -22,6 +24,7 @@
  *
  * Thread: one.
  */
+#include "model/sched/gaps.h"
 #include "model/sched/sched.h"
 #include "lib/base/minmax.h"
 
@@ -48,13 +51,27 @@ struct sched_share {
 	uint64_t busy_since;       /* since when some client is busy */
 	uint64_t inactive_since;   /* since when no client is busy or wants the GPU */
 	uint64_t idle_since;       /* .inactive_since, or the start of its quantum if later */
-	bool awaited;              /* idle, but the GPU waits for it (grace period) */
-	uint64_t idle_gap;         /* length of its short idle times; mean */
-	unsigned int soon_returns; /* how frequent these are, of SOON_ALWAYS; mean */
+	bool awaited;              /* idle, but the GPU waits for it */
+	struct sched_gaps gaps;    /* its idle times */
 	uint64_t charged_at_start; /* .charged when its quantum began */
 	bool yielded;              /* its last quantum ended because it was idle */
+	/* its work between two rests (burst.c) */
+	struct sched_burst {
+		/* when the present one began, with the GPU for itself; SCHED_NEVER: it did not */
+		uint64_t from;
+		uint64_t mean_ns, off_ns; /* mean length, and mean difference from that */
+		unsigned int n;           /* that are in the means; it stops at BURSTS_FEW */
+		bool let_in; /* the next share was let in before the end of the last one */
+		/* bursts without letting in, as the last time was wrong: left, and of the last time */
+		uint64_t blind, blind_for;
+	} burst;
 
+	/* of class latency */
 	bool demoted;
+	bool first;    /* has the GPU for itself: the holder is paused */
+	int64_t waste; /* ns for which it may still leave the GPU idle, at .waste_at (latency.c) */
+	uint64_t waste_at;
+	bool trickles; /* it has work so often that it may not go first each time */
 	/* idle for SCHED_IDLE_NS: quanta of its slice exclude this GPU */
 	bool dormant;
 	/* since when it runs only what was in flight; SCHED_NEVER: it does not */
@@ -69,6 +86,7 @@ struct sched_share {
 		 * it wanted the GPU
 		 */
 		uint64_t done, demand;
+		uint64_t charged; /* .charged at the begin of the period */
 		/* its pace: the lesser .now_ns of the last two time-shared periods; 0: not known */
 		uint64_t each_ns;
 		/* demand for a submission in the last time-shared period; 0: not known */
@@ -110,6 +128,7 @@ struct sched_gpu {
 	uint64_t wake;           /* when the next decision is due */
 	struct sched_period {
 		bool concurrent; /* no time sharing: all gates are open */
+		bool pays;       /* the last time-shared period left the GPU idle */
 		uint64_t since;  /* 0: nothing is measured */
 		uint64_t check_at;
 		uint64_t busy;      /* .busy_ns at its beginning */
@@ -236,7 +255,7 @@ bool sched_yields_to_gang(const struct sched_slice *s);
 /* latency.c */
 /* Demotes latency shares that are beyond their share, and promotes those that are level again. */
 void sched_update_demotions(struct sched_gpu *g, uint64_t now);
-/* Whether a share with priority is at work, or in its grace period. */
+/* Whether a share with priority has the GPU for itself: it is at work, or awaited. */
 bool sched_is_priority_active(struct sched_gpu *g, uint64_t now);
 
 /* concurrent.c */
@@ -249,6 +268,21 @@ bool sched_has_demand(const struct sched_share *share, uint64_t at);
 void sched_reset_pace(struct sched_share *share);
 /* Decides whether all gates are open concurrently, and returns that. */
 bool sched_decide_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t now);
+
+/* burst.c */
+/* How long the share works between two rests; mean. */
+uint64_t sched_burst_ns(const struct sched_share *share);
+/* Call these when the share's quantum starts and ends (@idle: as the share was idle), when the last work of another share
+ * ended at @since, and when an idle share has something to do again. */
+void sched_burst_quantum_starts(struct sched_share *share, uint64_t now);
+void sched_burst_quantum_ends(struct sched_share *share, bool idle);
+void sched_burst_gpu_free(struct sched_gpu *g, uint64_t since);
+void sched_burst_goes_on(struct sched_share *share, uint64_t now);
+/* When the next share should be let in, so that its work arrives just before that of @holder ends. SCHED_NEVER: the end is
+ * not known. */
+uint64_t sched_let_in_time(const struct sched_share *holder);
+/* The next share was let in. */
+void sched_let_in(struct sched_share *holder);
 
 /* boost.c */
 /* Call it when the gates of a share with work in flight close. */
@@ -263,8 +297,8 @@ void sched_boost_end(struct sched *sched, struct sched_slice *s, uint64_t now);
 /* quantum.c */
 /* Call it when the set of GPUs of a slice changes. Ends its quantum, which must not go on on a part of the GPUs. */
 void sched_regroup_slice(struct sched *sched, struct sched_slice *s, uint64_t now);
-/* How long the GPU waits for the idle share. */
-uint64_t sched_grace_ns(const struct sched_share *share);
+/* How long the GPU waits for the idle share, if its return saves @worth_ns. */
+uint64_t sched_grace_ns(const struct sched_share *share, uint64_t worth_ns);
 /*
  * Ends the quantum on all GPUs of the slice. An end before its time, other than for an idle slice or an empty
  * bucket, does not count in the order of quanta: the slice goes on before the quanta of others begin.

@@ -5,6 +5,9 @@
  */
 #include "model/sched/internal.h"
 
+#define SWITCHES_NS  (2 * SCHED_SWITCH_NS) /* to the share and back */
+#define WASTE_MAX_NS UINT64_C(5000000)
+
 /* Of the other shares with work, the one that is furthest behind. NULL: there are none. */
 static struct sched_share *find_least_other(struct sched_gpu *g, const struct sched_share *but)
 {
@@ -57,21 +60,68 @@ void sched_update_demotions(struct sched_gpu *g, uint64_t now)
 	}
 }
 
+/* --- how often it goes first --- */
+
+/* Adds what has come since the last call. */
+static void fill_waste(struct sched_share *share, uint64_t now)
+{
+	uint64_t came = now - share->waste_at;
+
+	came = min_u64(came, WASTE_MAX_NS * 100 / SCHED_LATENCY_WASTE_PERCENT);
+	share->waste += (int64_t)(came * SCHED_LATENCY_WASTE_PERCENT / 100);
+	if (share->waste > (int64_t)WASTE_MAX_NS)
+		share->waste = (int64_t)WASTE_MAX_NS;
+	share->waste_at = now;
+	if (share->waste >= (int64_t)WASTE_MAX_NS / 2)
+		share->trickles = false;
+}
+
+/* Whether the GPU waits for the idle share. */
+static bool is_share_awaited(struct sched_share *share, uint64_t now)
+{
+	uint64_t until = share->idle_since + sched_grace_ns(share, SWITCHES_NS);
+
+	if (!share->first || !sched_is_idle(share) || share->waste <= 0)
+		return false;
+	until = min_u64(until, now + (uint64_t)share->waste);
+	if (now >= until)
+		return false;
+	sched_wake_at(share->gpu, until);
+	return true;
+}
+
+/* Whether the share, which has work, may have the GPU for itself from now on. */
+static bool may_go_first(struct sched_share *share, uint64_t now)
+{
+	int64_t lacks = (int64_t)SWITCHES_NS - share->waste;
+
+	if (lacks <= 0) {
+		share->waste -= (int64_t)SWITCHES_NS;
+		return true;
+	}
+	share->trickles = true;
+	sched_wake_at(share->gpu,
+		now + (uint64_t)lacks * 100 / SCHED_LATENCY_WASTE_PERCENT + 1);
+	return false;
+}
+
 bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
 {
 	bool some = false, others = g->holder || sched_is_contended(g);
 
 	for (struct sched_share *share = g->shares; share; share = share->next) {
-		uint64_t until = share->idle_since + sched_grace_ns(share);
-
 		share->awaited = false;
-		if (!sched_has_priority(share) || !share->n_clients)
+		if (!sched_has_priority(share) || !share->n_clients) {
+			share->first = false;
 			continue;
-		share->awaited = sched_is_idle(share) && others && now < until;
-		if (share->awaited)
-			sched_wake_at(g, until);
-		/* A share that wants the GPU had no priority before. Its gates open now. */
-		some |= !sched_is_idle(share) || share->awaited;
+		}
+		fill_waste(share, now);
+		share->awaited = others && is_share_awaited(share, now);
+		if (sched_is_idle(share))
+			share->first = share->awaited;
+		else if (!share->first)
+			share->first = !others || may_go_first(share, now);
+		some |= share->first;
 	}
 	return some;
 }

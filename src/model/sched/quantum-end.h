@@ -5,8 +5,8 @@
 enum sched_end_reason {
 	SCHED_END_EXPIRED, /* its time is over, and another share is next */
 	SCHED_END_RENEWED, /* its time is over, and the same share goes on with another quantum */
-	SCHED_END_IDLE,    /* the share had no work, and none came within the grace period */
-	SCHED_END_CAP,     /* the bucket of its cap is empty */
+	SCHED_END_IDLE, /* the share had no work, or its burst was about to end, and the GPU did not wait for more */
+	SCHED_END_CAP, /* the bucket of its cap is empty */
 	/* a share that is behind, and gave up its own quantum as it was idle, comes in between */
 	SCHED_END_INTERRUPTED,
 	SCHED_END_GANG, /* a slice with several GPUs starts its quantum on all of them */

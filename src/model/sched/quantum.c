@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides for one GPU when a quantum begins, goes on, pauses and ends (sched.h, "Quanta", "Grace period",
- * "Interruption").
+ * Decides for one GPU when a quantum begins, goes on, pauses and ends (sched.h, "Quanta", "Waiting for an
+ * idle holder", "Let in", "Interruption").
  */
 #include "model/sched/internal.h"
 
-/*
- * Of SOON_ALWAYS (256): if short idle times are this frequent, it pays to wait. A wait in vain costs the grace
- * period. Not to wait for a share that comes back costs two context switches.
- */
-#define SOON_OFTEN 96
+/* A return reaches the scheduler so much later. */
+#define REPORT_NS UINT64_C(50000)
+/* The GPU passes from one share to the next so much later than the first one's work ends. */
+#define HAND_OVER_NS UINT64_C(60000)
 
-uint64_t sched_grace_ns(const struct sched_share *share)
+uint64_t sched_grace_ns(const struct sched_share *share, uint64_t worth_ns)
 {
-	if (share->soon_returns < SOON_OFTEN)
-		return 0;
-	return max_u64(SCHED_GRACE_MIN_NS, min_u64(4 * share->idle_gap, SCHED_GRACE_MAX_NS));
+	uint64_t wait = sched_gaps_best_wait(&share->gaps, worth_ns);
+
+	return wait ? min_u64(wait + REPORT_NS, SCHED_GRACE_MAX_NS) : 0;
 }
 
 /* Whether the quantum ended before its time, and for no reason of the share's own. */
@@ -37,8 +36,9 @@ void sched_end_quantum(struct sched *sched, const struct sched_share *holder,
 		if (g->holder != share)
 			continue;
 		sched_accrue(g, now);
+		sched_burst_quantum_ends(share, why == SCHED_END_IDLE);
 		if (!interrupted)
-			share->yielded = sched_is_idle(share);
+			share->yielded = sched_is_idle(share) || why == SCHED_END_IDLE;
 		share->awaited = false;
 		if (why == SCHED_END_CHANGED && !share->n_clients)
 			share->quantum_ends[SCHED_END_CLOSED]++;
@@ -80,6 +80,7 @@ static void start_quantum(struct sched *sched, struct sched_slice *s,
 			sched_end_quantum(sched, g->holder,
 				now < g->quantum_until ? why_others : SCHED_END_EXPIRED, now);
 		sched_limit_credit(share);
+		sched_burst_quantum_starts(share, now);
 		g->holder = share;
 		g->interrupted = NULL;
 		g->quantum_start = now;
@@ -119,19 +120,62 @@ static void continue_alone(struct sched *sched, struct sched_gpu *g, uint64_t no
 	sched_wake_at(g, g->quantum_until);
 }
 
-/* The GPU waits for the idle holder, if the holder often comes back soon. */
+/*
+ * What it saves if the holder comes back before the GPU passes to @next.
+ * 1. One switch. Two, if @next does not give the GPU up by itself.
+ * 2. Where @next is ahead of the holder, the holder must not lose its turn to it: also what @next would do first.
+ */
+static uint64_t compute_return_worth(const struct sched_share *holder,
+	const struct sched_share *next)
+{
+	uint64_t worth = SCHED_SWITCH_NS + HAND_OVER_NS;
+
+	if (!next)
+		return worth;
+	if (!next->yielded)
+		worth += SCHED_SWITCH_NS;
+	if (next->vtime > holder->vtime + sched_burst_ns(holder) / 2 / holder->config.weight)
+		worth += min_u64(sched_burst_ns(next), SCHED_GRACE_MAX_NS);
+	return worth;
+}
+
+/* The GPU waits for the idle holder, as long as that pays. */
 static enum sched_end_reason continue_idle(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t until =
-		min_u64(g->holder->idle_since + sched_grace_ns(g->holder), g->quantum_until);
+	uint64_t worth = compute_return_worth(g->holder, sched_pick_next(g, now));
+	uint64_t until = min_u64(g->holder->idle_since + sched_grace_ns(g->holder, worth),
+		g->quantum_until);
 
 	sched_wake_at(g, until);
 	return now < until ? SCHED_END_NONE : SCHED_END_IDLE;
 }
 
+/* The work of the holder is about to end, and the GPU will not wait for more. So the next share can submit now. */
+static bool lets_in(struct sched_gpu *g, uint64_t now)
+{
+	struct sched_share *holder = g->holder;
+	uint64_t when = sched_let_in_time(holder);
+	const struct sched_share *next;
+
+	if (when == SCHED_NEVER || sched_is_gang(holder->slice))
+		return false;
+	if (now < when) {
+		sched_wake_at(g, when);
+		return false;
+	}
+	next = sched_pick_next(g, now);
+	if (!next || sched_is_gang(next->slice) ||
+		sched_grace_ns(holder, compute_return_worth(holder, next)))
+		return false;
+	sched_let_in(holder);
+	return true;
+}
+
 static enum sched_end_reason continue_busy(struct sched *sched, struct sched_gpu *g,
 	bool contended, uint64_t now)
 {
+	if (contended && lets_in(g, now))
+		return SCHED_END_IDLE;
 	/* New shares can make quanta shorter. */
 	if (contended && g->quantum_until != SCHED_NEVER)
 		g->quantum_until = min_u64(g->quantum_until,

@@ -39,6 +39,7 @@ static void mark_slice_dirty(struct sched *sched, const struct sched_slice *s)
 
 static void reactivate_share(struct sched *sched, struct sched_share *share, uint64_t now)
 {
+	sched_burst_goes_on(share, now);
 	sched_wake_up_share(share, now);
 	if (!share->dormant)
 		return;
@@ -48,7 +49,7 @@ static void reactivate_share(struct sched *sched, struct sched_share *share, uin
 
 /*
  * The share has been idle since @since, and kept the others from the GPU until it reports so now. This time is
- * charged to no share, but adds to its virtual time, as in a grace period. Otherwise a process could hold a
+ * charged to no share, but adds to its virtual time, as in a wait for it. Otherwise a process could hold a
  * quantum at no cost.
  */
 static void charge_idle_holder(struct sched_share *share, uint64_t since, uint64_t now)
@@ -88,6 +89,7 @@ void sched_client_set_state(struct sched *sched, struct sched_client *client, bo
 		sched_learn_overrun(share, since);
 		share->closed_since = SCHED_NEVER;
 		charge_idle_holder(share, since, now);
+		sched_burst_gpu_free(share->gpu, since);
 	}
 	if (was_quiet && !sched_is_idle(share))
 		reactivate_share(sched, share, now);
@@ -232,6 +234,7 @@ static struct sched_share *find_or_new_share(struct sched *sched, struct sched_s
 	share->idle_since = now;
 	share->closed_since = share->reported_end = SCHED_NEVER;
 	share->overrun = SCHED_TIME_SLICE_NS;
+	share->burst.from = SCHED_NEVER;
 	share->sibling = s->shares;
 	s->shares = share;
 	share->next = share->gpu->shares;

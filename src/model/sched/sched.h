@@ -16,8 +16,20 @@
  * SCHED_IDLE_NS, the holder's gates are OPEN, without any limit. Exceptions are a holder with a cap and a holder
  * beside a latency share.
  *
- * Grace period. A holder that becomes idle keeps its quantum for up to SCHED_GRACE_MAX_NS if it often came back
- * within that time before. Without this, a loop that launches and waits loses its quantum after each kernel.
+ * Waiting for an idle holder. A program that launches, waits and thinks is idle again and again. To pass the GPU on
+ * each time costs two context switches, and the program's weight: it would have one burst each time, whatever its
+ * weight. To wait costs the idle time. So the scheduler waits for a return for as long as that pays, by the lengths
+ * of the share's idle times before (gaps.c). A return is worth
+ * 1. one context switch and the hand-over;
+ * 2. another switch, if the next share does not give the GPU up by itself (it did not in its last quantum);
+ * 3. what the next share would do first, if the next share is ahead in virtual time.
+ * So two loops of equal weight take turns, one burst each, and fill each other's idle times. With weights 1 and 3 the
+ * second has three bursts in a row. The wait is at most SCHED_GRACE_MAX_NS, is charged to no share, and adds to the
+ * virtual time of the share that is waited for.
+ *
+ * Let in. Where all bursts of the holder take the same time, and the GPU will not be waiting for the holder, the gates of
+ * the next share open just before the burst ends (burst.c). Its work then follows after one switch of the hardware. If
+ * the burst was not over, the holder's next bursts end without that.
  *
  * Interruption. A share that lost its quantum by being idle, and is behind the holder, need not wait for the end
  * of the holder's quantum:
@@ -32,15 +44,18 @@
  * 1. With time sharing, the scheduler measures the pace of each share: submissions that ended per time in which
  *    the share wanted the GPU.
  * 2. Where work is in flight for SCHED_BUSY_PERCENT percent or less of the time in which any share wants the
- *    GPU, all gates open. The hardware's time-slicing fills the gaps.
+ *    GPU, all gates open. The hardware's time-slicing fills the gaps. Where weights differ, the limit is
+ *    SCHED_BUSY_WEIGHTED_PERCENT: concurrent gates have no weights.
  * 3. As soon as one share has lost SCHED_CONCURRENT_LOSS_NS of wanted time against its pace, time sharing
  *    resumes. That share gets the loss back first. The delay before the next attempt doubles with each loss.
  * 4. After SCHED_CONCURRENT_MAX_NS the pace is measured again. This is also so when a share appears, disappears,
  *    rests or gets another config.
- * So no share gets on more slowly than with time sharing, apart from that small loss, whatever the others do.
- * What each share gains beyond that is not divided by weights. Two limits: between measurements, a share whose
+ * So no share gets on more slowly than with time sharing, apart from that small loss, whatever the others do. A share
+ * that had more than its weight gives it, as others left theirs, is judged by what its weight gives it. What each
+ * share gains beyond that is not divided by weights. Two limits: between measurements, a share whose
  * submissions become shorter is judged by the longer ones before. A share is judged as a whole, not each client.
- * The gates never open concurrently on a GPU where a share has a cap, class latency, MPS or a gang.
+ * GPUs that a gang ties together have concurrent gates all at once, or none of them has.
+ * The gates never open concurrently on a GPU where a share has a cap, class latency or MPS.
  *
  * Class latency. A latency share goes first as long as it is within its share of the time. Its gates never
  * close. Beside other shares, or with a cap, they are THROTTLED, so that its processes watch closely when they
@@ -50,6 +65,12 @@
  * From then until it is level again it takes quanta like all others. So a batch share keeps its share of the
  * time whatever a latency share does, which is more than a fixed floor. It waits for no more than about
  * (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) at a time.
+ *
+ * Trickle. A latency share whose CPU hardly keeps up has a short kernel every few 10 us. To pause the holder each time, or
+ * to keep the GPU for it in between, would cost both shares most of the GPU. So a latency share may leave the GPU idle
+ * for SCHED_LATENCY_WASTE_PERCENT percent of the time, and a little more after a rest. That pays for the context switches
+ * of each pause, and for waiting. While the share has used that up, its work waits behind the holder's, in the
+ * hardware's order, until it may pause the holder again.
  *
  * MPS. MPS runs kernels of several processes side by side, and quanta would take that away. So the gates of
  * shares with .mps are always OPEN, whatever their class and cap (percentages of MPS do what a cap does). They
@@ -94,10 +115,10 @@
  * 3. To all shares with work in flight, equally.
  * If another share had work in flight already when the gates closed, the hardware rotates among them, and step 3
  * applies at once. So the sum of all charges on a GPU is the time in which any share had work there, by
- * construction and to the nanosecond. The next share pays for the context switch. Time in which a holder is idle
- * within its grace period is charged to no share, but adds to the holder's virtual time.
+ * construction and to the nanosecond. The next share pays for the context switch. Time in which the GPU
+ * waits for an idle holder is charged to no share, but adds to the holder's virtual time.
  *
- * Lag. Let v = (charged + grace time) / weight. This is virtual time, in which all shares should advance alike.
+ * Lag. Let v = (charged + time waited for it) / weight. This is virtual time, in which all shares should advance alike.
  * Let q = quantum / (largest weight of the shares that want the GPU). The quantum is SCHED_QUANTUM_NS, or
  * shorter with many shares. Take any two time-shared shares i and j of a GPU that want it all the time. All
  * slices have only this GPU and no cap, and i is not boosted. Then:
@@ -145,26 +166,30 @@
 #define SCHED_GPUS_MAX   64
 #define SCHED_QUANTUM_NS UINT64_C(25000000) /* a quantum; it may last up to 5/4 of this */
 /* With many shares quanta are shorter, to keep this round. */
-#define SCHED_ROUND_NS           UINT64_C(100000000)
-#define SCHED_QUANTUM_MIN_NS     UINT64_C(2000000)
-#define SCHED_INTERRUPT_MIN_NS   UINT64_C(1000000) /* before an interruption */
-#define SCHED_INTERRUPT_MAX_NS   UINT64_C(4000000)
-#define SCHED_IDLE_NS            UINT64_C(1000000000)
-#define SCHED_DEBT_MAX_NS        UINT64_C(5000000000)
-#define SCHED_CAP_BURST_NS       UINT64_C(40000000) /* size of the bucket of a cap */
-#define SCHED_CAP_PORTION_NS     UINT64_C(15000000) /* bucket needed for a new start */
-#define SCHED_BOOST_QUANTUM_NS   UINT64_C(5000000)  /* quantum of a boosted slice */
-#define SCHED_TIME_SLICE_NS      UINT64_C(2000000)  /* the hardware's */
-#define SCHED_LATENCY_LEAD_NS    UINT64_C(50000000) /* lead at which a latency share is demoted */
-#define SCHED_GRACE_MIN_NS       UINT64_C(100000)   /* least grace period of an idle holder */
-#define SCHED_GRACE_MAX_NS       UINT64_C(200000)
-#define SCHED_STUCK_NS           UINT64_C(10000000000)
-#define SCHED_BUSY_PERCENT       95 /* percent: above this, time sharing uses the GPU well */
-#define SCHED_CONCURRENT_LOSS_NS UINT64_C(100000000) /* of one share, by concurrent gates */
-#define SCHED_CONCURRENT_MAX_NS  UINT64_C(10000000000)
-#define SCHED_WINDOW_NS          SCHED_TIME_SLICE_NS /* limit of work in flight */
-#define SCHED_OVERRUN_NS         UINT64_C(250000)    /* the limit at the end of a quantum */
-#define SCHED_WINDOW_LATENCY_NS  UINT64_C(300000)    /* both limits, beside a latency share */
+#define SCHED_ROUND_NS         UINT64_C(100000000)
+#define SCHED_QUANTUM_MIN_NS   UINT64_C(2000000)
+#define SCHED_INTERRUPT_MIN_NS UINT64_C(1000000) /* before an interruption */
+#define SCHED_INTERRUPT_MAX_NS UINT64_C(4000000)
+#define SCHED_IDLE_NS          UINT64_C(1000000000)
+#define SCHED_DEBT_MAX_NS      UINT64_C(5000000000)
+#define SCHED_CAP_BURST_NS     UINT64_C(40000000) /* size of the bucket of a cap */
+#define SCHED_CAP_PORTION_NS   UINT64_C(15000000) /* bucket needed for a new start */
+#define SCHED_BOOST_QUANTUM_NS UINT64_C(5000000)  /* quantum of a boosted slice */
+#define SCHED_TIME_SLICE_NS    UINT64_C(2000000)  /* the hardware's */
+#define SCHED_LATENCY_LEAD_NS  UINT64_C(50000000) /* lead at which a latency share is demoted */
+#define SCHED_SWITCH_NS        UINT64_C(160000) /* of the hardware, from one process to another */
+#define SCHED_LATENCY_WASTE_PERCENT \
+	10 /* percent: of the time, that a latency share may leave the GPU idle */
+#define SCHED_GRACE_MIN_NS          UINT64_C(100000)  /* of what is shorter, nothing depends */
+#define SCHED_GRACE_MAX_NS          UINT64_C(2000000) /* longest wait for an idle holder */
+#define SCHED_STUCK_NS              UINT64_C(10000000000)
+#define SCHED_BUSY_PERCENT          95 /* percent: above this, time sharing uses the GPU well */
+#define SCHED_BUSY_WEIGHTED_PERCENT 85 /* the same, where weights differ */
+#define SCHED_CONCURRENT_LOSS_NS    UINT64_C(100000000) /* of one share, by concurrent gates */
+#define SCHED_CONCURRENT_MAX_NS     UINT64_C(10000000000)
+#define SCHED_WINDOW_NS             SCHED_TIME_SLICE_NS /* limit of work in flight */
+#define SCHED_OVERRUN_NS            UINT64_C(250000)    /* the limit at the end of a quantum */
+#define SCHED_WINDOW_LATENCY_NS     UINT64_C(300000) /* both limits, beside a latency share */
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
 

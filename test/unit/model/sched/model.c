@@ -75,6 +75,15 @@ static bool works(const struct model_proc *p)
 	return p->in_flight && !is_at_closed_gate(p);
 }
 
+/* How long the kernel is that the process submits next. */
+static uint64_t get_next_kernel_ns(const struct model_proc *p)
+{
+	const struct model_task *t = &p->task;
+
+	return t->kind == MODEL_TOKEN && p->steps % t->burst != t->burst / 2 ? t->piece_ns
+									     : t->kernel_ns;
+}
+
 static bool has_more(const struct model_proc *p)
 {
 	uint64_t min = UINT64_MAX;
@@ -83,6 +92,7 @@ static bool has_more(const struct model_proc *p)
 	case MODEL_SATURATE:
 		return p->in_flight < p->task.ahead;
 	case MODEL_LOOP:
+	case MODEL_TOKEN:
 		return !p->in_flight && p->m->now >= p->think_at;
 	case MODEL_BURST:
 		return !p->in_flight && p->todo;
@@ -97,7 +107,8 @@ static bool has_more(const struct model_proc *p)
 			if (q->slice == p->slice)
 				min = min_u64(min, q->steps);
 		}
-		return p->steps + p->in_flight < min + p->task.ahead;
+		return p->steps + p->in_flight < min + p->task.ahead &&
+		       p->m->now >= p->think_at;
 	case MODEL_FALSE_BUSY:
 		return !p->blocked && !p->client->busy && !p->n_packets;
 	case MODEL_SHY:
@@ -124,7 +135,8 @@ static bool is_throttled_out(const struct model_proc *p)
 	uint64_t left = UINT64_MAX, gone = p->m->now - p->gate_at;
 
 	/* Blocked work does not count, after a while. */
-	if (p->client->gate != SCHED_GATE_THROTTLED || !p->in_flight || is_at_closed_gate(p))
+	if (p->client->gate != SCHED_GATE_THROTTLED || !p->in_flight || is_at_closed_gate(p) ||
+		p->m->stock)
 		return false;
 	if (p->in_flight == 1 && is_tight(p))
 		return p->head_ns > MODEL_LEAD_NS;
@@ -181,7 +193,7 @@ static void decide_next_kernel(struct model_proc *p)
 		p->todo = p->todo ? p->todo - 1 : t->burst - 1;
 	else if (t->kind == MODEL_BURST || t->kind == MODEL_PACED)
 		p->todo--;
-	if (t->kind == MODEL_BLOCKED || t->kind == MODEL_PACED)
+	if (t->kind == MODEL_BLOCKED || t->kind == MODEL_PACED || t->kind == MODEL_GROUP)
 		p->think_at = p->m->now + t->think_ns;
 }
 
@@ -190,7 +202,7 @@ static void submit_kernels(struct model_proc *p)
 	struct model *m = p->m;
 
 	while (has_more(p) && m->now >= p->woken_at) {
-		if (p->client->gate == SCHED_GATE_CLOSED) {
+		if (p->client->gate == SCHED_GATE_CLOSED && !m->stock) {
 			/* A blocked process reports again if the gate has been open meanwhile. */
 			if (!p->blocked || p->reported_generation != p->generation)
 				report_blocked(p);
@@ -208,7 +220,7 @@ static void submit_kernels(struct model_proc *p)
 			return;
 		}
 		if (p->in_flight++ == 0) {
-			p->head_ns = p->task.kernel_ns;
+			p->head_ns = get_next_kernel_ns(p);
 			if (!p->client->busy || p->n_packets)
 				report_process_state(p); /* the doorbell */
 		}
@@ -221,8 +233,8 @@ static void end_kernel(struct model_proc *p)
 	struct model *m = p->m;
 
 	p->in_flight--;
+	p->work_ns += get_next_kernel_ns(p);
 	p->steps++;
-	p->work_ns += p->task.kernel_ns;
 	p->head_ns = p->in_flight ? p->task.kernel_ns : 0;
 	if (p->in_flight)
 		return;
@@ -231,6 +243,11 @@ static void end_kernel(struct model_proc *p)
 		p->think_at =
 			m->now + (p->task.burst && p->steps % p->task.burst ? SUBMIT_NS
 									    : p->task.think_ns);
+	if (p->task.kind == MODEL_TOKEN)
+		p->think_at =
+			m->now + (p->steps % p->task.burst ? SUBMIT_NS
+							   : pick_between(m, p->task.think_ns,
+								     p->task.rest_ns));
 	if (p->task.kind == MODEL_PACED && !p->todo)
 		p->think_at = m->now + p->task.rest_ns;
 	if (p->task.kind == MODEL_BURST && !p->todo) {

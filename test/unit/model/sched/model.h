@@ -42,10 +42,13 @@ enum model_kind {
 	MODEL_SATURATE, /* always has .ahead kernels to submit */
 	MODEL_LOOP, /* one kernel, waits for it, thinks for .think_ns; after each .burst of them, if that
 			 * is not 0 */
+	MODEL_TOKEN, /* .burst kernels, and waits for each of them: the one in the middle of .kernel_ns, the
+			* others of .piece_ns; then thinks for .think_ns to .rest_ns */
 	MODEL_BURST, /* .burst kernels one after the other each .think_ns */
 	MODEL_PACED, /* .burst kernels, one submitted each .think_ns, as its CPU allows; then waits for all,
 			* and does something else for .rest_ns */
-	MODEL_GROUP, /* saturates, at most .ahead steps before the slowest of its slice */
+	MODEL_GROUP, /* a kernel each .think_ns (0: saturates), at most .ahead steps before the slowest of its
+			* slice */
 	MODEL_BLOCKED, /* .burst kernels, submitted one each .think_ns, behind a wait that ends with the last:
 			 * blocked behind a closed gate (abi/slice-wire.h) */
 	MODEL_FLAPPER,    /* reports at random that it wants, is busy, is idle */
@@ -56,7 +59,7 @@ enum model_kind {
 
 struct model_task {
 	enum model_kind kind;
-	uint64_t kernel_ns, think_ns, rest_ns;
+	uint64_t kernel_ns, think_ns, rest_ns, piece_ns;
 	unsigned int ahead, burst;
 	unsigned int estimate_permille; /* the process's estimate of its kernels; 0: 1000 */
 };
@@ -134,7 +137,8 @@ struct model {
 	uint64_t stood_at, stood; /* so many events within 100 us of .stood_at */
 	uint64_t n_gates;         /* changes */
 	uint64_t quantum_ends[SCHED_ENDS];
-	uint64_t n_lags;   /* pairs whose lag was checked */
+	uint64_t n_lags; /* pairs whose lag was checked */
+	bool stock; /* no gate holds anything, and nothing is checked: the hardware alone shares the GPUs */
 	char failure[200]; /* "": none */
 };
 

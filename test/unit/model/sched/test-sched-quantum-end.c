@@ -141,6 +141,8 @@ static void sched_quantum_end__idle_when_it_has_no_work(void **state)
 	set_waiting(e.clients[1]);
 	pass_time(MS);
 	set_idle(e.clients[0]);
+	assert_ended(0, SCHED_END_NONE);
+	pass_time(MS);
 	assert_ended(0, SCHED_END_IDLE);
 }
 
@@ -161,6 +163,7 @@ static void sched_quantum_end__interrupted_by_a_share_that_had_yielded_and_is_be
 	assert_int_equal(get_account(1).resumed, 0);
 	set_waiting(e.clients[1]);
 	set_idle(e.clients[0]);
+	pass_time(MS);
 	assert_true(get_account(1).has_quantum);
 	assert_int_equal(get_account(1).resumed, 1);
 	assert_int_equal(get_account(1).quanta, 1);

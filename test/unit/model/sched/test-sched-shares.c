@@ -251,8 +251,8 @@ static void sched__serves_a_loop_with_pauses_most_of_its_share(void **state)
 	double charged = share_of(b->charged[1], 0, SAMPLES);
 
 	(void)state;
-	/* Alone the slice uses 85 % of the time. */
-	if (loop < 43 || loop > 50 || charged > loop + 5)
+	/* Alone the slice uses 85 % of the time. The GPU waits for it where that pays, and the wait counts as its. */
+	if (loop < 42 || loop > 50 || charged > loop + 5)
 		fail_msg("the loop had %.2f %%, and was charged %.2f %%", loop, charged);
 	/* Each rest has two context switches. A context that gets work in the middle of a time slice makes one
 	 * more. */
@@ -403,7 +403,8 @@ static void sched__leaves_a_loop_its_share_beside_class_latency(void **state)
 		struct bench *b = bench_run(rows[i], 1);
 		double loop = share_of(b->used[1], 0, SAMPLES);
 
-		if (loop < 35)
+		/* The GPU waits for the last one where that pays, and the wait counts as its. */
+		if (loop < (i == 2 ? 34 : 35))
 			fail_msg("loop %zu had %.2f %%", i, loop);
 		bench_free(b);
 	}

@@ -148,6 +148,9 @@ static void sched_client_set_state__passes_the_quantum_of_an_idle_client_on(void
 	set_waiting(1);
 	pass_time(MS);
 	set_idle_since(0, 0);
+	/* The client might come back. */
+	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
+	pass_time(MS);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
 	end_shares();
 }
@@ -434,6 +437,7 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	set_waiting(0);
 	pass_time(MS);
 	set_idle_since(1, 0);
+	pass_time(MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	end_shares();
 }
@@ -598,6 +602,7 @@ static void sched_account__counts_revoked_quanta_of_working_clients(void **state
 	set_idle_since(0, 0);
 	set_waiting(0);
 	set_idle_since(1, 0);
+	pass_time(MS);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
 	assert_int_equal(get_account(1).revoked, 0);
 	assert_int_equal(get_account(0).revoked, 1);
