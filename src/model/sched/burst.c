@@ -50,7 +50,7 @@ uint64_t sched_burst_ns(const struct sched_share *share)
 
 void sched_burst_quantum_starts(struct sched_share *share, uint64_t now)
 {
-	share->burst.from = is_any_other_busy(share) ? SCHED_NEVER : now;
+	share->burst.from = is_any_other_busy(share) ? SCHED_NEVER : now + SCHED_SWITCH_NS;
 }
 
 void sched_burst_quantum_ends(struct sched_share *share, bool idle)

@@ -36,16 +36,21 @@ bool sched_has_demand(const struct sched_share *share, uint64_t at)
  */
 static bool may_run_concurrently(const struct sched *sched, const struct sched_gpu *g)
 {
+	for (const struct sched_share *share = g->shares; share; share = share->next) {
+		if (share->n_clients &&
+			(share->config.cap || share->config.latency || share->config.mps))
+			return false;
+	}
+	return sched->done;
+}
+
+static bool has_several_shares(const struct sched_gpu *g)
+{
 	unsigned int n = 0;
 
-	for (const struct sched_share *share = g->shares; share; share = share->next) {
-		if (!share->n_clients)
-			continue;
-		if (share->config.cap || share->config.latency || share->config.mps)
-			return false;
-		n++;
-	}
-	return sched->done && n > 1;
+	for (const struct sched_share *share = g->shares; share; share = share->next)
+		n += share->n_clients > 0;
+	return n > 1;
 }
 
 /* --- gangs --- */
@@ -84,11 +89,14 @@ static bool are_all_concurrent(const struct sched *sched, uint64_t gpus)
 	return true;
 }
 
-/* Whether time sharing leaves all of them idle. */
+/* Whether concurrent gates pay on each of them that several shares use. */
 static bool do_all_pay(const struct sched *sched, uint64_t gpus)
 {
 	for (; gpus; gpus &= gpus - 1) {
-		if (!sched->gpus[__builtin_ctzll(gpus)].period.pays)
+		const struct sched_gpu *g = &sched->gpus[__builtin_ctzll(gpus)];
+
+		if (!may_run_concurrently(sched, g) ||
+			(has_several_shares(g) && !g->period.pays))
 			return false;
 	}
 	return true;
@@ -346,7 +354,9 @@ static void evaluate_concurrency(struct sched *sched, struct sched_gpu *g, uint6
 
 bool sched_decide_concurrency(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
-	bool may = may_run_concurrently(sched, g), known = g->period.since != 0;
+	bool may = may_run_concurrently(sched, g) &&
+		   (g->period.concurrent || has_several_shares(g));
+	bool known = g->period.since != 0;
 
 	if (g->period.concurrent &&
 		(!may || !known || !are_all_concurrent(sched, find_tied_gpus(sched, g))))

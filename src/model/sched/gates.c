@@ -96,8 +96,8 @@ static void set_share_gates(struct sched *sched, struct sched_share *share, uint
 	}
 	share->reported_end = end;
 	/* Counts once for all clients of the share. Where another quantum of the share began in the same
-	 * moment, no gate closed. */
-	share->revoked += closes && !sched_is_idle(share);
+	 * moment, no gate closed. A burst that is about to end loses nothing. */
+	share->revoked += closes && !sched_is_idle(share) && !share->burst.let_in;
 	/* An overrun that lasts until the share's next quantum is at least as long as that. */
 	if (gate != SCHED_GATE_CLOSED && share->n_busy && share->closed_since != SCHED_NEVER)
 		sched_learn_overrun(share, now);

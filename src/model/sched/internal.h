@@ -119,6 +119,7 @@ struct sched_gpu {
 	uint64_t quantum_start, quantum_until;
 	struct sched_share *interrupted; /* goes on after .holder; NULL: none */
 	uint64_t interrupted_left;       /* of the quantum of .interrupted */
+	uint64_t switches, switches_at;  /* ns that interruptions may still cost, as of then */
 	uint64_t accrued;                /* charges are made up to then */
 	uint64_t busy_ns;                /* ns in which any share had work */
 	/* v of the share furthest behind of those that hold it back (charge.c); never falls */
@@ -230,8 +231,8 @@ int64_t sched_vtime_lead(const struct sched_slice *s);
 int64_t sched_vtime_band(const struct sched_gpu *g);
 /* The share whose quantum is next; NULL: none that can begin. */
 struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now);
-/* The share that interrupts the holder: one whose last quantum ended early because it was idle. NULL: none. */
-struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t now);
+/* The share that interrupts @holder: one whose last quantum ended early because it was idle. NULL: none. */
+struct sched_share *sched_pick_interrupting(const struct sched_share *holder, uint64_t now);
 /* Whether the holder must hand over to another share at the end of its quantum. */
 bool sched_must_hand_over(const struct sched_share *holder, uint64_t now);
 /* The longest quantum of the share as things are now. */

@@ -5,6 +5,8 @@
  */
 #include "model/sched/internal.h"
 
+/* Switches for interruptions, in ns, that a GPU may have at once after a time without any. */
+#define SWITCHES_MAX_NS UINT64_C(6400000)
 /* A return reaches the scheduler so much later. */
 #define REPORT_NS UINT64_C(50000)
 /* The GPU passes from one share to the next so much later than the first one's work ends. */
@@ -267,50 +269,93 @@ static void wake_for_buckets(struct sched_gpu *g, uint64_t now)
 	}
 }
 
-/*
- * How long the holder goes on before @share interrupts it. The further @share is behind, the shorter, so that the GPU
- * switches no more often than @share needs for its share.
- */
-static uint64_t compute_interrupt_delay(const struct sched_share *holder,
-	const struct sched_share *share)
+/* When the GPU may be interrupted next. Each interruption costs two switches, so many shares that rest could cost the others
+ * most of the GPU. */
+static uint64_t get_interrupt_free_time(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t quantum = 4 * (uint64_t)sched_vtime_band(share->gpu) + 1;
-	uint64_t behind = min_u64(holder->vtime - share->vtime, quantum);
+	uint64_t came = now - g->switches_at;
 
-	return SCHED_INTERRUPT_MAX_NS -
-	       (SCHED_INTERRUPT_MAX_NS - SCHED_INTERRUPT_MIN_NS) * behind / quantum;
+	came = min_u64(came, SWITCHES_MAX_NS * 100 / SCHED_INTERRUPT_PERCENT);
+	g->switches =
+		min_u64(g->switches + came * SCHED_INTERRUPT_PERCENT / 100, SWITCHES_MAX_NS);
+	g->switches_at = now;
+	if (g->switches >= 2 * SCHED_SWITCH_NS)
+		return now;
+	return now + (2 * SCHED_SWITCH_NS - g->switches) * 100 / SCHED_INTERRUPT_PERCENT + 1;
 }
 
-/* The holder goes on, but another share can interrupt it and run until level with the holder. */
+/* The holder gives the GPU up by itself after what it has in flight, which no gate interrupts. */
+static bool ends_soon(const struct sched_share *holder)
+{
+	return holder->yielded && holder->burst.n &&
+	       sched_burst_ns(holder) <= SCHED_TIME_SLICE_NS;
+}
+
+/* @share has the GPU until it is level with @holder. Then the holder goes on with the @left of its quantum. */
+static void start_interruption(struct sched *sched, struct sched_share *share,
+	struct sched_share *holder, uint64_t left, uint64_t now)
+{
+	struct sched_gpu *g = share->gpu;
+	uint64_t behind = holder->vtime - min_u64(share->vtime, holder->vtime);
+
+	start_quantum(sched, share->slice, SCHED_END_INTERRUPTED, now);
+	g->quantum_until = min_u64(g->quantum_until,
+		now + max_u64(SCHED_QUANTUM_MIN_NS, behind * share->config.weight));
+	g->interrupted = holder;
+	g->interrupted_left = left;
+}
+
+/* The holder goes on, but another share can interrupt it. */
 static void interrupt_quantum(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
-	struct sched_share *holder = g->holder, *share = sched_pick_interrupting(g, now);
-	uint64_t left = get_quantum_left(g, now),
-		 from = share ? g->quantum_start + compute_interrupt_delay(holder, share) : 0;
+	struct sched_share *holder = g->holder, *share;
+	uint64_t from;
 
-	if (share && now < from) {
+	share = ends_soon(holder) ? NULL : sched_pick_interrupting(holder, now);
+	if (!share)
+		return;
+	from = max_u64(g->quantum_start + SCHED_INTERRUPT_NS, get_interrupt_free_time(g, now));
+	if (now < from) {
 		sched_wake_at(g, from);
-	} else if (share) {
-		start_quantum(sched, share->slice, SCHED_END_INTERRUPTED, now);
-		g->quantum_until = min_u64(g->quantum_until,
-			now + max_u64(SCHED_QUANTUM_MIN_NS,
-				      (holder->vtime - min_u64(share->vtime, holder->vtime)) *
-					      share->config.weight));
-		g->interrupted = holder;
-		g->interrupted_left = left;
+		return;
 	}
+	g->switches -= 2 * SCHED_SWITCH_NS;
+	start_interruption(sched, share, holder, get_quantum_left(g, now), now);
+}
+
+static bool can_resume(const struct sched_gpu *g)
+{
+	const struct sched_share *share = g->interrupted;
+
+	return share && share->n_clients && !sched_is_idle(share) &&
+	       sched_is_time_shared(share) && sched_cap_runtime_ns(share) &&
+	       !sched_is_gang(share->slice) && !share->slice->boosted &&
+	       compute_quantum_until(share, g->interrupted_left, 0);
+}
+
+/* Another share interrupts the interrupted one, too: that costs one switch, not two. */
+static bool interrupt_further(struct sched *sched, struct sched_gpu *g, uint64_t now)
+{
+	struct sched_share *holder = g->interrupted, *share;
+
+	if (!can_resume(g) || get_interrupt_free_time(g, now) > now)
+		return false;
+	share = sched_pick_interrupting(holder, now);
+	if (!share)
+		return false;
+	g->switches -= SCHED_SWITCH_NS;
+	start_interruption(sched, share, holder, g->interrupted_left, now);
+	return true;
 }
 
 /* The interrupted share gets the rest of its quantum. */
 static bool resume_interrupted(struct sched *sched, struct sched_gpu *g, uint64_t now)
 {
 	struct sched_share *share = g->interrupted;
+	bool can = can_resume(g);
 
 	g->interrupted = NULL;
-	if (!share || !share->n_clients || sched_is_idle(share) ||
-		!sched_is_time_shared(share) || !sched_cap_runtime_ns(share) ||
-		sched_is_gang(share->slice) || share->slice->boosted ||
-		!compute_quantum_until(share, g->interrupted_left, 0))
+	if (!can)
 		return false;
 	share->slice->served = ++sched->served;
 	share->resumed++;
@@ -384,7 +429,7 @@ void sched_decide(struct sched *sched, struct sched_gpu *g, uint64_t now)
 	}
 	if (g->holder)
 		sched_end_quantum(sched, g->holder, why, now);
-	if (resume_interrupted(sched, g, now))
+	if (interrupt_further(sched, g, now) || resume_interrupted(sched, g, now))
 		return;
 	next = sched_pick_next(g, now);
 	if (next)

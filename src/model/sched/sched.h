@@ -33,10 +33,11 @@
  *
  * Interruption. A share that lost its quantum by being idle, and is behind the holder, need not wait for the end
  * of the holder's quantum:
- * 1. The holder runs for SCHED_INTERRUPT_MAX_NS first. The further the other share is behind, the shorter this
- *    is, down to SCHED_INTERRUPT_MIN_NS.
- * 2. The share that is behind runs until it is level with the holder or idle again.
+ * 1. The holder runs for SCHED_INTERRUPT_NS first. All interruptions of a GPU cost SCHED_INTERRUPT_PERCENT of its
+ *    time at most, in context switches; a share that comes when that is used up waits for more, or for the quantum's end.
+ * 2. The share that is behind runs until it is level with the holder or idle again. Then others that are behind do.
  * 3. The holder goes on with the rest of its quantum.
+ * A holder that gives the GPU up by itself within a time slice is not interrupted: its work in flight would run on.
  * So a share that rests now and then does not lose a round each time.
  *
  * Concurrent. A program whose CPU hardly keeps up leaves gaps between its kernels. They are too short for
@@ -166,18 +167,18 @@
 #define SCHED_GPUS_MAX   64
 #define SCHED_QUANTUM_NS UINT64_C(25000000) /* a quantum; it may last up to 5/4 of this */
 /* With many shares quanta are shorter, to keep this round. */
-#define SCHED_ROUND_NS         UINT64_C(100000000)
-#define SCHED_QUANTUM_MIN_NS   UINT64_C(2000000)
-#define SCHED_INTERRUPT_MIN_NS UINT64_C(1000000) /* before an interruption */
-#define SCHED_INTERRUPT_MAX_NS UINT64_C(4000000)
-#define SCHED_IDLE_NS          UINT64_C(1000000000)
-#define SCHED_DEBT_MAX_NS      UINT64_C(5000000000)
-#define SCHED_CAP_BURST_NS     UINT64_C(40000000) /* size of the bucket of a cap */
-#define SCHED_CAP_PORTION_NS   UINT64_C(15000000) /* bucket needed for a new start */
-#define SCHED_BOOST_QUANTUM_NS UINT64_C(5000000)  /* quantum of a boosted slice */
-#define SCHED_TIME_SLICE_NS    UINT64_C(2000000)  /* the hardware's */
-#define SCHED_LATENCY_LEAD_NS  UINT64_C(50000000) /* lead at which a latency share is demoted */
-#define SCHED_SWITCH_NS        UINT64_C(160000) /* of the hardware, from one process to another */
+#define SCHED_ROUND_NS          UINT64_C(100000000)
+#define SCHED_QUANTUM_MIN_NS    UINT64_C(2000000)
+#define SCHED_INTERRUPT_NS      UINT64_C(500000) /* before an interruption */
+#define SCHED_INTERRUPT_PERCENT 20 /* percent: of the time, that interruptions may cost */
+#define SCHED_IDLE_NS           UINT64_C(1000000000)
+#define SCHED_DEBT_MAX_NS       UINT64_C(5000000000)
+#define SCHED_CAP_BURST_NS      UINT64_C(40000000) /* size of the bucket of a cap */
+#define SCHED_CAP_PORTION_NS    UINT64_C(15000000) /* bucket needed for a new start */
+#define SCHED_BOOST_QUANTUM_NS  UINT64_C(5000000)  /* quantum of a boosted slice */
+#define SCHED_TIME_SLICE_NS     UINT64_C(2000000)  /* the hardware's */
+#define SCHED_LATENCY_LEAD_NS   UINT64_C(50000000) /* lead at which a latency share is demoted */
+#define SCHED_SWITCH_NS         UINT64_C(160000) /* of the hardware, from one process to another */
 #define SCHED_LATENCY_WASTE_PERCENT \
 	10 /* percent: of the time, that a latency share may leave the GPU idle */
 #define SCHED_GRACE_MIN_NS          UINT64_C(100000)  /* of what is shorter, nothing depends */

@@ -114,14 +114,15 @@ struct sched_share *sched_pick_next(const struct sched_gpu *g, uint64_t now)
 	return best;
 }
 
-struct sched_share *sched_pick_interrupting(const struct sched_gpu *g, uint64_t now)
+struct sched_share *sched_pick_interrupting(const struct sched_share *holder, uint64_t now)
 {
+	const struct sched_gpu *g = holder->gpu;
 	int64_t min = least_lead(g, now), within = sched_vtime_band(g);
 
-	if (sched_is_gang(g->holder->slice))
+	if (sched_is_gang(holder->slice))
 		return NULL;
 	for (struct sched_share *share = g->shares; share; share = share->next) {
-		if (share->yielded && share->vtime < g->holder->vtime &&
+		if (share->yielded && share->vtime < holder->vtime &&
 			can_have_quantum(share, now) && !sched_is_gang(share->slice) &&
 			sched_vtime_lead(share->slice) - min <= within)
 			return share;

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-server.py TRACE [FACTOR]: an open-loop server. Requests come when TRACE says, FACTOR times as fast, whether the last one is
-done or not, and each is a few decode steps by its number of tokens. A step here is a request; its time counts
-from when it came.
+server.py TRACE [FACTOR]: an open-loop server. Requests come when TRACE says, FACTOR times as fast, whether the last one
+is done or not. Each has a decode step for each 16 generated tokens. A step of this program is a request; its time counts
+from when the request came.
 
-TRACE is a file of lines "MILLISECONDS TOKENS".
+TRACE is a file in Azure's format: "TIMESTAMP,ContextTokens,GeneratedTokens".
 """
+import csv
+import datetime
 import sys
 import time
 
@@ -14,9 +16,16 @@ from llama import Model, capture
 from program import digest, now_ns, serve, summary
 
 factor = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-with open(sys.argv[1], encoding="ascii") as f:
-    requests = [(int(float(at) * 1e6 / factor), max(1, int(n) // 16)) for at, n in map(str.split, f)]
 
+
+def read_trace(path):
+    """(ns since the first request, decode steps) of each request."""
+    with open(path, encoding="ascii") as f:
+        rows = [(datetime.datetime.fromisoformat(row["TIMESTAMP"][:26]), int(row["GeneratedTokens"])) for row in csv.DictReader(f)]
+    return [(int((at - rows[0][0]).total_seconds() * 1e9 / factor), max(1, tokens // 16)) for at, tokens in rows]
+
+
+requests = read_trace(sys.argv[1])
 torch.manual_seed(7)
 torch.set_grad_enabled(False)
 model = Model()

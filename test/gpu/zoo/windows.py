@@ -8,7 +8,7 @@ import sys
 import time
 
 from node import Proc, median, now_ns
-from shares import alone_rate, burn, in_span, rare, stop
+from shares import alone_rate, burn, in_span, rare, rounds, stop
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTLE_NS = 600_000_000
@@ -27,6 +27,7 @@ PROGRAMS = {
     "compile": ["hf.py", "compile"],
     "conv": ["vision.py", "conv"],
     "unet": ["vision.py", "unet"],
+    "server": ["server.py", os.path.join(HERE, "..", "..", "data", "azure-llm", "conv-first-600.csv"), "8"],
     "jax": ["jax_train.py"],
     "cupy": ["cupy_work.py"],
     "ddp": ["ranks.py", "ddp"],
@@ -248,14 +249,35 @@ def beside(node):
             f"{100 * median([rates[i] for rates in had[where]]) / alone_rate(node):.1f}" for i in gpus))
 
 
+def tenants(node):
+    """Many: 16 that saturate, and 48 of which 8 saturate and 40 hardly ever want the GPU."""
+    seldom = ["--work", rounds(node) // 40, "--depth", 1, "--sync-every", 1, "--think-us", 200_000]
+    base = alone_rate(node)
+    for n, busy in ((16, 16), (48, 8)):
+        for way in ("stock", "ours"):
+            places = [node.slice(f"many{i}", memory=1 << 30) if way == "ours" else None for i in range(n)]
+            burns = [burn(node, place, f"many{i}", *([] if i < busy else seldom)) for i, place in enumerate(places)]
+            for b in burns:
+                b.ready()
+            t0 = now_ns() + 2 * SETTLE_NS
+            t1 = t0 + int(node.seconds * 1e9)
+            time.sleep(max(0, t1 - now_ns()) / 1e9 + 0.1)
+            stop(burns)
+            rates = [in_span(b.windows(), t0, t1) / node.seconds for b in burns[:busy]]
+            total = sum(rates)
+            node.result("tenants", way=way, n=n, busy=busy, of_alone=100 * total / base,
+                        least_of_share=100 * min(rates) * busy / total, most_of_share=100 * max(rates) * busy / total)
+
+
 PAIRS = [("prefill", "train"), ("static", "conv"), ("compile", "generate"), ("unet", "decode"), ("jax", "cupy"),
-         ("loader", "train"), ("full", "train")]
+         ("loader", "train"), ("full", "train"), ("server", "train")]
 
 
 def matrix(node):
+    """Pairs of all kinds."""
     for names in PAIRS:
         compare(node, "+".join(names), list(names), ("stock", "ours-1:1", "mps"), times=1)
         node.end_procs()
 
 
-PARTS = {"decode": decode, "trace": trace, "kinds": kinds, "generate": generate, "ranks": ranks, "beside": beside, "matrix": matrix}
+PARTS = {"decode": decode, "trace": trace, "kinds": kinds, "generate": generate, "ranks": ranks, "beside": beside, "tenants": tenants, "matrix": matrix}

@@ -157,7 +157,7 @@ static void sched_quantum_end__interrupted_by_a_share_that_had_yielded_and_is_be
 	set_idle(e.clients[0]);
 	pass_time(10 * MS);
 	set_waiting(e.clients[0]);
-	pass_time(SCHED_INTERRUPT_MAX_NS);
+	pass_time(SCHED_INTERRUPT_NS);
 	assert_ended(1, SCHED_END_INTERRUPTED);
 	assert_true(get_account(0).has_quantum);
 	assert_int_equal(get_account(1).resumed, 0);
@@ -178,7 +178,7 @@ static void sched_quantum_end__gang_when_a_gang_needs_the_gpu(void **state)
 	pass_time(MS);
 	assert_true(get_account(0).has_quantum);
 	set_waiting(e.other);
-	pass_time(SCHED_INTERRUPT_MAX_NS);
+	pass_time(SCHED_INTERRUPT_NS);
 	assert_true(get_account(1).has_quantum);
 	assert_ended(0, SCHED_END_GANG);
 }

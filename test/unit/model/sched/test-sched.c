@@ -155,6 +155,45 @@ static void sched_client_set_state__passes_the_quantum_of_an_idle_client_on(void
 	end_shares();
 }
 
+/* One burst of client @i for @ns, once its gate is open and the hardware has switched, beside the other, which waits after
+ * 0.3 ms. Returns how long before the end the other's gate opened, in ns. */
+static uint64_t run_burst(unsigned int i, uint64_t ns)
+{
+	struct sched_client *other = e.clients[1 - i];
+	uint64_t end, opened = 0;
+
+	while (e.clients[i]->gate == SCHED_GATE_CLOSED)
+		pass_time(10 * US);
+	pass_time(SCHED_SWITCH_NS);
+	end = e.now + ns;
+	pass_time(300 * US);
+	sched_client_set_state(e.t, other, false, true, 0, e.now);
+	while (e.now < end) {
+		pass_time(10 * US);
+		if (!opened && other->gate != SCHED_GATE_CLOSED)
+			opened = end - e.now;
+	}
+	set_idle_since(i, 0);
+	return opened;
+}
+
+static void sched_advance_time__lets_the_next_client_in_before_a_burst_ends(void **state)
+{
+	uint64_t opened = 0;
+
+	(void)state;
+	begin_shares(2, &equal);
+	set_waiting(0);
+	for (unsigned int i = 0; i < 60; i++)
+		opened = run_burst(i % 2, 1400 * US);
+	assert_in_range(opened, 80 * US, 200 * US);
+	/* The bursts of a client have different lengths: nobody knows when they end. */
+	for (unsigned int i = 0; i < 60; i++)
+		opened = run_burst(i % 2, i % 2 ? 1400 * US : (800 + i % 7 * 300) * US);
+	assert_int_equal(run_burst(0, 1400 * US), 0);
+	end_shares();
+}
+
 static void sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long(void **state)
 {
 	(void)state;
@@ -663,6 +702,8 @@ int main(void)
 		cmocka_unit_test(sched_advance_time__does_not_wait_for_work_in_flight),
 		cmocka_unit_test(
 			sched_client_set_state__passes_the_quantum_of_an_idle_client_on),
+		cmocka_unit_test(
+			sched_advance_time__lets_the_next_client_in_before_a_burst_ends),
 		cmocka_unit_test(
 			sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long),
 		cmocka_unit_test(sched_account__charges_an_overrun_to_its_own_share),
