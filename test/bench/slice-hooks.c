@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the hooks add to a call: nanoseconds of the real library's entry and of ours, side by side and alternating.
- * The process is in no slice, in a slice, and in a slice with quanta whose gate is open. Works with every driver;
+ * The process is in no slice, in a slice, and in slices of one and of two GPUs with quanta whose gates are open. Works with every driver;
  * on the simulated driver only the difference means something. Several threads also launch at once: the time is
  * that of a launch, over all threads together.
  *
@@ -308,9 +308,10 @@ static void remove_dir(const char *dir)
 
 int main(int argc, char **argv)
 {
-	char dir[] = "/tmp/gs-bench.XXXXXX", turns[] = "/tmp/gs-bench.XXXXXX";
+	char dir[] = "/tmp/gs-bench.XXXXXX", one[] = "/tmp/gs-bench.XXXXXX",
+	     two[] = "/tmp/gs-bench.XXXXXX";
 	struct slice_arbiter *arbiter = slice_arbiter_new();
-	static struct slice_arbiter gate_arbiter;
+	static struct slice_arbiter of_one, of_two;
 	int r;
 
 	if (argc != 3) {
@@ -323,7 +324,7 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	r = in_child(argv[1], argv[2], "no slice", NULL, false);
-	if (!mkdtemp(dir) || !mkdtemp(turns)) {
+	if (!mkdtemp(dir) || !mkdtemp(one) || !mkdtemp(two)) {
 		perror(dir);
 		return 1;
 	}
@@ -332,10 +333,14 @@ int main(int argc, char **argv)
 	atomic_store(&arbiter->alone, true);
 	r |= in_child(argv[1], argv[2], "in a slice", dir, false);
 	slice_arbiter_stop(arbiter);
-	slice_arbiter_start_quanta(&gate_arbiter, turns, 1);
-	r |= in_child(argv[1], argv[2], "gate open", turns, true);
-	slice_arbiter_kill(&gate_arbiter);
+	slice_arbiter_start_quanta(&of_one, one, 1);
+	r |= in_child(argv[1], argv[2], "gate open", one, true);
+	slice_arbiter_kill(&of_one);
+	slice_arbiter_start_quanta(&of_two, two, 2);
+	r |= in_child(argv[1], argv[2], "of two GPUs", two, true);
+	slice_arbiter_kill(&of_two);
 	remove_dir(dir);
-	remove_dir(turns);
+	remove_dir(one);
+	remove_dir(two);
 	return r;
 }

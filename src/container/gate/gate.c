@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/gate.h"
 
-#include "container/cuda/device.h"
 #include "container/cuda/driver.h"
 #include "container/cuda/stream.h"
 #include "container/charges/charges.h"
@@ -70,55 +69,16 @@ void gate_wake_all(struct gate_process *process)
 
 /* --- what is held --- */
 
-/* The GPU's place in the page, by the driver. < 0: no GPU of the slice. */
-static int ask_stream_gpu(const struct gate_process *process, CUstream stream,
-	unsigned int flags)
-{
-	CUdevice device;
-	int gpu;
-
-	if (!stream || flags & GATE_NO_STREAM)
-		gpu = device_current_gpu();
-	else if (stream_device(stream, flags & GATE_OWN, &device))
-		return -1;
-	else
-		gpu = device_find_gpu(device);
-	return gpu >= 0 && (uint32_t)gpu < process->gate.gpu_count ? gpu : -1;
-}
-
-/* Which GPU a thread's last streams are on. The answers hold while the thread's context is the same and
- * gate_process.handles has not changed: a stream that is destroyed changes it before another can have its handle. */
-#define KNOWN_STREAMS 8
-static _Thread_local struct known_stream {
-	CUcontext context;
-	CUstream stream;
-	uint64_t handles; /* + 1; 0: nothing is known */
-	int gpu;
-} known_streams[KNOWN_STREAMS] __attribute__((tls_model("initial-exec")));
-
 /* The GPU's place in the page. < 0: no GPU of the slice, so the submission is not held. */
-static int find_stream_gpu(const struct gate_process *process, CUstream stream,
-	unsigned int flags)
+static int find_stream_gpu(struct gate_process *process, CUstream stream, unsigned int flags)
 {
-	uint64_t handles = atomic_load(&process->handles) + 1;
-	struct known_stream *known;
-	CUcontext context = NULL;
 	int gpu;
 
 	if (process->gate.gpu_count == 1)
 		return 0;
-	if (flags & GATE_NO_STREAM)
-		stream = NULL;
-	if (REAL(cuCtxGetCurrent)(&context) || !context)
-		return ask_stream_gpu(process, stream, flags);
-	known = &known_streams[(uint64_t)(uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15) >>
-			       61];
-	if (known->handles == handles && known->context == context && known->stream == stream)
-		return known->gpu;
-	gpu = ask_stream_gpu(process, stream, flags);
-	if (gpu >= 0)
-		*known = (struct known_stream){ context, stream, handles, gpu };
-	return gpu;
+	gpu = streams_find_gpu(&process->streams, flags & GATE_NO_STREAM ? NULL : stream,
+		flags & GATE_OWN);
+	return gpu >= 0 && (uint32_t)gpu < process->gate.gpu_count ? gpu : -1;
 }
 
 void gate_handle_leaves(void)
@@ -126,7 +86,7 @@ void gate_handle_leaves(void)
 	struct gate_process *process = gate_process_if_any();
 
 	if (process)
-		(void)atomic_fetch_add(&process->handles, 1);
+		streams_handle_leaves(&process->streams);
 }
 
 /* One submission at the gate. */

@@ -41,6 +41,7 @@
 #include "container/gate/fences/fences.h"
 #include "container/gate/pace.h"
 #include "container/gate/sched-link.h"
+#include "container/gate/streams.h"
 
 #include <stdbool.h>
 
@@ -93,9 +94,7 @@ struct gate_gpu {
 struct gate_process {
 	struct gate gate; /* first: gate_root points here */
 
-	_Atomic uint32_t mode; /* enum gate_mode */
-	_Atomic uint64_t
-		handles; /* changes when the handle of a stream or context may come again */
+	_Atomic uint32_t mode;            /* enum gate_mode */
 	_Atomic(struct turn_page *) page; /* set once; equal to .gate.page while .mode is UP */
 	_Atomic int64_t next_try;         /* OFF, STANDALONE: not before this; of sys_now() */
 	_Atomic uint32_t wake; /* the gate thread's futex: 0 awake, 1 to poll again, 2 asleep */
@@ -112,6 +111,7 @@ struct gate_process {
 	struct gate_link link;
 
 	struct fences fences;
+	struct streams streams;
 	struct gate_gpu gpus[SLICE_GPUS_MAX];
 };
 

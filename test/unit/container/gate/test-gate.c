@@ -550,6 +550,45 @@ static void gate__asks_once_where_a_stream_is(void **state)
 	gate_test(remember_streams, 2);
 }
 
+#define STREAM_THREADS 4
+#define STREAM_ROUNDS  5000
+
+/* Streams of both GPUs, more than the table has entries for. */
+static void *submit_to_many(void *arg)
+{
+	(void)arg;
+	td_current(0);
+	for (uintptr_t i = 0; i < STREAM_ROUNDS; i++)
+		for (uintptr_t k = 0; k < 2; k++)
+			gate_end(gate_begin((CUstream)(0x10000 + i % 50 * 0x100 + k), 0));
+	return NULL;
+}
+
+static void mix_up_streams(void)
+{
+	pthread_t threads[STREAM_THREADS];
+
+	for (int i = 0; i < 2; i++)
+		gate_thread_add_context(td_context(i), (unsigned int)i);
+	atomic_store(&td.at_once, true);
+	CHECK(submit(0));
+	for (int i = 0; i < STREAM_THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, submit_to_many, NULL));
+	for (int i = 0; i < 1000; i++)
+		gate_handle_leaves();
+	for (int i = 0; i < STREAM_THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(atomic_load(&slice_arbiter_page(A, 0)->ended) ==
+		STREAM_THREADS * STREAM_ROUNDS + 1);
+	CHECK(atomic_load(&slice_arbiter_page(A, 1)->ended) == STREAM_THREADS * STREAM_ROUNDS);
+}
+
+static void gate__takes_no_stream_for_another(void **state)
+{
+	(void)state;
+	gate_test(mix_up_streams, 2);
+}
+
 static void gate__is_one_for_each_gpu(void **state)
 {
 	(void)state;
@@ -704,6 +743,7 @@ int main(void)
 		cmocka_unit_test(gate__records_streams_that_wait_for_others),
 		cmocka_unit_test(gate__is_one_for_each_gpu),
 		cmocka_unit_test(gate__asks_once_where_a_stream_is),
+		cmocka_unit_test(gate__takes_no_stream_for_another),
 		cmocka_unit_test(gate__starts_again_in_a_child),
 		cmocka_unit_test(gate__has_one_thread_without_signals),
 		cmocka_unit_test(gate__leaves_the_descriptors_of_the_program_alone),

@@ -187,7 +187,7 @@ static void sched_advance_time__lets_the_next_client_in_before_a_burst_ends(void
 	for (unsigned int i = 0; i < 60; i++)
 		opened = run_burst(i % 2, 1400 * US);
 	assert_in_range(opened, 80 * US, 200 * US);
-	/* The bursts of a client have different lengths: nobody knows when they end. */
+	/* The bursts of a client have different lengths: their ends are not known. */
 	for (unsigned int i = 0; i < 60; i++)
 		opened = run_burst(i % 2, i % 2 ? 1400 * US : (800 + i % 7 * 300) * US);
 	assert_int_equal(run_burst(0, 1400 * US), 0);
