@@ -199,6 +199,7 @@ static struct primary_leaving begin_primary_leave(CUdevice device, bool reset)
 {
 	struct primary_leaving l = { .primary = primary_of(device), .reset = reset };
 
+	gate_handle_leaves();
 	if (!l.primary)
 		return l;
 	l.context = primary_context(l.primary);
@@ -438,6 +439,7 @@ struct context_destroy {
 static void destroy_begin(struct context_destroy *d, CUcontext context, bool all)
 {
 	*d = (struct context_destroy){ .context = (uintptr_t)context, .all = all };
+	gate_handle_leaves();
 	if (!context || !charges_active())
 		return;
 	if (all)

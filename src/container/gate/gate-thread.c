@@ -266,7 +266,6 @@ void gate_thread_context_leaves(CUcontext ctx)
 	struct gate_process *process = gate_process_if_any();
 	int e = errno;
 
-	gate_handle_leaves();
 	if (process)
 		fences_context_leaves(&process->fences, ctx);
 	errno = e;

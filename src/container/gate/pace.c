@@ -105,8 +105,11 @@ void pace_overdue(struct pace *p, uint64_t now, uint64_t ahead)
 
 void pace_idle(struct pace *p, uint64_t now)
 {
-	if (!p->quiet_ns)
+	if (!p->quiet_ns) {
 		p->quiet_ns = now;
+		p->open_ns =
+			PACE_POLL_OPEN_MIN_NS; /* so that a start is seen as soon as an end */
+	}
 	p->pending_ns = 0;
 	p->from_ns = now;
 	p->idle = true;

@@ -32,10 +32,10 @@ static void learn_burst(struct sched_share *share)
 	struct sched_burst *b = &share->burst;
 	uint64_t ns;
 
+	b->blind -= b->blind > 0;
 	if (b->from == SCHED_NEVER || share->inactive_since <= b->from)
 		return;
 	ns = share->inactive_since - b->from;
-	b->blind -= b->blind > 0;
 	if (!b->n)
 		b->mean_ns = ns;
 	b->off_ns = (7 * b->off_ns + distance(ns, b->mean_ns)) / 8;
@@ -50,6 +50,7 @@ uint64_t sched_burst_ns(const struct sched_share *share)
 
 void sched_burst_quantum_starts(struct sched_share *share, uint64_t now)
 {
+	share->burst.let_in = false;
 	share->burst.from = is_any_other_busy(share) ? SCHED_NEVER : now + SCHED_SWITCH_NS;
 }
 
@@ -66,7 +67,21 @@ void sched_burst_gpu_free(struct sched_gpu *g, uint64_t since)
 
 	if (share && share->n_busy && share->burst.from == SCHED_NEVER && !g->paused &&
 		!is_any_other_busy(share))
-		share->burst.from = since + SCHED_SWITCH_NS;
+		share->burst.from = max_u64(since, g->quantum_start) + SCHED_SWITCH_NS;
+}
+
+/* The next share was let in too early: not for the next bursts. */
+static void count_wrong_let_in(struct sched_burst *b)
+{
+	b->blind_for = b->blind_for ? min_u64(2 * b->blind_for, BLIND_MAX) : BLIND_FIRST;
+	b->blind = b->blind_for;
+	b->let_in = false;
+}
+
+void sched_burst_was_cut(struct sched_share *share)
+{
+	if (share->burst.let_in)
+		count_wrong_let_in(&share->burst);
 }
 
 void sched_burst_goes_on(struct sched_share *share, uint64_t now)
@@ -74,14 +89,10 @@ void sched_burst_goes_on(struct sched_share *share, uint64_t now)
 	struct sched_burst *b = &share->burst;
 	uint64_t rest = now - min_u64(share->inactive_since, now);
 
-	if (b->let_in) {
-		/* More of the same burst: it was not over. */
-		if (rest <= BURST_REST_NS) {
-			b->blind_for = min_u64(2 * b->blind_for, BLIND_MAX);
-			b->blind = b->blind_for = b->blind_for ? b->blind_for : BLIND_FIRST;
-		} else {
-			b->blind_for = 0;
-		}
+	if (b->let_in && rest <= BURST_REST_NS) {
+		count_wrong_let_in(b);
+	} else if (b->let_in) {
+		b->blind_for = 0;
 		b->let_in = false;
 	}
 	if (share->gpu->holder != share || rest <= BURST_REST_NS)

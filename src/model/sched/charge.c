@@ -215,13 +215,25 @@ enum overrun_state {
 	OVERRUN_WAITS,
 };
 
+/*
+ * Work of a latency share that may not go first yet waits behind the holder's until then, on average: the hardware
+ * rotates after a time slice at most. 0: the share does not wait.
+ */
+static uint64_t get_trickle_wait_end(const struct sched_share *share)
+{
+	const struct sched_share *holder = share->gpu->holder;
+
+	return share->n_busy && sched_has_priority(share) && !share->first && holder &&
+			       holder->n_busy
+		       ? share->busy_since + SCHED_TIME_SLICE_NS / 2
+		       : 0;
+}
+
 static enum overrun_state get_overrun_state(const struct sched_share *share, uint64_t now)
 {
 	uint64_t age = now - share->closed_since, runs = get_overrun_ns(share);
 
-	/* A latency share that may not go first yet waits behind the holder. */
-	if (share->n_busy && sched_has_priority(share) && !share->first && share->gpu->holder &&
-		share->gpu->holder->n_busy)
+	if (now < get_trickle_wait_end(share))
 		return OVERRUN_WAITS;
 	if (!share->n_busy || share->closed_since > now || age >= runs + SCHED_TIME_SLICE_NS)
 		return OVERRUN_NONE;
@@ -287,7 +299,7 @@ static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 		} else if (share->awaited) {
 			advance_share_vtime(share, time / (sharers + 1));
 			if (share->first)
-				share->waste -= (int64_t)time;
+				share->waste -= min_u64(share->waste, time);
 		}
 		update_cap_bucket(share, time, mine);
 	}
@@ -302,7 +314,11 @@ void sched_accrue(struct sched_gpu *g, uint64_t now)
 
 		for (const struct sched_share *share = g->shares; share; share = share->next) {
 			enum overrun_state overrun = get_overrun_state(share, g->accrued);
-			uint64_t end = share->closed_since + get_overrun_ns(share);
+			uint64_t end = share->closed_since + get_overrun_ns(share),
+				 waits = get_trickle_wait_end(share);
+
+			if (waits > g->accrued)
+				until = min_u64(until, waits);
 
 			if (overrun != OVERRUN_NONE && share->closed_since <= g->accrued)
 				until = min_u64(until, overrun == OVERRUN_RUNS

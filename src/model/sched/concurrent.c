@@ -44,6 +44,12 @@ static bool may_run_concurrently(const struct sched *sched, const struct sched_g
 	return sched->done;
 }
 
+/* Whether several shares wanted the GPU a moment ago. */
+static bool was_contended(const struct sched_gpu *g, uint64_t now)
+{
+	return now - g->contended_at < SCHED_IDLE_NS;
+}
+
 static bool has_several_shares(const struct sched_gpu *g)
 {
 	unsigned int n = 0;
@@ -89,14 +95,14 @@ static bool are_all_concurrent(const struct sched *sched, uint64_t gpus)
 	return true;
 }
 
-/* Whether concurrent gates pay on each of them that several shares use. */
-static bool do_all_pay(const struct sched *sched, uint64_t gpus)
+/* Whether concurrent gates pay on each of them that several shares want. */
+static bool do_all_pay(const struct sched *sched, uint64_t gpus, uint64_t now)
 {
 	for (; gpus; gpus &= gpus - 1) {
 		const struct sched_gpu *g = &sched->gpus[__builtin_ctzll(gpus)];
 
 		if (!may_run_concurrently(sched, g) ||
-			(has_several_shares(g) && !g->period.pays))
+			(was_contended(g, now) && !g->period.pays))
 			return false;
 	}
 	return true;
@@ -139,10 +145,12 @@ static void begin_period(struct sched_gpu *g, bool concurrent, uint64_t now)
 static uint64_t compute_entitled_pace(const struct sched_share *share, uint64_t pace_ns,
 	uint64_t all, uint64_t weights)
 {
-	uint64_t had = share->charged - share->pace.charged,
-		 right = all / weights * share->config.weight;
+	uint64_t had = share->charged - share->pace.charged, right;
 
-	return right && had > right ? pace_ns * (had * 64 / right) / 64 : pace_ns;
+	if (!weights)
+		return pace_ns;
+	right = max_u64(all / weights * share->config.weight, 1);
+	return had > right ? pace_ns * (had * 64 / right) / 64 : pace_ns;
 }
 
 /*
@@ -170,8 +178,7 @@ static bool learn_pace(struct sched_gpu *g)
 			continue;
 		}
 		m->now_ns = max_u64(m->demand / m->done, 1);
-		if (weights)
-			m->now_ns = compute_entitled_pace(share, m->now_ns, all, weights);
+		m->now_ns = compute_entitled_pace(share, m->now_ns, all, weights);
 		m->each_ns = min_u64(before, m->now_ns);
 		known &= before > 0;
 	}
@@ -196,7 +203,7 @@ static uint64_t get_busy_limit(const struct sched_gpu *g)
 /* Begins on all @gpus, where it pays on each. */
 static void begin_concurrent(struct sched *sched, uint64_t gpus, uint64_t now)
 {
-	if (!do_all_pay(sched, gpus))
+	if (!do_all_pay(sched, gpus, now))
 		return;
 	for (; gpus; gpus &= gpus - 1) {
 		struct sched_gpu *g = &sched->gpus[__builtin_ctzll(gpus)];
@@ -252,6 +259,7 @@ static void end_concurrent_gpu(struct sched_gpu *g, uint64_t now)
 		worst = max_u64(worst, compute_lost_time(share));
 		weights += share->config.weight;
 	}
+	weights = max_u64(weights, 1);
 	for (struct sched_share *share = g->shares; share; share = share->next) {
 		if (sched_has_demand(share, now))
 			share->vtime = max + (worst - compute_lost_time(share)) / weights;
@@ -323,7 +331,8 @@ static void check_concurrent(struct sched *sched, struct sched_gpu *g, uint64_t 
 	bool all = now - g->period.since >= SCHED_CONCURRENT_MAX_NS, lose;
 
 	measure_losses(g);
-	lose = is_any_losing(g);
+	/* Where one share has the GPU, its pace with time sharing is not known, and it loses nothing. */
+	lose = was_contended(g, now) && is_any_losing(g);
 	if (lose)
 		postpone_concurrent(g, now);
 	else if (all)

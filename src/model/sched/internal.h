@@ -68,8 +68,9 @@ struct sched_share {
 
 	/* of class latency */
 	bool demoted;
-	bool first;    /* has the GPU for itself: the holder is paused */
-	int64_t waste; /* ns for which it may still leave the GPU idle, at .waste_at (latency.c) */
+	bool first; /* has the GPU for itself: the holder is paused */
+	uint64_t
+		waste; /* ns for which it may still leave the GPU idle, at .waste_at (latency.c) */
 	uint64_t waste_at;
 	bool trickles; /* it has work so often that it may not go first each time */
 	/* idle for SCHED_IDLE_NS: quanta of its slice exclude this GPU */
@@ -279,6 +280,8 @@ void sched_burst_quantum_starts(struct sched_share *share, uint64_t now);
 void sched_burst_quantum_ends(struct sched_share *share, bool idle);
 void sched_burst_gpu_free(struct sched_gpu *g, uint64_t since);
 void sched_burst_goes_on(struct sched_share *share, uint64_t now);
+/* Call it when a client of the share wants more behind its closed gate while its work is in flight. */
+void sched_burst_was_cut(struct sched_share *share);
 /* When the next share should be let in, so that its work arrives just before that of @holder ends. SCHED_NEVER: the end is
  * not known. */
 uint64_t sched_let_in_time(const struct sched_share *holder);

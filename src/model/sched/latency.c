@@ -7,6 +7,8 @@
 
 #define SWITCHES_NS  (2 * SCHED_SWITCH_NS) /* to the share and back */
 #define WASTE_MAX_NS UINT64_C(5000000)
+/* A share that trickles does so until it may waste this much again. */
+#define TRICKLE_END_NS (WASTE_MAX_NS / 2)
 
 /* Of the other shares with work, the one that is furthest behind. NULL: there are none. */
 static struct sched_share *find_least_other(struct sched_gpu *g, const struct sched_share *but)
@@ -62,18 +64,25 @@ void sched_update_demotions(struct sched_gpu *g, uint64_t now)
 
 /* --- how often it goes first --- */
 
+/* When the share has @ns that it may waste. */
+static uint64_t get_waste_time(const struct sched_share *share, uint64_t ns, uint64_t now)
+{
+	return now + (ns - min_u64(share->waste, ns)) * 100 / SCHED_LATENCY_WASTE_PERCENT + 1;
+}
+
 /* Adds what has come since the last call. */
 static void fill_waste(struct sched_share *share, uint64_t now)
 {
 	uint64_t came = now - share->waste_at;
 
 	came = min_u64(came, WASTE_MAX_NS * 100 / SCHED_LATENCY_WASTE_PERCENT);
-	share->waste += (int64_t)(came * SCHED_LATENCY_WASTE_PERCENT / 100);
-	if (share->waste > (int64_t)WASTE_MAX_NS)
-		share->waste = (int64_t)WASTE_MAX_NS;
+	share->waste =
+		min_u64(share->waste + came * SCHED_LATENCY_WASTE_PERCENT / 100, WASTE_MAX_NS);
 	share->waste_at = now;
-	if (share->waste >= (int64_t)WASTE_MAX_NS / 2)
+	if (share->waste >= TRICKLE_END_NS)
 		share->trickles = false;
+	else if (share->trickles)
+		sched_wake_at(share->gpu, get_waste_time(share, TRICKLE_END_NS, now));
 }
 
 /* Whether the GPU waits for the idle share. */
@@ -81,28 +90,31 @@ static bool is_share_awaited(struct sched_share *share, uint64_t now)
 {
 	uint64_t until = share->idle_since + sched_grace_ns(share, SWITCHES_NS);
 
-	if (!share->first || !sched_is_idle(share) || share->waste <= 0)
+	if (!share->first || !sched_is_idle(share))
 		return false;
-	until = min_u64(until, now + (uint64_t)share->waste);
+	until = min_u64(until, now + share->waste);
 	if (now >= until)
 		return false;
 	sched_wake_at(share->gpu, until);
 	return true;
 }
 
-/* Whether the share, which has work, may have the GPU for itself from now on. */
+/* Whether the share, which has work, may pause others from now on. */
 static bool may_go_first(struct sched_share *share, uint64_t now)
 {
-	int64_t lacks = (int64_t)SWITCHES_NS - share->waste;
-
-	if (lacks <= 0) {
-		share->waste -= (int64_t)SWITCHES_NS;
+	if (share->waste >= SWITCHES_NS) {
+		share->waste -= SWITCHES_NS;
 		return true;
 	}
 	share->trickles = true;
-	sched_wake_at(share->gpu,
-		now + (uint64_t)lacks * 100 / SCHED_LATENCY_WASTE_PERCENT + 1);
+	sched_wake_at(share->gpu, get_waste_time(share, SWITCHES_NS, now));
 	return false;
+}
+
+/* Whether any other share would lose by a pause. */
+static bool is_any_other_at_work(const struct sched_gpu *g)
+{
+	return (g->holder && !sched_slice_is_idle(g->holder->slice)) || sched_is_contended(g);
 }
 
 bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
@@ -120,7 +132,7 @@ bool sched_is_priority_active(struct sched_gpu *g, uint64_t now)
 		if (sched_is_idle(share))
 			share->first = share->awaited;
 		else if (!share->first)
-			share->first = !others || may_go_first(share, now);
+			share->first = !is_any_other_at_work(g) || may_go_first(share, now);
 		some |= share->first;
 	}
 	return some;

@@ -234,6 +234,7 @@ static void pause_quantum(struct sched *sched, struct sched_gpu *g, uint64_t now
 		return;
 	}
 	g->paused = true;
+	g->holder->burst.from = SCHED_NEVER;
 	g->quantum_until = get_quantum_left(g, now);
 }
 
@@ -284,11 +285,16 @@ static uint64_t get_interrupt_free_time(struct sched_gpu *g, uint64_t now)
 	return now + (2 * SCHED_SWITCH_NS - g->switches) * 100 / SCHED_INTERRUPT_PERCENT + 1;
 }
 
-/* The holder gives the GPU up by itself after what it has in flight, which no gate interrupts. */
-static bool ends_soon(const struct sched_share *holder)
+/* Until then the holder's burst will probably end by itself, after what it has in flight, which no gate interrupts. */
+static uint64_t get_own_end(const struct sched_share *holder)
 {
-	return holder->yielded && holder->burst.n &&
-	       sched_burst_ns(holder) <= SCHED_TIME_SLICE_NS;
+	uint64_t from = holder->burst.from;
+
+	if (!holder->yielded || !holder->burst.n ||
+		sched_burst_ns(holder) > SCHED_TIME_SLICE_NS)
+		return 0;
+	return (from == SCHED_NEVER ? holder->gpu->quantum_start : from) + SCHED_TIME_SLICE_NS +
+	       SCHED_SWITCH_NS;
 }
 
 /* @share has the GPU until it is level with @holder. Then the holder goes on with the @left of its quantum. */
@@ -311,10 +317,11 @@ static void interrupt_quantum(struct sched *sched, struct sched_gpu *g, uint64_t
 	struct sched_share *holder = g->holder, *share;
 	uint64_t from;
 
-	share = ends_soon(holder) ? NULL : sched_pick_interrupting(holder, now);
+	share = sched_pick_interrupting(holder, now);
 	if (!share)
 		return;
 	from = max_u64(g->quantum_start + SCHED_INTERRUPT_NS, get_interrupt_free_time(g, now));
+	from = max_u64(from, get_own_end(holder));
 	if (now < from) {
 		sched_wake_at(g, from);
 		return;

@@ -9,8 +9,9 @@
  * This terminates:
  * 1. A gang's quantum that begins now has its end later. No other quantum ends it before.
  * 2. It ends now only where a latency share is at work. Then it cannot begin again until that has changed.
- * 3. So each gang begins and ends at most once for each of its GPUs. Everything else makes only its own GPU
- *    dirty.
+ * 3. So each gang begins and ends at most once for each of its GPUs.
+ * 4. Concurrent gates of GPUs that gangs tie together end at most once, and begin only some time after a period began.
+ * 5. Everything else makes only its own GPU dirty.
  * DECISIONS_MAX covers what this proof overlooks.
  */
 #define DECISIONS_MAX (64 * SCHED_GPUS_MAX)
@@ -69,7 +70,7 @@ void sched_client_set_state(struct sched *sched, struct sched_client *client, bo
 {
 	struct sched_share *share = client->share;
 	uint64_t since = busy ? now : now - min_u64(idle_ns, now);
-	bool was_quiet = sched_is_idle(share);
+	bool was_quiet = sched_is_idle(share), had_work = client->busy;
 
 	if (wants && client->gate != SCHED_GATE_CLOSED) {
 		wants = false;
@@ -89,8 +90,11 @@ void sched_client_set_state(struct sched *sched, struct sched_client *client, bo
 		sched_learn_overrun(share, since);
 		share->closed_since = SCHED_NEVER;
 		charge_idle_holder(share, since, now);
-		sched_burst_gpu_free(share->gpu, since);
+		if (had_work)
+			sched_burst_gpu_free(share->gpu, since);
 	}
+	if (wants && busy)
+		sched_burst_was_cut(share);
 	if (was_quiet && !sched_is_idle(share))
 		reactivate_share(sched, share, now);
 	else if (!was_quiet && sched_is_idle(share))

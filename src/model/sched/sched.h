@@ -37,7 +37,8 @@
  *    time at most, in context switches; a share that comes when that is used up waits for more, or for the quantum's end.
  * 2. The share that is behind runs until it is level with the holder or idle again. Then others that are behind do.
  * 3. The holder goes on with the rest of its quantum.
- * A holder that gives the GPU up by itself within a time slice is not interrupted: its work in flight would run on.
+ * A holder that gave the GPU up by itself the last time, and has bursts within a time slice, is not interrupted for that
+ * long: its work would run on.
  * So a share that rests now and then does not lose a round each time.
  *
  * Concurrent. A program whose CPU hardly keeps up leaves gaps between its kernels. They are too short for
@@ -61,7 +62,7 @@
  * Class latency. A latency share goes first as long as it is within its share of the time. Its gates never
  * close. Beside other shares, or with a cap, they are THROTTLED, so that its processes watch closely when they
  * become idle. Without a cap this throttle has no limits. Otherwise the gates are OPEN. When the latency share
- * has work, the holder is paused at once, and goes on when the latency share is idle again. The latency share is
+ * has work, the holder is paused at once (but see "Trickle"), and goes on when the latency share is idle again. The latency share is
  * demoted when it is SCHED_LATENCY_LEAD_NS ahead of another share that has work, or when its cap is used up.
  * From then until it is level again it takes quanta like all others. So a batch share keeps its share of the
  * time whatever a latency share does, which is more than a fixed floor. It waits for no more than about
@@ -71,7 +72,8 @@
  * to keep the GPU for it in between, would cost both shares most of the GPU. So a latency share may leave the GPU idle
  * for SCHED_LATENCY_WASTE_PERCENT percent of the time, and a little more after a rest. That pays for the context switches
  * of each pause, and for waiting. While the share has used that up, its work waits behind the holder's, in the
- * hardware's order, until it may pause the holder again.
+ * hardware's order, until it may pause the holder again. For half a time slice, the holder alone is charged; after that
+ * the share probably has the GPU, too.
  *
  * MPS. MPS runs kernels of several processes side by side, and quanta would take that away. So the gates of
  * shares with .mps are always OPEN, whatever their class and cap (percentages of MPS do what a cap does). They
@@ -190,7 +192,8 @@
 #define SCHED_CONCURRENT_MAX_NS     UINT64_C(10000000000)
 #define SCHED_WINDOW_NS             SCHED_TIME_SLICE_NS /* limit of work in flight */
 #define SCHED_OVERRUN_NS            UINT64_C(250000)    /* the limit at the end of a quantum */
-#define SCHED_WINDOW_LATENCY_NS     UINT64_C(300000) /* both limits, beside a latency share */
+#define SCHED_WINDOW_LATENCY_NS \
+	UINT64_C(300000) /* both limits, beside a latency share that does not trickle */
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
 

@@ -296,6 +296,35 @@ static void sched__has_gangs_run_concurrently_on_all_their_gpus_or_on_none(void 
 	}
 	assert_true(!run_gangs(tenants, gpus, TENANTS_MAX, did));
 	assert_true(run_gangs(tenants, gpus, 2, did) > SECONDS * S / 2);
+	/* The gang has the second GPU alone. */
+	tenants[1].task = generate;
+	gpus[1] = 1;
+	assert_true(run_gangs(tenants, gpus, 2, did) > SECONDS * S / 2);
+	assert_between("generate", did[1] / run_alone(&tenants[1]), 0.85, 1);
+}
+
+/* Work that waits behind the holder's is not free for long: the hardware runs it. */
+static void sched__charges_a_trickle_that_waits_behind_the_holder(void **state)
+{
+	static const struct model_task trickle = LOOP(700 * US, 400 * US);
+	const struct tenant rows[] = { { LATENCY, trickle }, { { .weight = 9 }, saturate } };
+	struct model *m = model_new(1, 1);
+	struct model_slice *slices[2];
+	double used, charged;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		slices[i] = model_slice(m, &rows[i].share);
+		(void)model_proc(m, slices[i], 0, &rows[i].task);
+	}
+	model_run(m, BEGIN);
+	used = (double)slices[0]->used[0];
+	charged = (double)model_charged(m, slices[0], 0);
+	model_run(m, SECONDS * S);
+	used = (double)slices[0]->used[0] - used;
+	charged = (double)model_charged(m, slices[0], 0) - charged;
+	assert_between("used of charged", used / charged, 0, 1.3);
+	(void)model_free(m);
 }
 
 int main(void)
@@ -314,6 +343,7 @@ int main(void)
 			sched__has_gangs_run_concurrently_where_they_leave_the_gpus_idle),
 		cmocka_unit_test(
 			sched__has_gangs_run_concurrently_on_all_their_gpus_or_on_none),
+		cmocka_unit_test(sched__charges_a_trickle_that_waits_behind_the_holder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,6 +194,28 @@ static void sched_advance_time__lets_the_next_client_in_before_a_burst_ends(void
 	end_shares();
 }
 
+/* A client that was let in has its whole burst, whatever the other reports. */
+static void sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago(void **state)
+{
+	struct sched_client *other;
+
+	(void)state;
+	begin_shares(2, &equal);
+	set_waiting(0);
+	for (unsigned int i = 0; i < 60; i++)
+		(void)run_burst(i % 2, 1400 * US);
+	pass_time(300 * US);
+	other = e.clients[1];
+	sched_client_set_state(e.t, other, false, true, 0, e.now);
+	while (other->gate == SCHED_GATE_CLOSED)
+		pass_time(10 * US);
+	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
+	sched_client_set_state(e.t, e.clients[0], false, true, 1000 * MS, e.now);
+	pass_time(MS);
+	assert_int_equal(other->gate, SCHED_GATE_THROTTLED);
+	end_shares();
+}
+
 static void sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long(void **state)
 {
 	(void)state;
@@ -481,6 +503,53 @@ static void sched_client_set_state__of_class_latency_pauses_the_holder(void **st
 	end_shares();
 }
 
+static void set_latency(unsigned int i, bool busy, uint64_t idle_ns)
+{
+	sched_client_set_state(e.t, e.clients[i], busy, false, idle_ns, e.now);
+}
+
+static void sched_client_set_state__of_a_late_latency_share_costs_it_little(void **state)
+{
+	static const struct sched_share_config latency = { .weight = 1, .latency = true };
+
+	(void)state;
+	begin_shares(2, &equal);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	set_waiting(0);
+	set_latency(1, true, 0);
+	pass_time(190 * MS);
+	set_latency(1, false, 189 * MS); /* the process was stopped */
+	for (unsigned int i = 0; i < 5; i++) {
+		pass_time(50 * MS);
+		set_latency(1, true, 0);
+		assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
+		pass_time(100 * US);
+		set_latency(1, false, 0);
+	}
+	end_shares();
+}
+
+static void sched_advance_time__forgets_a_trickle_after_a_rest(void **state)
+{
+	static const struct sched_share_config latency = { .weight = 1, .latency = true };
+
+	(void)state;
+	begin_shares(2, &equal);
+	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	set_waiting(0);
+	for (unsigned int i = 0; i < 2000; i++) {
+		set_latency(1, true, 0);
+		pass_time(10 * US);
+		set_latency(1, false, 0);
+		pass_time(90 * US);
+		set_waiting(0);
+	}
+	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_NS);
+	pass_time(30 * MS);
+	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
+	end_shares();
+}
+
 static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 {
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
@@ -704,6 +773,11 @@ int main(void)
 			sched_client_set_state__passes_the_quantum_of_an_idle_client_on),
 		cmocka_unit_test(
 			sched_advance_time__lets_the_next_client_in_before_a_burst_ends),
+		cmocka_unit_test(
+			sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago),
+		cmocka_unit_test(
+			sched_client_set_state__of_a_late_latency_share_costs_it_little),
+		cmocka_unit_test(sched_advance_time__forgets_a_trickle_after_a_rest),
 		cmocka_unit_test(
 			sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long),
 		cmocka_unit_test(sched_account__charges_an_overrun_to_its_own_share),
