@@ -6,6 +6,9 @@ BUNDLE is what "test/gpu/slice.sh pack BUILD BUNDLE" put together. Each program 
 bare (the hardware's time-slicing), in a slice, under MPS. It sets up once; then windows of all ways take turns, so
 that a machine that changes favours none. Writes OUT/results.txt, a line of key=value for each figure, and
 OUT/transcript.txt. Changes no setting of the GPU. Exit 1 if a part failed.
+
+ZOO_WAYS and ZOO_KINDS in the environment: only these ways of each pair ("stock ours-1:1 ours-latency mps"), and only these
+kinds of the part "kinds" ("plain all,wait=block,cores=2").
 """
 import os
 import sys

@@ -49,7 +49,7 @@ def arguments(doc, parts, seconds, limit):
 def run(doc, parts, make_node, seconds=10, limit=0, limits=None):
     """PARTS: functions of a node by their names. LIMITS: seconds of each. Exit status."""
     a = arguments(doc, parts, seconds, limit)
-    names = a.parts or [n for n in parts if not (a.sim and parts[n].__module__ == "frameworks")]
+    names = a.parts or [n for n in parts if not (a.sim and getattr(parts[n], "needs_framework", parts[n].__module__ == "frameworks"))]
     end = time.monotonic() + a.limit if a.limit else None
     failed = []
     with make_node(a.bundle, a.out, a.sim, a.seconds) as node:

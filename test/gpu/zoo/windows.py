@@ -281,3 +281,5 @@ def matrix(node):
 
 
 PARTS = {"decode": decode, "trace": trace, "kinds": kinds, "generate": generate, "ranks": ranks, "beside": beside, "tenants": tenants, "matrix": matrix}
+for name, part in PARTS.items():
+    part.needs_framework = name != "tenants"
