@@ -141,7 +141,7 @@ static void sched_quantum_end__idle_when_it_has_no_work(void **state)
 	set_waiting(e.clients[1]);
 	pass_time(MS);
 	set_idle(e.clients[0]);
-	assert_ended(0, SCHED_END_NONE);
+	assert_int_equal(get_account(0).quantum_ends[SCHED_END_IDLE], 0);
 	pass_time(MS);
 	assert_ended(0, SCHED_END_IDLE);
 }
