@@ -323,7 +323,7 @@ static void sched__charges_a_trickle_that_waits_behind_the_holder(void **state)
 	model_run(m, SECONDS * S);
 	used = (double)slices[0]->used[0] - used;
 	charged = (double)model_charged(m, slices[0], 0) - charged;
-	assert_between("used of charged", used / charged, 0, 1.3);
+	assert_between("used of charged", used / charged, 0, 1.05);
 	(void)model_free(m);
 }
 

@@ -194,6 +194,27 @@ static void sched_advance_time__lets_the_next_client_in_before_a_burst_ends(void
 	end_shares();
 }
 
+/* The burst goes on: the program had submitted ahead, and is cut off. */
+static void sched_client_set_state__lets_in_no_more_after_a_wrong_time(void **state)
+{
+	(void)state;
+	begin_shares(2, &equal);
+	set_waiting(0);
+	for (unsigned int i = 0; i < 60; i++)
+		(void)run_burst(i % 2, 1400 * US);
+	pass_time(300 * US);
+	sched_client_set_state(e.t, e.clients[1], false, true, 0, e.now);
+	while (e.clients[1]->gate == SCHED_GATE_CLOSED)
+		pass_time(10 * US);
+	set_waiting(0);
+	assert_true(e.clients[0]->busy && e.clients[0]->wants);
+	pass_time(100 * US);
+	sched_client_set_state(e.t, e.clients[0], false, true, 0, e.now);
+	(void)run_burst(1, 1400 * US);
+	assert_int_equal(run_burst(0, 1400 * US), 0);
+	end_shares();
+}
+
 /* A client that was let in has its whole burst, whatever the other reports. */
 static void sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago(void **state)
 {
@@ -773,6 +794,7 @@ int main(void)
 			sched_client_set_state__passes_the_quantum_of_an_idle_client_on),
 		cmocka_unit_test(
 			sched_advance_time__lets_the_next_client_in_before_a_burst_ends),
+		cmocka_unit_test(sched_client_set_state__lets_in_no_more_after_a_wrong_time),
 		cmocka_unit_test(
 			sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago),
 		cmocka_unit_test(
