@@ -79,11 +79,10 @@ struct gate_gpu {
 	/* The gate thread's alone. */
 	struct pace pace;
 	struct pace_bucket bucket;
-	uint64_t done;       /* as in the page, which the program could overwrite */
-	uint64_t last_begun; /* .begun at the last poll */
-	uint64_t last_ended; /* .ended at the last poll that found a fence due */
-	uint64_t
-		unfenced_since; /* since when due fences wait, while no slice does; 0: none waits */
+	uint64_t done;           /* as in the page, which the program could overwrite */
+	uint64_t last_begun;     /* .begun at the last poll */
+	uint64_t last_ended;     /* .ended at the last poll that found a fence due */
+	uint64_t unfenced_since; /* since when due fences wait; 0: none does */
 	uint32_t last_gate;
 	uint64_t last_quantum_ns;
 	uint64_t unread_poll_ns;

@@ -107,8 +107,8 @@ void pace_idle(struct pace *p, uint64_t now)
 {
 	if (!p->quiet_ns) {
 		p->quiet_ns = now;
-		p->open_ns =
-			PACE_POLL_OPEN_MIN_NS; /* so that a start is seen as soon as an end */
+		/* A start is then seen as soon as an end. */
+		p->open_ns = PACE_POLL_OPEN_MIN_NS;
 	}
 	p->pending_ns = 0;
 	p->from_ns = now;

@@ -299,7 +299,7 @@ static void accrue_gpu_time(struct sched_gpu *g, uint64_t time)
 		} else if (share->awaited) {
 			advance_share_vtime(share, time / (sharers + 1));
 			if (share->first)
-				share->waste -= min_u64(share->waste, time);
+				share->waste.ns -= min_u64(share->waste.ns, time);
 		}
 		update_cap_bucket(share, time, mine);
 	}

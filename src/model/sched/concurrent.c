@@ -166,7 +166,6 @@ static bool learn_pace(struct sched_gpu *g)
 		all += share->charged - share->pace.charged;
 		weights += share->pace.demand >= DEMAND_NS ? share->config.weight : 0;
 	}
-
 	for (struct sched_share *share = g->shares; share; share = share->next) {
 		struct sched_pace *m = &share->pace;
 		uint64_t before = m->now_ns;
@@ -355,7 +354,7 @@ static void evaluate_concurrency(struct sched *sched, struct sched_gpu *g, uint6
 	count_done_submissions(sched, g);
 	if (g->period.concurrent)
 		check_concurrent(sched, g, now);
-	else if (now - g->contended_at < SCHED_IDLE_NS)
+	else if (was_contended(g, now))
 		check_time_shared(sched, g, now);
 	else
 		begin_period(g, false, now);

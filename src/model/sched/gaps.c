@@ -11,11 +11,10 @@
 
 #include <stddef.h>
 
-#define GAPS_FIRST_NS \
-	UINT64_C(     \
-		5000) /* upper bound of the first bin; each next one is larger by a factor of sqrt(2) */
-#define GAPS_FEW  8  /* samples: with fewer nothing is known */
-#define GAPS_MANY 64 /* samples: then all counts are halved, so that old ones fade */
+/* The upper bound of the first bin. Each next one is larger by a factor of sqrt(2). */
+#define GAPS_FIRST_NS UINT64_C(5000)
+#define GAPS_FEW      8  /* samples: with fewer nothing is known */
+#define GAPS_MANY     64 /* samples: then all counts are halved, so that old ones fade */
 
 /* The upper bound of bin @i. The last bin has none. */
 static uint64_t get_bin_end(unsigned int i)

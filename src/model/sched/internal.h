@@ -15,6 +15,7 @@
  *	gates.c         what the decisions mean for the gates
  *	burst.c         how long a share works between two rests, and when the next one is let in
  *	gaps.c          how long these rests are, and how long to wait
+ *	budget.h        what interruptions and class latency may cost
  *
  * For each event:
  * 1. The scheduler brings the charges of its GPU up to date.
@@ -24,6 +25,7 @@
  *
  * Thread: one.
  */
+#include "model/sched/budget.h"
 #include "model/sched/gaps.h"
 #include "model/sched/sched.h"
 #include "lib/base/minmax.h"
@@ -68,11 +70,9 @@ struct sched_share {
 
 	/* of class latency */
 	bool demoted;
-	bool first; /* has the GPU for itself: the holder is paused */
-	uint64_t
-		waste; /* ns for which it may still leave the GPU idle, at .waste_at (latency.c) */
-	uint64_t waste_at;
-	bool trickles; /* it has work so often that it may not go first each time */
+	bool first;                /* has the GPU for itself: the holder is paused */
+	struct sched_budget waste; /* for which it may leave the GPU idle */
+	bool trickles;             /* it has work so often that it may not go first each time */
 	/* idle for SCHED_IDLE_NS: quanta of its slice exclude this GPU */
 	bool dormant;
 	/* since when it runs only what was in flight; SCHED_NEVER: it does not */
@@ -87,7 +87,7 @@ struct sched_share {
 		 * it wanted the GPU
 		 */
 		uint64_t done, demand;
-		uint64_t charged; /* .charged at the begin of the period */
+		uint64_t charged; /* .charged at the period's beginning */
 		/* its pace: the lesser .now_ns of the last two time-shared periods; 0: not known */
 		uint64_t each_ns;
 		/* demand for a submission in the last time-shared period; 0: not known */
@@ -120,7 +120,7 @@ struct sched_gpu {
 	uint64_t quantum_start, quantum_until;
 	struct sched_share *interrupted; /* goes on after .holder; NULL: none */
 	uint64_t interrupted_left;       /* of the quantum of .interrupted */
-	uint64_t switches, switches_at;  /* ns that interruptions may still cost, as of then */
+	struct sched_budget switches;    /* that interruptions may cost */
 	uint64_t accrued;                /* charges are made up to then */
 	uint64_t busy_ns;                /* ns in which any share had work */
 	/* v of the share furthest behind of those that hold it back (charge.c); never falls */

@@ -64,22 +64,15 @@ void sched_update_demotions(struct sched_gpu *g, uint64_t now)
 
 /* --- how often it goes first --- */
 
-/* When the share has @ns that it may waste. */
 static uint64_t get_waste_time(const struct sched_share *share, uint64_t ns, uint64_t now)
 {
-	return now + (ns - min_u64(share->waste, ns)) * 100 / SCHED_LATENCY_WASTE_PERCENT + 1;
+	return sched_budget_time(&share->waste, ns, SCHED_LATENCY_WASTE_PERCENT, now);
 }
 
-/* Adds what has come since the last call. */
 static void fill_waste(struct sched_share *share, uint64_t now)
 {
-	uint64_t came = now - share->waste_at;
-
-	came = min_u64(came, WASTE_MAX_NS * 100 / SCHED_LATENCY_WASTE_PERCENT);
-	share->waste =
-		min_u64(share->waste + came * SCHED_LATENCY_WASTE_PERCENT / 100, WASTE_MAX_NS);
-	share->waste_at = now;
-	if (share->waste >= TRICKLE_END_NS)
+	sched_budget_fill(&share->waste, SCHED_LATENCY_WASTE_PERCENT, WASTE_MAX_NS, now);
+	if (share->waste.ns >= TRICKLE_END_NS)
 		share->trickles = false;
 	else if (share->trickles)
 		sched_wake_at(share->gpu, get_waste_time(share, TRICKLE_END_NS, now));
@@ -92,7 +85,7 @@ static bool is_share_awaited(struct sched_share *share, uint64_t now)
 
 	if (!share->first || !sched_is_idle(share))
 		return false;
-	until = min_u64(until, now + share->waste);
+	until = min_u64(until, now + share->waste.ns);
 	if (now >= until)
 		return false;
 	sched_wake_at(share->gpu, until);
@@ -102,8 +95,8 @@ static bool is_share_awaited(struct sched_share *share, uint64_t now)
 /* Whether the share, which has work, may pause others from now on. */
 static bool may_go_first(struct sched_share *share, uint64_t now)
 {
-	if (share->waste >= SWITCHES_NS) {
-		share->waste -= SWITCHES_NS;
+	if (share->waste.ns >= SWITCHES_NS) {
+		share->waste.ns -= SWITCHES_NS;
 		return true;
 	}
 	share->trickles = true;

@@ -274,15 +274,9 @@ static void wake_for_buckets(struct sched_gpu *g, uint64_t now)
  * most of the GPU. */
 static uint64_t get_interrupt_free_time(struct sched_gpu *g, uint64_t now)
 {
-	uint64_t came = now - g->switches_at;
-
-	came = min_u64(came, SWITCHES_MAX_NS * 100 / SCHED_INTERRUPT_PERCENT);
-	g->switches =
-		min_u64(g->switches + came * SCHED_INTERRUPT_PERCENT / 100, SWITCHES_MAX_NS);
-	g->switches_at = now;
-	if (g->switches >= 2 * SCHED_SWITCH_NS)
-		return now;
-	return now + (2 * SCHED_SWITCH_NS - g->switches) * 100 / SCHED_INTERRUPT_PERCENT + 1;
+	sched_budget_fill(&g->switches, SCHED_INTERRUPT_PERCENT, SWITCHES_MAX_NS, now);
+	return sched_budget_time(&g->switches, 2 * SCHED_SWITCH_NS, SCHED_INTERRUPT_PERCENT,
+		now);
 }
 
 /* Until then the holder's burst will probably end by itself, after what it has in flight, which no gate interrupts. */
@@ -326,7 +320,7 @@ static void interrupt_quantum(struct sched *sched, struct sched_gpu *g, uint64_t
 		sched_wake_at(g, from);
 		return;
 	}
-	g->switches -= 2 * SCHED_SWITCH_NS;
+	g->switches.ns -= 2 * SCHED_SWITCH_NS;
 	start_interruption(sched, share, holder, get_quantum_left(g, now), now);
 }
 
@@ -350,7 +344,7 @@ static bool interrupt_further(struct sched *sched, struct sched_gpu *g, uint64_t
 	share = sched_pick_interrupting(holder, now);
 	if (!share)
 		return false;
-	g->switches -= SCHED_SWITCH_NS;
+	g->switches.ns -= SCHED_SWITCH_NS;
 	start_interruption(sched, share, holder, g->interrupted_left, now);
 	return true;
 }

@@ -62,8 +62,8 @@
  * Class latency. A latency share goes first as long as it is within its share of the time. Its gates never
  * close. Beside other shares, or with a cap, they are THROTTLED, so that its processes watch closely when they
  * become idle. Without a cap this throttle has no limits. Otherwise the gates are OPEN. When the latency share
- * has work, the holder is paused at once (but see "Trickle"), and goes on when the latency share is idle again. The latency share is
- * demoted when it is SCHED_LATENCY_LEAD_NS ahead of another share that has work, or when its cap is used up.
+ * has work, the holder is paused at once (but see "Trickle"), and goes on when the latency share is idle again. The
+ * latency share is demoted when it is SCHED_LATENCY_LEAD_NS ahead of another share that has work, or when its cap is used up.
  * From then until it is level again it takes quanta like all others. So a batch share keeps its share of the
  * time whatever a latency share does, which is more than a fixed floor. It waits for no more than about
  * (SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS) at a time.
@@ -181,9 +181,9 @@
 #define SCHED_TIME_SLICE_NS     UINT64_C(2000000)  /* the hardware's */
 #define SCHED_LATENCY_LEAD_NS   UINT64_C(50000000) /* lead at which a latency share is demoted */
 #define SCHED_SWITCH_NS         UINT64_C(160000) /* of the hardware, from one process to another */
-#define SCHED_LATENCY_WASTE_PERCENT \
-	10 /* percent: of the time, that a latency share may leave the GPU idle */
-#define SCHED_GRACE_MIN_NS          UINT64_C(100000)  /* of what is shorter, nothing depends */
+/* Percent of the time that a latency share may leave the GPU idle. */
+#define SCHED_LATENCY_WASTE_PERCENT 10
+#define SCHED_GRACE_MIN_NS          UINT64_C(100000)  /* shorter times do not matter */
 #define SCHED_GRACE_MAX_NS          UINT64_C(2000000) /* longest wait for an idle holder */
 #define SCHED_STUCK_NS              UINT64_C(10000000000)
 #define SCHED_BUSY_PERCENT          95 /* percent: above this, time sharing uses the GPU well */
@@ -192,8 +192,8 @@
 #define SCHED_CONCURRENT_MAX_NS     UINT64_C(10000000000)
 #define SCHED_WINDOW_NS             SCHED_TIME_SLICE_NS /* limit of work in flight */
 #define SCHED_OVERRUN_NS            UINT64_C(250000)    /* the limit at the end of a quantum */
-#define SCHED_WINDOW_LATENCY_NS \
-	UINT64_C(300000) /* both limits, beside a latency share that does not trickle */
+/* Both limits, beside a latency share that does not trickle. */
+#define SCHED_WINDOW_LATENCY_NS UINT64_C(300000)
 
 enum sched_gate { SCHED_GATE_CLOSED, SCHED_GATE_THROTTLED, SCHED_GATE_OPEN };
 

@@ -500,13 +500,19 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	end_shares();
 }
 
-static void sched_client_set_state__of_class_latency_pauses_the_holder(void **state)
+/* Two slices; the second has class latency. */
+static void begin_beside_latency(void)
 {
 	static const struct sched_share_config latency = { .weight = 1, .latency = true };
 
-	(void)state;
 	begin_shares(2, &equal);
 	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+}
+
+static void sched_client_set_state__of_class_latency_pauses_the_holder(void **state)
+{
+	(void)state;
+	begin_beside_latency();
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
 	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
@@ -531,11 +537,8 @@ static void set_latency(unsigned int i, bool busy, uint64_t idle_ns)
 
 static void sched_client_set_state__of_a_late_latency_share_costs_it_little(void **state)
 {
-	static const struct sched_share_config latency = { .weight = 1, .latency = true };
-
 	(void)state;
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	begin_beside_latency();
 	set_waiting(0);
 	set_latency(1, true, 0);
 	pass_time(190 * MS);
@@ -552,11 +555,8 @@ static void sched_client_set_state__of_a_late_latency_share_costs_it_little(void
 
 static void sched_advance_time__forgets_a_trickle_after_a_rest(void **state)
 {
-	static const struct sched_share_config latency = { .weight = 1, .latency = true };
-
 	(void)state;
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	begin_beside_latency();
 	set_waiting(0);
 	for (unsigned int i = 0; i < 2000; i++) {
 		set_latency(1, true, 0);
@@ -573,11 +573,8 @@ static void sched_advance_time__forgets_a_trickle_after_a_rest(void **state)
 
 static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
 {
-	static const struct sched_share_config latency = { .weight = 1, .latency = true };
-
 	(void)state;
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	begin_beside_latency();
 	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
 	set_waiting(0);
 	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
