@@ -1,83 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rules one by one; test-sched-model.c tests them together. */
 #include "support/test.h"
 
-#include "model/sched/sched.h"
-
-/* The rules one by one; test-sched-model.c tests them together. */
-#define US    UINT64_C(1000)
-#define MS    UINT64_C(1000000)
-#define START UINT64_C(5000000000)
-#define N_MAX 4
-
-static struct {
-	struct sched *t;
-	struct sched_slice *slices[N_MAX];
-	struct sched_client *clients[N_MAX];
-	uint64_t now;
-	unsigned int gates; /* changes */
-} e;
-
-static const struct sched_share_config equal = { .weight = 1 };
-
-static void on_gate(void *arg, struct sched_client *client)
-{
-	(void)arg;
-	(void)client;
-	e.gates++;
-}
-
-/* @n slices of that share, with a client each on GPU 0. */
-static void begin_shares(unsigned int n, const struct sched_share_config *share)
-{
-	memset(&e, 0, sizeof(e));
-	e.now = START;
-	e.t = sched_new(on_gate, NULL, NULL);
-	assert_non_null(e.t);
-	for (unsigned int i = 0; i < n; i++) {
-		e.slices[i] = sched_slice_new(e.t, NULL);
-		assert_non_null(e.slices[i]);
-		assert_int_equal(sched_slice_set_share(e.t, e.slices[i], 0, share, e.now), 0);
-		e.clients[i] = sched_client_new(e.t, e.slices[i], 0, NULL, e.now);
-		assert_non_null(e.clients[i]);
-	}
-}
-
-static void end_shares(void)
-{
-	assert_null(sched_free(e.t));
-}
-
-/* Time passes, and the scheduler is called at its deadlines. */
-static void pass_time(uint64_t ns)
-{
-	uint64_t until = e.now + ns;
-
-	while (sched_next_deadline(e.t) <= until) {
-		assert_true(sched_next_deadline(e.t) > e.now);
-		e.now = sched_next_deadline(e.t);
-		sched_advance_time(e.t, e.now);
-	}
-	e.now = until;
-	sched_update_charges(e.t, e.now);
-}
-
-static void set_waiting(unsigned int i)
-{
-	sched_client_set_state(e.t, e.clients[i], e.clients[i]->busy, true, 0, e.now);
-}
-
-static void set_idle_since(unsigned int i, uint64_t ns)
-{
-	sched_client_set_state(e.t, e.clients[i], false, false, ns, e.now);
-}
-
-static struct sched_account get_account(unsigned int i)
-{
-	struct sched_account a;
-
-	sched_account(e.t, e.slices[i], 0, e.now, &a);
-	return a;
-}
+#include "unit/model/sched/sched-env.h"
 
 static void sched_client_set_state__opens_the_gate_of_a_waiting_client(void **state)
 {
@@ -152,88 +77,6 @@ static void sched_client_set_state__passes_the_quantum_of_an_idle_client_on(void
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
 	pass_time(MS);
 	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
-	end_shares();
-}
-
-/* One burst of client @i for @ns, once its gate is open and the hardware has switched, beside the other, which waits after
- * 0.3 ms. Returns how long before the end the other's gate opened, in ns. */
-static uint64_t run_burst(unsigned int i, uint64_t ns)
-{
-	struct sched_client *other = e.clients[1 - i];
-	uint64_t end, opened = 0;
-
-	while (e.clients[i]->gate == SCHED_GATE_CLOSED)
-		pass_time(10 * US);
-	pass_time(SCHED_SWITCH_NS);
-	end = e.now + ns;
-	pass_time(300 * US);
-	sched_client_set_state(e.t, other, false, true, 0, e.now);
-	while (e.now < end) {
-		pass_time(10 * US);
-		if (!opened && other->gate != SCHED_GATE_CLOSED)
-			opened = end - e.now;
-	}
-	set_idle_since(i, 0);
-	return opened;
-}
-
-static void sched_advance_time__lets_the_next_client_in_before_a_burst_ends(void **state)
-{
-	uint64_t opened = 0;
-
-	(void)state;
-	begin_shares(2, &equal);
-	set_waiting(0);
-	for (unsigned int i = 0; i < 60; i++)
-		opened = run_burst(i % 2, 1400 * US);
-	assert_in_range(opened, 80 * US, 200 * US);
-	/* The bursts of a client have different lengths: their ends are not known. */
-	for (unsigned int i = 0; i < 60; i++)
-		opened = run_burst(i % 2, i % 2 ? 1400 * US : (800 + i % 7 * 300) * US);
-	assert_int_equal(run_burst(0, 1400 * US), 0);
-	end_shares();
-}
-
-/* The burst goes on: the program had submitted ahead, and is cut off. */
-static void sched_client_set_state__lets_in_no_more_after_a_wrong_time(void **state)
-{
-	(void)state;
-	begin_shares(2, &equal);
-	set_waiting(0);
-	for (unsigned int i = 0; i < 60; i++)
-		(void)run_burst(i % 2, 1400 * US);
-	pass_time(300 * US);
-	sched_client_set_state(e.t, e.clients[1], false, true, 0, e.now);
-	while (e.clients[1]->gate == SCHED_GATE_CLOSED)
-		pass_time(10 * US);
-	set_waiting(0);
-	assert_true(e.clients[0]->busy && e.clients[0]->wants);
-	pass_time(100 * US);
-	sched_client_set_state(e.t, e.clients[0], false, true, 0, e.now);
-	(void)run_burst(1, 1400 * US);
-	assert_int_equal(run_burst(0, 1400 * US), 0);
-	end_shares();
-}
-
-/* A client that was let in has its whole burst, whatever the other reports. */
-static void sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago(void **state)
-{
-	struct sched_client *other;
-
-	(void)state;
-	begin_shares(2, &equal);
-	set_waiting(0);
-	for (unsigned int i = 0; i < 60; i++)
-		(void)run_burst(i % 2, 1400 * US);
-	pass_time(300 * US);
-	other = e.clients[1];
-	sched_client_set_state(e.t, other, false, true, 0, e.now);
-	while (other->gate == SCHED_GATE_CLOSED)
-		pass_time(10 * US);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	sched_client_set_state(e.t, e.clients[0], false, true, 1000 * MS, e.now);
-	pass_time(MS);
-	assert_int_equal(other->gate, SCHED_GATE_THROTTLED);
 	end_shares();
 }
 
@@ -500,91 +343,6 @@ static void sched_slice_set_share__caps_a_gang_and_wakes_it(void **state)
 	end_shares();
 }
 
-/* Two slices; the second has class latency. */
-static void begin_beside_latency(void)
-{
-	static const struct sched_share_config latency = { .weight = 1, .latency = true };
-
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-}
-
-static void sched_client_set_state__of_class_latency_pauses_the_holder(void **state)
-{
-	(void)state;
-	begin_beside_latency();
-	assert_int_equal(e.clients[1]->gate, SCHED_GATE_OPEN);
-	set_waiting(0);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
-	pass_time(5 * MS);
-	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	assert_int_equal(e.clients[1]->gate, SCHED_GATE_THROTTLED);
-	assert_true(e.clients[1]->throttle.window_ns == UINT64_MAX);
-	set_waiting(0);
-	pass_time(MS);
-	set_idle_since(1, 0);
-	pass_time(MS);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	end_shares();
-}
-
-static void set_latency(unsigned int i, bool busy, uint64_t idle_ns)
-{
-	sched_client_set_state(e.t, e.clients[i], busy, false, idle_ns, e.now);
-}
-
-static void sched_client_set_state__of_a_late_latency_share_costs_it_little(void **state)
-{
-	(void)state;
-	begin_beside_latency();
-	set_waiting(0);
-	set_latency(1, true, 0);
-	pass_time(190 * MS);
-	set_latency(1, false, 189 * MS); /* the process was stopped */
-	for (unsigned int i = 0; i < 5; i++) {
-		pass_time(50 * MS);
-		set_latency(1, true, 0);
-		assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-		pass_time(100 * US);
-		set_latency(1, false, 0);
-	}
-	end_shares();
-}
-
-static void sched_advance_time__forgets_a_trickle_after_a_rest(void **state)
-{
-	(void)state;
-	begin_beside_latency();
-	set_waiting(0);
-	for (unsigned int i = 0; i < 2000; i++) {
-		set_latency(1, true, 0);
-		pass_time(10 * US);
-		set_latency(1, false, 0);
-		pass_time(90 * US);
-		set_waiting(0);
-	}
-	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_NS);
-	pass_time(30 * MS);
-	assert_int_equal(e.clients[0]->throttle.window_ns, SCHED_WINDOW_LATENCY_NS);
-	end_shares();
-}
-
-static void sched_client_set_state__of_greedy_latency_gives_way(void **state)
-{
-	(void)state;
-	begin_beside_latency();
-	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	set_waiting(0);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-	pass_time(SCHED_LATENCY_LEAD_NS + SCHED_QUANTUM_NS);
-	assert_true(get_account(1).demoted);
-	assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	assert_int_equal(e.clients[1]->gate, SCHED_GATE_CLOSED);
-	end_shares();
-}
-
 static void sched_client_set_state__of_a_gang_opens_all_its_gates_or_none(void **state)
 {
 	struct sched_client *here, *there;
@@ -681,38 +439,6 @@ static void sched_client_set_state__keeps_no_quantum_without_work(void **state)
 	end_shares();
 }
 
-/* A slice of class latency that is never idle is beyond its share beside a gang, too. */
-static void sched__latency_does_not_starve_a_gang(void **state)
-{
-	const struct sched_share_config latency = { .weight = 1, .latency = true };
-	struct sched_client *other;
-	struct sched_account a;
-
-	(void)state;
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[0], 0, &latency, e.now), 0);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 1, &equal, e.now), 0);
-	other = sched_client_new(e.t, e.slices[1], 1, NULL, e.now);
-	assert_non_null(other);
-	sched_client_set_state(e.t, e.clients[0], true, false, 0, e.now);
-	set_waiting(1);
-	sched_client_set_state(e.t, other, false, true, 0, e.now);
-	for (int i = 0; i < 4000; i++) {
-		pass_time(MS);
-		/* Each client has work for its quantum, and nothing beyond. */
-		for (unsigned int k = 0; k < 2; k++) {
-			if (e.clients[k]->gate == SCHED_GATE_CLOSED)
-				sched_client_set_state(e.t, e.clients[k], false, true, 0,
-					e.now);
-		}
-		if (other->gate == SCHED_GATE_CLOSED)
-			sched_client_set_state(e.t, other, false, true, 0, e.now);
-	}
-	sched_account(e.t, e.slices[1], 0, e.now, &a);
-	assert_true(a.charged_ns > 1600 * MS);
-	end_shares();
-}
-
 static void sched_account__counts_revoked_quanta_of_working_clients(void **state)
 {
 	(void)state;
@@ -749,36 +475,6 @@ static void sched_account__counts_revoked_quanta_of_working_clients(void **state
 	end_shares();
 }
 
-static void sched_account__counts_a_revocation_for_latency_once_for_all_clients(void **state)
-{
-	const struct sched_share_config latency = { .weight = 1, .latency = true };
-	struct sched_client *more;
-
-	(void)state;
-	begin_shares(2, &equal);
-	assert_int_equal(sched_slice_set_share(e.t, e.slices[1], 0, &latency, e.now), 0);
-	more = sched_client_new(e.t, e.slices[0], 0, NULL, e.now);
-	assert_non_null(more);
-	set_waiting(0);
-	sched_client_set_state(e.t, more, true, false, 0, e.now);
-	for (unsigned int i = 1; i <= 3; i++) {
-		sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-		assert_int_equal(e.clients[0]->gate, SCHED_GATE_CLOSED);
-		assert_int_equal(get_account(0).revoked, i);
-		pass_time(MS);
-		set_idle_since(1, 0);
-		pass_time(MS);
-		assert_int_equal(e.clients[0]->gate, SCHED_GATE_THROTTLED);
-	}
-	/* The scheduler takes nothing from an idle client. */
-	sched_client_set_state(e.t, more, false, false, 0, e.now);
-	set_idle_since(0, 0);
-	sched_client_set_state(e.t, e.clients[1], true, false, 0, e.now);
-	assert_int_equal(get_account(0).revoked, 3);
-	assert_int_equal(get_account(1).revoked, 0);
-	end_shares();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -789,14 +485,6 @@ int main(void)
 		cmocka_unit_test(sched_advance_time__does_not_wait_for_work_in_flight),
 		cmocka_unit_test(
 			sched_client_set_state__passes_the_quantum_of_an_idle_client_on),
-		cmocka_unit_test(
-			sched_advance_time__lets_the_next_client_in_before_a_burst_ends),
-		cmocka_unit_test(sched_client_set_state__lets_in_no_more_after_a_wrong_time),
-		cmocka_unit_test(
-			sched_client_set_state__ends_no_quantum_by_an_idle_time_long_ago),
-		cmocka_unit_test(
-			sched_client_set_state__of_a_late_latency_share_costs_it_little),
-		cmocka_unit_test(sched_advance_time__forgets_a_trickle_after_a_rest),
 		cmocka_unit_test(
 			sched_advance_time__opens_the_gate_of_a_client_that_is_alone_for_long),
 		cmocka_unit_test(sched_account__charges_an_overrun_to_its_own_share),
@@ -812,16 +500,11 @@ int main(void)
 		cmocka_unit_test(sched_slice_set_share__caps),
 		cmocka_unit_test(sched_slice_set_share__caps_no_lower_than_configured),
 		cmocka_unit_test(sched_slice_set_share__caps_a_gang_and_wakes_it),
-		cmocka_unit_test(sched_client_set_state__of_class_latency_pauses_the_holder),
-		cmocka_unit_test(sched_client_set_state__of_greedy_latency_gives_way),
 		cmocka_unit_test(sched_client_set_state__of_a_gang_opens_all_its_gates_or_none),
 		cmocka_unit_test(sched_advance_time__reports_a_quantum_that_follows_another),
 		cmocka_unit_test(sched_account__is_zero_on_a_gpu_without_the_slice),
 		cmocka_unit_test(sched_client_set_state__keeps_no_quantum_without_work),
-		cmocka_unit_test(sched__latency_does_not_starve_a_gang),
 		cmocka_unit_test(sched_account__counts_revoked_quanta_of_working_clients),
-		cmocka_unit_test(
-			sched_account__counts_a_revocation_for_latency_once_for_all_clients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
